@@ -1,0 +1,115 @@
+use core::ffi::c_void;
+
+use super::{TVMFFIAny, TVMFFIByteArray, TVMFFIObjectHandle, assert_layout};
+
+/// The calling convention of a packed function: 0 is success, -1 means that an error is raised on this thread.
+///
+/// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee overwrites it with an owned
+/// value or leaves it.
+pub type SafeCall =
+    unsafe extern "C" fn(handle: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32;
+
+/// What follows the header of a shape: dimensions in number of elements.
+#[repr(C)]
+pub struct TVMFFIShapeCell {
+    /// First dimension.
+    pub data: *const i64,
+    /// Number of dimensions.
+    pub size: usize,
+}
+
+/// What follows the header of an array or list.
+#[repr(C)]
+pub struct TVMFFISeqCell {
+    /// First element ([`TVMFFIAny`], owned).
+    pub data: *mut c_void,
+    /// Number of elements.
+    pub size: i64,
+    /// Number of elements that fit.
+    pub capacity: i64,
+    /// Frees `data` when it is separate from the object; `None` when it is inside.
+    pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
+}
+
+/// What follows the header of a map or dict. The dense form has three more fields; see the specification of the layout
+/// in `embedded::map`.
+#[repr(C)]
+pub struct TVMFFIMapCell {
+    /// Key-value pairs (small form) or blocks (dense form).
+    pub data: *mut c_void,
+    /// Number of entries.
+    pub size: u64,
+    /// Number of slots; bit 63 marks the small form.
+    pub slots: u64,
+    /// Frees `data` when it is separate from the object.
+    pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
+}
+
+/// What follows the header of an error.
+#[repr(C)]
+pub struct TVMFFIErrorCell {
+    /// Class of the error, for example `ValueError`.
+    pub kind: TVMFFIByteArray,
+    /// What went wrong; NUL-terminated.
+    pub message: TVMFFIByteArray,
+    /// One line a frame, most recent call first.
+    pub backtrace: TVMFFIByteArray,
+    /// Replaces or appends to the backtrace; see [`backtrace_update`].
+    pub update_backtrace:
+        Option<unsafe extern "C" fn(this: TVMFFIObjectHandle, backtrace: *const TVMFFIByteArray, mode: i32)>,
+    /// The error that caused this one; owned, may be NULL.
+    pub cause_chain: TVMFFIObjectHandle,
+    /// Frontend data; owned, may be NULL.
+    pub extra_context: TVMFFIObjectHandle,
+}
+
+/// Modes of [`TVMFFIErrorCell::update_backtrace`].
+pub mod backtrace_update {
+    /// Replace the backtrace.
+    pub const REPLACE: i32 = 0;
+    /// Append to the backtrace.
+    pub const APPEND: i32 = 1;
+}
+
+/// What follows the header of a function.
+#[repr(C)]
+pub struct TVMFFIFunctionCell {
+    /// The entry point; receives the function object's handle.
+    pub safe_call: Option<SafeCall>,
+    /// C++ entry point that throws; never called by us, NULL in our functions.
+    pub cpp_call: *mut c_void,
+}
+
+/// What follows the header of an opaque object.
+#[repr(C)]
+pub struct TVMFFIOpaqueObjectCell {
+    /// The foreign object.
+    pub handle: *mut c_void,
+}
+
+/// What follows the header of a big integer; the words follow the cell, least significant first, two's complement.
+#[repr(C)]
+pub struct TVMFFIBigIntCell {
+    /// Number of 64-bit words, at least 2.
+    pub num_words: usize,
+}
+
+/// What follows the header of a module. A C++ vtable pointer stands 8 bytes before the header.
+#[repr(C)]
+pub struct TVMFFIModuleCell {
+    /// Array of the imported modules; owned, not NULL.
+    pub imports: TVMFFIObjectHandle,
+    /// Map from name to function found in the imports; owned, not NULL.
+    pub import_lookup_cache: TVMFFIObjectHandle,
+}
+
+assert_layout!(TVMFFIShapeCell, size = 16, align = 8, { data @ 0, size @ 8 });
+assert_layout!(TVMFFISeqCell, size = 32, align = 8, { data @ 0, size @ 8, capacity @ 16, data_deleter @ 24 });
+assert_layout!(TVMFFIMapCell, size = 32, align = 8, { data @ 0, size @ 8, slots @ 16, data_deleter @ 24 });
+assert_layout!(TVMFFIErrorCell, size = 72, align = 8, {
+    kind @ 0, message @ 16, backtrace @ 32, update_backtrace @ 48, cause_chain @ 56, extra_context @ 64,
+});
+assert_layout!(TVMFFIFunctionCell, size = 16, align = 8, { safe_call @ 0, cpp_call @ 8 });
+assert_layout!(TVMFFIOpaqueObjectCell, size = 8, align = 8, { handle @ 0 });
+assert_layout!(TVMFFIBigIntCell, size = 8, align = 8, { num_words @ 0 });
+assert_layout!(TVMFFIModuleCell, size = 16, align = 8, { imports @ 0, import_lookup_cache @ 8 });

@@ -1,0 +1,2 @@
+//! Kernpack runtime.
+pub mod abi;
