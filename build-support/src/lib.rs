@@ -1,1 +1,44 @@
-//! Build helper.
+//! Compiles kernels in C, C++, LLVM IR and CUDA from `build.rs` into the crate's own shared library.
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() -> kernpack_build::Result<()> {
+//!     kernpack_build::Library::new()
+//!         .c(["kernels/blur.c"])
+//!         .llvm_ir(["kernels/sobel.ll"])
+//!         .cuda(["kernels/edges.cu"])
+//!         .build()
+//! }
+//! ```
+//!
+//! A host kernel is a function with the packed calling convention, named `__tvm_ffi_<name>`; C includes
+//! `<kernpack/kernel.h>` for the types. [`Library::build`] reads the names off the objects, links the objects into the
+//! library so that every host can call them, and writes the Rust file that `kernpack::library!()` includes: the module
+//! `kernels` with one item per kernel. CUDA kernels are `extern "C" __global__` functions; their images travel inside
+//! the library as imported modules.
+//!
+//! The build script runs again when an input, an included header or a variable that matters changes, and else never.
+
+mod c;
+mod cuda;
+mod cuda_source;
+mod environment;
+mod error;
+mod generate;
+mod library;
+#[cfg(feature = "llvm")]
+mod llvm;
+mod pack;
+mod ptx;
+mod session;
+mod symbols;
+mod target;
+mod tool;
+mod track;
+
+pub use error::{Error, Result};
+pub use library::Library;
+
+/// The LLVM bindings that [`Library::llvm`] hands out.
+#[cfg(feature = "llvm")]
+pub use inkwell;

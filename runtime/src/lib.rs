@@ -1,2 +1,54 @@
-//! Kernpack runtime.
+//! Kernpack: packed functions, objects and modules that every language can call.
+//!
+//! A crate annotates its functions and types, calls [`library!`] in its root, is built as a `cdylib`, and the one file that comes
+//! out loads in Rust ([`Module::load`]), in Python (`tvm_ffi.load_module`), in C++ and in C. The library speaks the TVM FFI C ABI
+//! and needs nothing installed: where libtvm_ffi is in the process it joins it, elsewhere its own implementation serves.
+//!
+//! ```
+//! use kernpack::{Function, packed_func};
+//!
+//! /// Adds two integers.
+//! #[packed_func(name = "docs.add")]
+//! fn add(a: i64, b: i64) -> i64 {
+//!     a + b
+//! }
+//!
+//! // The same function, as any language calls it:
+//! let add = Function::global("docs.add").unwrap();
+//! assert_eq!(add.call_as::<i64>((1, 2)).unwrap(), 3);
+//! assert_eq!(
+//!     add.call(("one", 2)).unwrap_err().message(),
+//!     "docs.add(a: int, b: int): argument 'a': expected int, got str",
+//! );
+//! ```
+
+// Generated code names this crate `::kernpack`; in our own tests and documentation that is us.
+extern crate self as kernpack;
+
 pub mod abi;
+mod builtins;
+mod container;
+pub mod embedded;
+mod error;
+mod exports;
+mod function;
+pub mod host;
+#[doc(hidden)]
+pub mod impl_;
+pub mod module;
+mod object;
+mod registration;
+mod tensor;
+mod value;
+
+pub use container::{Array, Map, Shape};
+pub use error::{Error, Result};
+pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosure, TypedFunction};
+pub use kernpack_macros::{Object, library, packed_func};
+pub use module::Module;
+pub use object::{FieldValue, ObjRef, Object, ObjectRoot};
+pub use registration::problems as load_problems;
+pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+pub use value::{
+    Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
+};

@@ -1,1 +1,55 @@
-fn main() {}
+//! What this project runs: `cargo xtask demo | test | ci | bench calls`.
+//!
+//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
+
+mod artifacts;
+mod bench;
+mod ci;
+mod cuda;
+mod demo;
+mod environment;
+mod python;
+mod runner;
+mod step;
+mod totals;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// What goes wrong here ends the command; the text says what it was and what to do.
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const USAGE: &str = "usage: cargo xtask <command>
+
+  demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
+  test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
+  ci            formatting, lints and documentation, then test, then demo
+  bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["demo"] => demo::run(),
+        ["test"] => runner::run(),
+        ["ci"] => ci::run(),
+        ["bench", "calls"] => bench::calls::run(31),
+        ["bench", "calls", "--rounds", rounds] => match rounds.parse() {
+            Ok(rounds @ 1..) => bench::calls::run(rounds),
+            _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
+        },
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(format!("unknown command '{}'\n{USAGE}", arguments.join(" ")).into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,29 @@
-//! Macro backend.
+//! Parsing and expansion behind `kernpack-macros`.
+//!
+//! A normal library over `proc_macro2` tokens, so that it can be tested without a compiler around it. The three
+//! functions here turn a macro's input into its output; they never panic, and a mistake in the input becomes a
+//! `compile_error!` at the user's own token, all mistakes of an item at once.
+//!
+//! ```
+//! use kernpack_macros_backend::{Environment, expand_packed_func};
+//! let environment = Environment { crate_name: Some("imagekit".to_owned()), ..Environment::default() };
+//! let item = "fn add(a: i64, b: i64) -> i64 { a + b }".parse().unwrap();
+//! let code = expand_packed_func("".parse().unwrap(), item, &environment).to_string();
+//! assert!(code.contains("\"__tvm_ffi_add\""));
+//! assert!(code.contains("\"imagekit.add\""));
+//! ```
+
+mod doc;
+mod environment;
+mod library;
+mod lifetime;
+mod mistakes;
+mod name;
+mod object;
+mod options;
+mod packed_func;
+
+pub use environment::Environment;
+pub use library::expand as expand_library;
+pub use object::expand as expand_object;
+pub use packed_func::expand as expand_packed_func;

@@ -135,8 +135,7 @@ pub mod dlpack_flags {
 }
 
 /// How an allocator reports a failure: error context, kind, message.
-pub type DLPackSetError =
-    unsafe extern "C" fn(error_ctx: *mut c_void, kind: *const c_char, message: *const c_char);
+pub type DLPackSetError = unsafe extern "C" fn(error_ctx: *mut c_void, kind: *const c_char, message: *const c_char);
 
 /// Allocates a tensor like `prototype` (data, strides and offset ignored) with a frontend's allocator; 0 is success.
 pub type DLPackManagedTensorAllocator = unsafe extern "C" fn(

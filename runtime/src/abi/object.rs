@@ -44,8 +44,9 @@ pub struct TVMFFIObjectAllocHeader {
 #[derive(Clone, Copy)]
 pub struct TVMFFICustomAllocator {
     /// Returns storage for a body, preceded by an initialized [`TVMFFIObjectAllocHeader`], or NULL with an error raised.
-    pub allocate:
-        Option<unsafe extern "C" fn(size: usize, alignment: usize, type_index: i32, context: *mut c_void) -> *mut c_void>,
+    pub allocate: Option<
+        unsafe extern "C" fn(size: usize, alignment: usize, type_index: i32, context: *mut c_void) -> *mut c_void,
+    >,
     /// Passed to `allocate` unchanged.
     pub context: *mut c_void,
 }

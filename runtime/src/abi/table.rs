@@ -2,8 +2,8 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::{
     DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall, TVMFFIAny,
-    TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFITypeAttrColumn,
-    TVMFFITypeInfo, TVMFFITypeMetadata,
+    TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle,
+    TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata,
 };
 
 /// Version of an implementation of the ABI.

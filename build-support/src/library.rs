@@ -1,0 +1,253 @@
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cuda::CudaOutcome;
+use crate::environment::Environment;
+#[cfg(feature = "llvm")]
+use crate::llvm::LlvmInput;
+use crate::session::Session;
+use crate::{Error, Result, c, cuda, generate, pack, symbols};
+
+/// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
+///
+/// Paths are relative to the package. A kernel that fails does not hide the others: [`Library::build`] reports all.
+#[derive(Default)]
+#[must_use = "nothing is compiled before .build()"]
+pub struct Library {
+    c: Vec<PathBuf>,
+    #[cfg(feature = "llvm")]
+    llvm: Vec<LlvmInput>,
+    #[cfg(not(feature = "llvm"))]
+    llvm: Vec<PathBuf>,
+    cuda: Vec<PathBuf>,
+    cuda_architectures: Vec<String>,
+    cuda_flags: Vec<String>,
+    cpu: Option<String>,
+    includes: Vec<PathBuf>,
+    defines: Vec<(String, Option<String>)>,
+    flags: Vec<String>,
+}
+
+impl Library {
+    /// No kernels yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds C (`.c`) and C++ (`.cc`, `.cpp`, `.cxx`, `.c++`, `.C`) files.
+    ///
+    /// They are compiled with -O3 by the compiler that the `cc` crate finds; `CC`, `CFLAGS`, `CXX`, `CXXFLAGS` and
+    /// their variants per target are respected. A file without kernels is fine if another one uses what it defines.
+    pub fn c<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.c.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds files of LLVM IR, text or bitcode. LLVM 22 verifies them, optimizes them with `default<O3>` and compiles
+    /// them for the target; what they say about target and data layout is replaced.
+    pub fn llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        let paths = paths.into_iter().map(|path| path.as_ref().to_owned());
+        #[cfg(feature = "llvm")]
+        self.llvm.extend(paths.map(LlvmInput::File));
+        #[cfg(not(feature = "llvm"))]
+        self.llvm.extend(paths);
+        self
+    }
+
+    /// Adds a module that a closure builds with [`inkwell`]. It is treated like a file of LLVM IR.
+    ///
+    /// ```no_run
+    /// use kernpack_build::inkwell::AddressSpace;
+    ///
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .llvm(|context, module| {
+    ///         let (i32, ptr) = (context.i32_type(), context.ptr_type(AddressSpace::default()));
+    ///         let packed = i32.fn_type(&[ptr.into(), ptr.into(), i32.into(), ptr.into()], false);
+    ///         let function = module.add_function("__tvm_ffi_nothing", packed, None);
+    ///         let builder = context.create_builder();
+    ///         builder.position_at_end(context.append_basic_block(function, "entry"));
+    ///         builder.build_return(Some(&i32.const_zero()))?;
+    ///         Ok(())
+    ///     })
+    ///     .build()
+    /// # }
+    /// ```
+    #[cfg(feature = "llvm")]
+    #[track_caller]
+    pub fn llvm<F>(mut self, build: F) -> Self
+    where
+        F: for<'ctx> FnOnce(&'ctx inkwell::context::Context, &inkwell::module::Module<'ctx>) -> Result<()> + 'static,
+    {
+        self.llvm.push(LlvmInput::Builder(Box::new(build), std::panic::Location::caller()));
+        self
+    }
+
+    /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
+    /// functions.
+    ///
+    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`. `KERNPACK_CUDA` says what a missing nvcc means:
+    /// `auto` (the default) is a warning now and an error when the kernel is called, `require` is an error now, and
+    /// `off` skips CUDA in silence.
+    pub fn cuda<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.cuda.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
+    /// Names the GPU architectures to compile for, such as `"sm_80"`, `"90"` or `"90a"`.
+    ///
+    /// Every architecture gets machine code; the lowest also gets PTX, the floor from which a driver compiles for newer
+    /// GPUs. Without this the list is 75, 80, 90, 100 and 120 as far as the toolkit knows them, so the floor is Turing.
+    /// The GPU of the machine that builds is never asked.
+    pub fn cuda_arch<S: Into<String>>(mut self, architectures: impl IntoIterator<Item = S>) -> Self {
+        self.cuda_architectures.extend(architectures.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds an option for nvcc.
+    pub fn cuda_flag(mut self, flag: impl Into<String>) -> Self {
+        self.cuda_flags.push(flag.into());
+        self
+    }
+
+    /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
+    ///
+    /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
+    /// the target's baseline. `"native"` is an error when the target is another machine.
+    pub fn cpu(mut self, name: impl Into<String>) -> Self {
+        self.cpu = Some(name.into());
+        self
+    }
+
+    /// Adds a folder in which C, C++ and CUDA look for headers. The one of `kernpack/kernel.h` is always there.
+    pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
+        self.includes.push(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Defines a preprocessor macro for C, C++ and CUDA; `None` defines it without a value.
+    pub fn define<'a>(mut self, name: impl Into<String>, value: impl Into<Option<&'a str>>) -> Self {
+        self.defines.push((name.into(), value.into().map(str::to_owned)));
+        self
+    }
+
+    /// Adds an option for the C and C++ compilers.
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
+    pub fn build(self) -> Result<()> {
+        let mut session = Session::new(Environment::of_process(), self.cpu.as_deref())?;
+        session.includes = self.includes.clone();
+        session.includes.push(header_folder(&session)?);
+        session.defines = self.defines.clone();
+        let lines = self.run(&session);
+        // Also after a failure: cargo then knows what the failure depends on.
+        print!("{}", tracking(&session));
+        print!("{}", lines?);
+        Ok(())
+    }
+
+    /// Does the work; the result is what to tell cargo.
+    fn run(self, session: &Session) -> Result<String> {
+        let mut lines = String::new();
+        let c = c::compile(session, &self.c, &self.flags);
+        let llvm = compile_llvm(session, self.llvm);
+        let cuda = cuda::compile(session, &self.cuda, &self.cuda_architectures, &self.cuda_flags);
+        let (c, llvm, cuda) = all(c, llvm, cuda)?;
+
+        warnings(&mut lines, &c.warnings);
+        let mut inputs = c.objects;
+        inputs.extend(llvm);
+        let kernels = symbols::host_kernels(&inputs)?;
+        let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
+        match &cuda {
+            CudaOutcome::Built(images) if images.is_empty() => {}
+            CudaOutcome::Built(images) => objects.push(pack::pack(session, images)?),
+            CudaOutcome::NotBuilt { reason, .. } if reason.starts_with("KERNPACK_CUDA=off") => {}
+            CudaOutcome::NotBuilt { reason, .. } => {
+                let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
+                let _ = writeln!(
+                    lines,
+                    "cargo::warning={paths}: not compiled, for {reason}. The kernels will say so when they are called; \
+                     KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error"
+                );
+            }
+        }
+        if !objects.is_empty() {
+            let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
+            c::archive(session, &name, &objects)?;
+            let _ = writeln!(lines, "cargo::rustc-link-search=native={}", session.out_dir.display());
+            let _ = writeln!(lines, "cargo::rustc-link-lib=static:+whole-archive,+export-symbols={name}");
+        }
+        if let Some(runtime) = c.cpp_runtime {
+            let _ = writeln!(lines, "cargo::rustc-link-lib={runtime}");
+        }
+        if session.target.is_elf() {
+            // Objects and functions of the library may outlive the module that loaded it.
+            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n");
+        }
+        let generated = session.out_dir.join("kernpack_library.rs");
+        fs::write(&generated, generate::generate(&kernels, &cuda)?)
+            .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
+        let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
+        Ok(lines)
+    }
+}
+
+#[cfg(feature = "llvm")]
+use crate::llvm::compile as compile_llvm;
+
+#[cfg(not(feature = "llvm"))]
+fn compile_llvm(session: &Session, inputs: Vec<PathBuf>) -> Result<Vec<symbols::Compiled>> {
+    Error::collect(inputs.iter().map(|path| {
+        Err(Error::new(format!(
+            "{}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR",
+            session.name_of(path)
+        )))
+    }))
+}
+
+/// All three, or the problems of all three.
+fn all<A, B, C>(a: Result<A>, b: Result<B>, c: Result<C>) -> Result<(A, B, C)> {
+    match (a, b, c) {
+        (Ok(a), Ok(b), Ok(c)) => Ok((a, b, c)),
+        (a, b, c) => match Error::collect([a.map(drop), b.map(drop), c.map(drop)]) {
+            Err(error) => Err(error),
+            // One of the three is an error.
+            Ok(_) => Err(Error::new("no result")),
+        },
+    }
+}
+
+/// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.
+fn header_folder(session: &Session) -> Result<PathBuf> {
+    let folder = session.work_dir.join("include");
+    let header = folder.join("kernpack").join("kernel.h");
+    let written = fs::create_dir_all(folder.join("kernpack"))
+        .and_then(|()| fs::write(&header, include_str!("../include/kernpack/kernel.h")));
+    written.map_err(|e| Error::new(format!("{}: can not be written: {e}", header.display())))?;
+    Ok(folder)
+}
+
+/// The lines that make cargo run the build script again when something changed.
+fn tracking(session: &Session) -> String {
+    let mut lines = String::new();
+    for path in session.tracker.paths() {
+        let _ = writeln!(lines, "cargo::rerun-if-changed={}", path.display());
+    }
+    for name in session.environment.tracked() {
+        let _ = writeln!(lines, "cargo::rerun-if-env-changed={name}");
+    }
+    lines
+}
+
+/// Shows what a compiler warned about, though the build goes on.
+fn warnings(lines: &mut String, text: &str) {
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let _ = writeln!(lines, "cargo::warning={line}");
+    }
+}

@@ -1,0 +1,189 @@
+use std::cell::RefCell;
+use std::ffi::{CStr, c_void};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+
+use inkwell::OptimizationLevel;
+use inkwell::context::Context;
+use inkwell::llvm_sys::LLVMDiagnosticSeverity;
+use inkwell::llvm_sys::core::{
+    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+};
+use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{
+    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+// Without this, rustc drops the flags that link LLVM.
+use kernpack_llvm_link as _;
+
+use crate::session::Session;
+use crate::symbols::Compiled;
+use crate::target::{Cpu, Target};
+use crate::{Error, Result, tool};
+
+/// Adds a module's functions.
+pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
+
+/// Where LLVM IR comes from.
+pub(crate) enum LlvmInput {
+    /// A file of text or bitcode.
+    File(PathBuf),
+    /// A closure of the build script, and where it was given.
+    Builder(ModuleBuilder, &'static Location<'static>),
+}
+
+/// Optimizes and compiles every input, even when one fails.
+pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>) -> Result<Vec<Compiled>> {
+    if inputs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let machine = machine(&session.target)?;
+    Error::collect(inputs.into_iter().enumerate().map(|(index, input)| match input {
+        LlvmInput::File(path) => file(session, &machine, index, &path),
+        LlvmInput::Builder(build, location) => {
+            let source = format!("{}:{}", location.file(), location.line());
+            let object = session.work_dir.join(format!("llvm{index}.o"));
+            in_context(|context, diagnostics| {
+                let module = context.create_module(&source);
+                prepare(&module, &machine, session, &source)?;
+                build(context, &module).map_err(|e| e.within(&source))?;
+                emit(&module, &machine, diagnostics, &source, &object)
+            })?;
+            Ok(Compiled { source, object })
+        }
+    }))
+}
+
+fn file(session: &Session, machine: &TargetMachine, index: usize, path: &Path) -> Result<Compiled> {
+    let source = session.name_of(path);
+    session.input(path)?;
+    let object = session.product("llvm", index, path, "o");
+    let bytes = std::fs::read(session.package_dir.join(path))
+        .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+    let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, &source);
+    in_context(|context, diagnostics| {
+        let module = context
+            .create_module_from_ir(buffer)
+            .map_err(|e| Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string()))))?;
+        prepare(&module, machine, session, &source)?;
+        emit(&module, machine, diagnostics, &source, &object)
+    })?;
+    Ok(Compiled { source, object })
+}
+
+fn machine(target: &Target) -> Result<TargetMachine> {
+    let config = InitializationConfig::default();
+    match target.arch.as_str() {
+        "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
+        "aarch64" => LlvmTarget::initialize_aarch64(&config),
+        arch => {
+            return Err(Error::new(format!(
+                "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for {arch} ({})",
+                target.triple
+            )));
+        }
+    }
+    let (cpu, features) = match &target.cpu {
+        Cpu::Baseline => (target.baseline_cpu().to_owned(), target.llvm_features()),
+        Cpu::Named(name) => (name.clone(), target.llvm_features()),
+        Cpu::Native => {
+            let host = TargetMachine::get_host_cpu_features().to_string();
+            let features = [host, target.llvm_features()].into_iter().filter(|list| !list.is_empty());
+            (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
+        }
+    };
+    let triple = TargetTriple::create(&target.triple);
+    let llvm_target = LlvmTarget::from_triple(&triple)
+        .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", target.triple)))?;
+    llvm_target
+        .create_target_machine(
+            &triple,
+            &cpu,
+            &features,
+            OptimizationLevel::Aggressive,
+            RelocMode::PIC,
+            CodeModel::Default,
+        )
+        .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", target.triple)))
+}
+
+/// Makes the module one of the target. A module that names another architecture is an error.
+fn prepare(module: &Module<'_>, machine: &TargetMachine, session: &Session, source: &str) -> Result<()> {
+    let theirs = module.get_triple();
+    let theirs = theirs.as_str().to_string_lossy();
+    let ours = machine.get_triple();
+    let normal =
+        |triple: &TargetTriple| TargetMachine::normalize_triple(triple).as_str().to_string_lossy().into_owned();
+    let arch = |triple: &str| triple.split('-').next().unwrap_or_default().to_owned();
+    let (their_arch, our_arch) = (arch(&normal(&TargetTriple::create(&theirs))), arch(&normal(&ours)));
+    if !theirs.is_empty() && their_arch != "unknown" && their_arch != our_arch {
+        return Err(Error::new(format!(
+            "{source}: is for {theirs}, but the target is {}; leave `target triple` and `target datalayout` out",
+            session.target.triple
+        )));
+    }
+    module.set_triple(&ours);
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    Ok(())
+}
+
+/// Verifies, optimizes and writes the object.
+fn emit(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    diagnostics: &Diagnostics,
+    source: &str,
+    object: &Path,
+) -> Result<()> {
+    let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
+    module.verify().map_err(|e| failed("LLVM's verifier rejects it", &e.to_string()))?;
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    module
+        .run_passes("default<O3>", machine, options)
+        .map_err(|e| failed("LLVM can not optimize it", &e.to_string()))?;
+    machine
+        .write_to_file(module, FileType::Object, object)
+        .map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
+    let errors = diagnostics.errors.borrow();
+    if errors.is_empty() { Ok(()) } else { Err(failed("LLVM can not compile it", &errors.join("\n"))) }
+}
+
+/// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.
+#[derive(Default)]
+struct Diagnostics {
+    errors: RefCell<Vec<String>>,
+}
+
+/// Runs `work` with a context whose errors are collected.
+fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R {
+    let diagnostics = Diagnostics::default();
+    let context = Context::create();
+    let sink = std::ptr::from_ref(&diagnostics).cast_mut().cast();
+    // SAFETY: the context is alive, and it is dropped before `diagnostics`, which was made first and does not move.
+    // LLVM calls the handler on this thread, while it works for us.
+    unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(report), sink) };
+    work(&context, &diagnostics)
+}
+
+extern "C" fn report(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
+    // SAFETY: LLVM passes a live diagnostic and the sink that `in_context` gave it; the description is ours to free.
+    unsafe {
+        if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
+            return;
+        }
+        let description = LLVMGetDiagInfoDescription(info);
+        if description.is_null() {
+            return;
+        }
+        let text = CStr::from_ptr(description).to_string_lossy().into_owned();
+        LLVMDisposeMessage(description);
+        (*sink.cast::<Diagnostics>()).errors.borrow_mut().push(text);
+    }
+}

@@ -1,0 +1,96 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::target::Target;
+use crate::tool;
+use crate::track::Tracker;
+use crate::{Error, Result};
+
+/// One run of a build script: where it is, what it is for, and what it has read.
+pub(crate) struct Session {
+    pub(crate) environment: Environment,
+    pub(crate) tracker: Tracker,
+    pub(crate) target: Target,
+    pub(crate) package_name: String,
+    pub(crate) package_dir: PathBuf,
+    pub(crate) out_dir: PathBuf,
+    /// Folder of objects and images, inside `out_dir`, empty at the start.
+    pub(crate) work_dir: PathBuf,
+    /// How many tools may run at a time.
+    pub(crate) jobs: usize,
+    /// For every language: where `#include` looks.
+    pub(crate) includes: Vec<PathBuf>,
+    pub(crate) defines: Vec<(String, Option<String>)>,
+}
+
+impl Session {
+    pub(crate) fn new(environment: Environment, cpu: Option<&str>) -> Result<Self> {
+        let package_dir = environment.cargo_path("CARGO_MANIFEST_DIR")?;
+        let out_dir = environment.cargo_path("OUT_DIR")?;
+        let work_dir = out_dir.join("kernpack");
+        let fresh = || -> std::io::Result<()> {
+            if work_dir.exists() {
+                fs::remove_dir_all(&work_dir)?;
+            }
+            fs::create_dir_all(&work_dir)
+        };
+        fresh().map_err(|e| Error::new(format!("{}: can not be created: {e}", work_dir.display())))?;
+        Ok(Self {
+            tracker: Tracker::new(&package_dir, &out_dir),
+            target: Target::new(&environment, cpu)?,
+            package_name: environment.cargo("CARGO_PKG_NAME")?,
+            jobs: environment.cargo_optional("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1),
+            includes: Vec::new(),
+            defines: Vec::new(),
+            environment,
+            package_dir,
+            out_dir,
+            work_dir,
+        })
+    }
+
+    /// How messages and generated documentation name an input.
+    pub(crate) fn name_of(&self, path: &Path) -> String {
+        tool::display_path(path, &self.package_dir)
+    }
+
+    /// Tracks an input, which must be a file.
+    pub(crate) fn input(&self, path: &Path) -> Result<()> {
+        let full = self.package_dir.join(path);
+        match fs::metadata(&full) {
+            Ok(metadata) if metadata.is_file() => {
+                self.tracker.file(path);
+                Ok(())
+            }
+            Ok(_) => Err(Error::new(format!("{}: is no file", self.name_of(path)))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::new(format!(
+                "{}: no such file; paths are relative to the package, {}",
+                self.name_of(path),
+                self.package_dir.display()
+            ))),
+            Err(error) => Err(Error::new(format!("{}: can not be read: {error}", self.name_of(path)))),
+        }
+    }
+
+    /// A file of the working folder for input number `index`.
+    pub(crate) fn product(&self, prefix: &str, index: usize, path: &Path, extension: &str) -> PathBuf {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        self.work_dir.join(format!("{prefix}{index}_{stem}.{extension}"))
+    }
+
+    /// `-I` and `-D` options, as C compilers and nvcc take them.
+    pub(crate) fn preprocessor_flags(&self) -> Vec<std::ffi::OsString> {
+        let mut flags = Vec::new();
+        for folder in &self.includes {
+            flags.extend(["-I".into(), folder.clone().into_os_string()]);
+        }
+        for (name, value) in &self.defines {
+            flags.push(match value {
+                Some(value) => format!("-D{name}={value}").into(),
+                None => format!("-D{name}").into(),
+            });
+        }
+        flags
+    }
+}

@@ -1,0 +1,9 @@
+//! Compiles the kernels into the library.
+
+fn main() -> kernpack_build::Result<()> {
+    kernpack_build::Library::new()
+        .c(["kernels/blur.c"])
+        .llvm_ir(["kernels/sobel.ll"])
+        .cuda(["kernels/sobel.cu"])
+        .build()
+}

@@ -1,0 +1,100 @@
+//! One line per function: what it is written in, whether its result is right, and how long it took.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use kernpack::Error;
+
+use crate::{Failure, npy};
+
+/// Timed calls per function; the shortest counts.
+const REPEATS: usize = 5;
+
+/// Prints the lines and counts the checks that failed.
+pub(crate) struct Report {
+    references: PathBuf,
+    failed: usize,
+}
+
+impl Report {
+    /// `references` is the folder that prepare.py filled.
+    pub(crate) fn new(references: PathBuf) -> Self {
+        line("function", "kernel", "check", "ms");
+        Self { references, failed: 0 }
+    }
+
+    /// Number of checks that failed.
+    pub(crate) fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// Prints a check that was made elsewhere.
+    pub(crate) fn verdict(&mut self, function: &str, kernel: &str, good: bool, text: &str, time: Option<Duration>) {
+        self.failed += usize::from(!good);
+        let time = time.map_or_else(String::new, |time| format!("{:.3}", time.as_secs_f64() * 1e3));
+        line(function, kernel, &format!("{}{text}", if good { "ok    " } else { "WRONG " }), &time);
+    }
+
+    /// Prints what a function said instead of running.
+    pub(crate) fn not_run(&self, function: &str, kernel: &str, error: &Error) {
+        line(function, kernel, &format!("not run: {}", error.message()), "");
+    }
+
+    /// Times `call` and compares the numbers that `values` finds in its result with a reference of prepare.py.
+    pub(crate) fn compare<T>(
+        &mut self,
+        function: &str,
+        kernel: &str,
+        reference: &str,
+        tolerance: f64,
+        mut call: impl FnMut() -> kernpack::Result<T>,
+        values: impl Fn(&T) -> kernpack::Result<Vec<f64>>,
+    ) -> Result<T, Failure> {
+        let mut start = Instant::now();
+        let mut result = call()?;
+        let mut best = start.elapsed();
+        for _ in 1..REPEATS {
+            start = Instant::now();
+            result = call()?;
+            best = best.min(start.elapsed());
+        }
+        let (got, expected) = (values(&result)?, npy::read(&self.references.join(format!("{reference}.npy")))?);
+        if got.len() == expected.len() {
+            // A NaN anywhere makes the comparison below false, so it fails the check.
+            let difference = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, nan_or_max);
+            let text = format!("max difference {difference:.2e} (allowed {tolerance:e})");
+            self.verdict(function, kernel, difference <= tolerance, &text, Some(best));
+        } else {
+            let text = format!("{} numbers, expected {}", got.len(), expected.len());
+            self.verdict(function, kernel, false, &text, Some(best));
+        }
+        Ok(result)
+    }
+
+    /// `call` must fail with an error of `kind` whose message has `part` in it.
+    pub(crate) fn expect_error<T>(
+        &mut self,
+        function: &str,
+        kernel: &str,
+        kind: &str,
+        part: &str,
+        call: impl FnOnce() -> kernpack::Result<T>,
+    ) {
+        match call() {
+            Err(error) => {
+                let good = error.kind() == kind && error.message().contains(part);
+                self.verdict(function, kernel, good, &format!("{}: {}", error.kind(), error.message()), None);
+            }
+            Ok(_) => self.verdict(function, kernel, false, &format!("no error, expected a {kind}"), None),
+        }
+    }
+}
+
+fn line(function: &str, kernel: &str, check: &str, time: &str) {
+    println!("  {}", format!("{function:<16} {kernel:<10} {check:<64} {time:>8}").trim_end());
+}
+
+/// The greater number, or NaN as soon as one of both is: `f64::max` would drop it.
+fn nan_or_max(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}

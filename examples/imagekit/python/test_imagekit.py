@@ -1,0 +1,383 @@
+"""The example as a test: every function against NumPy and SciPy, on a photograph and on awkward sizes, and every error.
+
+IMAGEKIT_LIBRARY names the library.
+"""
+
+import os
+import traceback
+
+import numpy as np
+import prepare
+import pytest
+import tvm_ffi
+from sklearn.datasets import load_sample_image
+
+
+@pytest.fixture(scope="session")
+def imagekit():
+    path = os.environ.get("IMAGEKIT_LIBRARY")
+    assert path, "set IMAGEKIT_LIBRARY to the path of libimagekit.so"
+    return tvm_ffi.load_module(path)
+
+
+@pytest.fixture(scope="session")
+def photo():
+    return load_sample_image("china.jpg").copy()
+
+
+@pytest.fixture(scope="session")
+def gray(photo):
+    return prepare.gray(photo)
+
+
+def random_gray(height, width):
+    return np.random.default_rng(height * 1000 + width).uniform(0, 255, (height, width)).astype(np.float32)
+
+
+def into(kernel, src, *arguments):
+    """Calls a kernel that writes into its second argument; every element must be written."""
+    dst = np.full_like(src, np.nan)
+    assert kernel(src, dst, *arguments) is None
+    return dst
+
+
+# Results
+
+
+def test_to_gray(imagekit, photo, gray):
+    result = np.from_dlpack(imagekit["imagekit.to_gray"](photo))
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, gray)
+
+
+def test_to_gray_takes_any_strides(imagekit, photo):
+    flipped = photo[::-1, ::2, ::-1]  # upside down, every second column, BGR
+    result = np.from_dlpack(imagekit["imagekit.to_gray"](flipped))
+    np.testing.assert_array_equal(result, prepare.gray(flipped))
+
+
+SIZES = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (1, 40), (40, 1), (5, 8), (17, 9), (33, 65)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("radius", [0, 1, 2, 7, 100])
+def test_blur(imagekit, size, radius):
+    src = random_gray(*size)
+    np.testing.assert_allclose(into(imagekit.blur, src, radius), prepare.blur(src, radius), atol=1e-3)
+
+
+def test_blur_works_in_place(imagekit, gray):
+    image = gray.copy()
+    imagekit.blur(image, image, 3)
+    np.testing.assert_allclose(image, prepare.blur(gray, 3), atol=1e-3)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_sobel(imagekit, size):
+    src = random_gray(*size)
+    np.testing.assert_allclose(into(imagekit.sobel, src), prepare.sobel(src), atol=1e-2)
+
+
+def test_kernels_take_images_without_pixels(imagekit):
+    for size in [(0, 5), (5, 0)]:
+        into(imagekit.blur, np.zeros(size, np.float32), 2)
+        into(imagekit.sobel, np.zeros(size, np.float32))
+
+
+def test_photo_through_all_filters(imagekit, photo, gray):
+    np.testing.assert_allclose(into(imagekit.blur, gray, prepare.RADIUS), prepare.blur(gray, prepare.RADIUS), atol=1e-3)
+    np.testing.assert_allclose(into(imagekit.sobel, gray), prepare.sobel(gray), atol=1e-2)
+    edges = np.from_dlpack(imagekit.edges(photo, prepare.RADIUS))
+    np.testing.assert_allclose(edges, prepare.edges(photo, prepare.RADIUS), atol=1e-2)
+
+
+def test_histogram_is_an_object_with_fields(imagekit, gray):
+    histogram = imagekit.histogram(gray)
+    assert isinstance(histogram, tvm_ffi.Object)
+    assert list(histogram.bins) == prepare.histogram(gray).tolist()
+    total, mean, low, high = prepare.statistics(gray)
+    # total, mean, min and max are fields of the base type, imagekit.Statistics.
+    assert (histogram.total, histogram.min, histogram.max) == (total, low, high)
+    assert histogram.mean == pytest.approx(mean, rel=1e-12)
+    assert type(histogram).__tvm_ffi_type_info__.type_key == "imagekit.Histogram"
+    assert type(histogram).__tvm_ffi_type_info__.parent_type_info.type_key == "imagekit.Statistics"
+
+
+def test_fields_can_not_be_written(imagekit, gray):
+    histogram = imagekit.histogram(gray)
+    with pytest.raises(AttributeError):
+        histogram.total = 0
+    assert histogram.total == gray.size
+
+
+def test_objects_go_back_into_the_library(imagekit, gray):
+    histogram = imagekit.histogram(gray)
+    assert imagekit.otsu_threshold(histogram) == prepare.otsu_threshold(gray)
+    assert imagekit.contrast(histogram) == pytest.approx(prepare.contrast(gray), rel=1e-12)
+
+
+def test_crop_takes_any_strides(imagekit, gray):
+    np.testing.assert_array_equal(np.from_dlpack(imagekit.crop(gray.T, 5, 7, 30, 20)), gray.T[5:35, 7:27])
+    assert np.from_dlpack(imagekit.crop(gray, 427, 640, 0, 0)).shape == (0, 0)
+
+
+def test_map_rows_calls_python(imagekit, gray):
+    indices = []
+
+    def reverse(row, index):
+        indices.append(index)
+        return np.from_dlpack(row)[::-1].copy()
+
+    np.testing.assert_array_equal(np.from_dlpack(imagekit.map_rows(gray, reverse)), prepare.mirrored(gray))
+    assert indices == list(range(gray.shape[0]))
+
+
+def test_make_scaler_returns_a_function(imagekit, gray):
+    brighten, darken = imagekit.make_scaler(1.6), imagekit.make_scaler(0.5)
+    assert isinstance(brighten, tvm_ffi.Function)
+    np.testing.assert_allclose(np.from_dlpack(brighten(gray)), prepare.scaled(gray, 1.6), atol=1e-4)
+    np.testing.assert_allclose(np.from_dlpack(darken(gray)), prepare.scaled(gray, 0.5), atol=1e-4)
+
+
+def test_a_returned_function_is_a_callback_too(imagekit, gray):
+    brighten = imagekit.make_scaler(1.6)
+    scaled = imagekit.map_rows(gray, lambda row, index: brighten(np.from_dlpack(row)))
+    np.testing.assert_allclose(np.from_dlpack(scaled), prepare.scaled(gray, 1.6), atol=1e-4)
+
+
+def test_describe(imagekit, gray, photo):
+    assert dict(imagekit.describe(gray).items()) == {
+        "height": 427, "width": 640, "dtype": "float32", "contiguous": True
+    }
+    assert dict(imagekit.describe(photo[:, ::2]).items()) == {
+        "height": 427, "width": 320, "dtype": "uint8", "contiguous": False
+    }
+
+
+def test_to_pgm(imagekit):
+    file = imagekit.to_pgm(np.array([[0, 1.4, 1.5], [254.6, 255, 300]], np.float32))
+    assert file == b"P5\n3 2\n255\n" + bytes([0, 1, 2, 255, 255, 255])
+
+
+def test_ascii_art(imagekit):
+    ramp = np.tile(np.linspace(0, 255, 20, dtype=np.float32), (4, 1))
+    assert imagekit.ascii_art(ramp, 20) == "@@%%##**++==--::..\n" * 2
+
+
+# Errors: the kind is the exception class, the message names function, argument, what was expected and what came.
+
+
+def check_error(kind, message, function, *arguments):
+    with pytest.raises(kind) as caught:
+        function(*arguments)
+    assert type(caught.value) is kind
+    assert str(caught.value) == message
+
+
+TO_GRAY = "imagekit.to_gray(rgb: Tensor): "
+CROP = "crop(image: Tensor, top: int, left: int, height: int, width: int): "
+BLUR = "blur(src: float32[height, width], dst: float32[height, width], radius: int): "
+SOBEL = "sobel(src: float32[height, width], dst: float32[height, width]): "
+MATRIX = "expected a contiguous, aligned float32 tensor of 2 dimensions in host memory"
+
+
+def test_wrong_argument_count(imagekit, gray):
+    check_error(TypeError, TO_GRAY + "expected 1 argument, got 0", imagekit["imagekit.to_gray"])
+    check_error(TypeError, CROP + "expected 5 arguments, got 2", imagekit.crop, gray, 1)
+    check_error(TypeError, BLUR + "expected 3 arguments, got 2", imagekit.blur, gray, gray)
+    check_error(TypeError, SOBEL + "expected 2 arguments, got 1", imagekit.sobel, gray)
+
+
+def test_wrong_argument_type(imagekit, gray):
+    check_error(TypeError, TO_GRAY + "argument 'rgb': expected Tensor, got str", imagekit["imagekit.to_gray"], "photo")
+    check_error(TypeError, CROP + "argument 'left': expected int, got float", imagekit.crop, gray, 0, 1.5, 2, 2)
+    check_error(TypeError, BLUR + "argument 'src': expected a tensor", imagekit.blur, None, gray, 1)
+    check_error(TypeError, BLUR + "argument 'radius': expected int", imagekit.blur, gray, gray, 1.5)
+    check_error(TypeError, SOBEL + f"argument 'dst': {MATRIX}", imagekit.sobel, gray, "dst")
+    check_error(
+        TypeError,
+        "map_rows(image: Tensor, callback: Function): argument 'callback': expected Function, got int",
+        imagekit.map_rows, gray, 1,
+    )
+    check_error(
+        TypeError,
+        "otsu_threshold(histogram: imagekit.Histogram): argument 'histogram': expected imagekit.Histogram, got Tensor",
+        imagekit.otsu_threshold, gray,
+    )
+
+
+def test_wrong_dtype(imagekit, gray, photo):
+    check_error(
+        TypeError, TO_GRAY + "argument 'rgb': expected a tensor of uint8, got one of float32",
+        imagekit["imagekit.to_gray"], gray,
+    )
+    wide = gray.astype(np.float64)
+    check_error(
+        TypeError, BLUR + "argument 'src': expected elements of type float32, got a type of 64 bits and DLPack code 2",
+        imagekit.blur, wide, gray, 1,
+    )
+    check_error(TypeError, SOBEL + f"argument 'src': {MATRIX}", imagekit.sobel, photo, gray)
+
+
+def test_not_contiguous(imagekit, gray):
+    half = gray[:, ::2]
+    check_error(
+        ValueError,
+        BLUR + "argument 'src': expected contiguous rows, got strides (640, 2); make a contiguous copy first",
+        imagekit.blur, half, gray, 1,
+    )
+    check_error(TypeError, SOBEL + f"argument 'src': {MATRIX}", imagekit.sobel, half, gray)
+
+
+def test_misaligned(imagekit):
+    memory = np.zeros(4 * 4 * 4 + 1, np.uint8)
+    crooked = memory[1:].view(np.float32).reshape(4, 4)
+    straight = np.zeros((4, 4), np.float32)
+    check_error(
+        ValueError, BLUR + "argument 'dst': expected data aligned to 4 bytes; make a copy first",
+        imagekit.blur, straight, crooked, 1,
+    )
+    check_error(TypeError, SOBEL + f"argument 'src': {MATRIX}", imagekit.sobel, crooked, straight)
+    with pytest.raises(ValueError, match="argument 'gray': .*misaligned"):
+        imagekit.histogram(crooked)
+
+
+def test_wrong_shape(imagekit, gray):
+    check_error(
+        ValueError, "expected 3 channels, red, green and blue, got 4",
+        imagekit["imagekit.to_gray"], np.zeros((2, 2, 4), np.uint8),
+    )
+    check_error(
+        ValueError, BLUR + "argument 'dst': expected the shape of src, (427, 640), got (2, 2)",
+        imagekit.blur, gray, np.zeros((2, 2), np.float32), 1,
+    )
+    check_error(
+        ValueError, SOBEL + "argument 'dst': expected the shape of src",
+        imagekit.sobel, gray, np.zeros((2, 2), np.float32),
+    )
+    check_error(
+        ValueError, "expected an image of shape (height, width), got shape [2]",
+        imagekit.histogram, np.zeros(2, np.float32),
+    )
+
+
+def test_wrong_values(imagekit, gray):
+    check_error(
+        ValueError,
+        "the rectangle does not lie inside the image: top 400 + height 100, but the image's height is 427",
+        imagekit.crop, gray, 400, 0, 100, 10,
+    )
+    check_error(
+        ValueError,
+        "the rectangle does not lie inside the image: left -1 + width 10, but the image's width is 640",
+        imagekit.crop, gray, 0, -1, 10, 10,
+    )
+    with pytest.raises(ValueError, match="top 9223372036854775807 \\+ height 1"):
+        imagekit.crop(gray, 2**63 - 1, 0, 1, 1)
+    check_error(ValueError, BLUR + "argument 'radius': -1 is not from 0 to 1000", imagekit.blur, gray, gray, -1)
+    check_error(
+        ValueError, SOBEL + "argument 'dst': overlaps src; give the result memory of its own",
+        imagekit.sobel, gray[:-1], gray[1:],
+    )
+    check_error(
+        ValueError, "pixel 1 is 256, not a gray level from 0 to 255",
+        imagekit.histogram, np.array([[0, 256]], np.float32),
+    )
+    check_error(ValueError, "expected a gain of 0 or more, got -2", imagekit.make_scaler, -2)
+    check_error(ValueError, "expected 1 to 640 columns, got 0", imagekit.ascii_art, gray, 0)
+
+
+def test_missing_function(imagekit):
+    with pytest.raises(AttributeError):
+        imagekit.blurr
+    assert not imagekit.implements_function("blurr")
+    assert imagekit.implements_function("blur")
+
+
+def test_sobel_cuda_says_what_is_missing(imagekit, gray):
+    """A NumPy array is never on a CUDA device, so this fails everywhere, each time for a reason that is named."""
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        imagekit.sobel_cuda(gray, np.empty_like(gray))
+    assert "cuda" in str(caught.value).lower()
+
+
+def test_callback_errors_arrive_as_they_left(imagekit, gray):
+    def fail_at_row_7(row, index):
+        if index == 7:
+            raise ValueError("row 7 is not for sale")
+        return row
+
+    with pytest.raises(ValueError) as caught:
+        imagekit.map_rows(gray, fail_at_row_7)
+    assert str(caught.value) == "row 7 is not for sale"
+    # Readable: the callback's own line, the Rust function with its file, the caller's line, in the order of the calls.
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    names = [frame.name for frame in frames]
+    assert names[0] == "test_callback_errors_arrive_as_they_left"
+    assert names[-1] == "fail_at_row_7"
+    assert any("map_rows" in frame.name and frame.filename.endswith("rows.rs") for frame in frames), frames
+
+
+def test_callback_with_an_exception_class_of_its_own(imagekit, gray):
+    @tvm_ffi.register_error
+    class SoldOut(RuntimeError):
+        pass
+
+    def sell(row, index):
+        raise SoldOut("come back tomorrow")
+
+    with pytest.raises(SoldOut, match="come back tomorrow"):
+        imagekit.map_rows(gray, sell)
+
+
+def test_callback_returns_something_else(imagekit, gray):
+    with pytest.raises(TypeError, match="expected Tensor, got int"):
+        imagekit.map_rows(gray, lambda row, index: 5)
+    with pytest.raises(ValueError, match=r"returned shape \[1\] for row 0, expected \[640\]"):
+        imagekit.map_rows(gray, lambda row, index: np.zeros(1, np.float32))
+
+
+def test_rust_errors_have_a_traceback(imagekit, gray):
+    with pytest.raises(ValueError) as caught:
+        imagekit.crop(gray, 400, 0, 100, 10)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert any(frame.filename.endswith("crop.rs") for frame in frames), frames
+
+
+# What the library says about itself
+
+
+def test_metadata(imagekit):
+    schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("crop")["type_schema"])
+    assert repr(schema) == "Callable[[Tensor, int, int, int, int], Tensor]"
+    schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("describe")["type_schema"])
+    assert repr(schema) == "Callable[[Tensor], Map[str, Any]]"
+    assert imagekit.get_function_metadata("crop")["arg_names"] == ["image", "top", "left", "height", "width"]
+
+
+def test_documentation(imagekit):
+    assert imagekit.get_function_doc("crop").splitlines()[0] == "Copies a rectangle out of a gray image."
+    assert imagekit.get_function_doc("imagekit.to_gray").startswith("Converts an RGB image to gray")
+
+
+def test_global_functions(imagekit, photo, gray):
+    names = {name for name in tvm_ffi.registry.list_global_func_names() if name.startswith("imagekit.")}
+    assert names == {
+        f"imagekit.{name}"
+        for name in [
+            "to_gray", "histogram", "otsu_threshold", "contrast", "crop", "map_rows", "make_scaler", "describe", "to_pgm",
+            "ascii_art", "edges", "sobel_cuda", "blur", "sobel",
+        ]
+    }  # fmt: skip
+    result = tvm_ffi.get_global_func("imagekit.to_gray")(photo)
+    np.testing.assert_array_equal(np.from_dlpack(result), gray)
+    assert into(tvm_ffi.get_global_func("imagekit.sobel"), gray).max() > 0
+    assert "type_schema" in tvm_ffi.get_global_func_metadata("imagekit.crop")
+
+
+def test_objects_outlive_the_module_variable(gray):
+    module = tvm_ffi.load_module(os.environ["IMAGEKIT_LIBRARY"], keep_module_alive=False)
+    histogram, brighten = module.histogram(gray), module.make_scaler(1.6)
+    del module
+    assert histogram.total == gray.size
+    assert np.from_dlpack(brighten(gray)).shape == gray.shape

@@ -1,0 +1,48 @@
+//! The kernels that build.rs compiled, called from Rust.
+
+use kernpack::abi::device_type;
+use kernpack::{DataType, Result, Tensor, TensorView, ensure, packed_func};
+
+use crate::gray::to_gray;
+use crate::{image, kernels};
+
+/// Edge strength of an RGB image: gray (Rust), blurred (C) and differentiated (LLVM IR).
+///
+/// `radius` of the blur is in pixels; the result is float32 of shape (height, width).
+#[packed_func]
+pub fn edges(rgb: TensorView<u8>, radius: i64) -> Result<Tensor> {
+    let gray = to_gray(rgb)?;
+    let smooth = Tensor::zeros::<f32>(gray.shape())?;
+    kernels::blur.call((&gray, &smooth, radius))?;
+    let strength = gray; // Its pixels are no longer needed: the last step writes over them.
+    kernels::sobel.typed::<(&Tensor, &Tensor), ()>().call((&smooth, &strength))?;
+    Ok(strength)
+}
+
+/// Edge strength on a CUDA device: the kernel of `kernels/sobel.cu`, one thread per pixel.
+///
+/// `src` and `dst` are float32 of shape (height, width), contiguous, in the memory of one device.
+#[packed_func]
+pub fn sobel_cuda(src: Tensor, dst: Tensor) -> Result<()> {
+    /// Threads of a block: columns, rows.
+    const BLOCK: (i64, i64) = (32, 8);
+
+    // Asked for first: without the image or without a device nothing else matters.
+    let kernel = kernels::sobel_cuda.function()?;
+    let (height, width) = image::size(src.shape())?;
+    for (name, tensor) in [("src", &src), ("dst", &dst)] {
+        let device = tensor.device();
+        ensure!(tensor.dtype() == DataType::FLOAT32, TypeError, "{name}: expected float32, got {}", tensor.dtype());
+        ensure!(device.kind() == device_type::CUDA, ValueError, "{name}: expected a tensor on a CUDA device, got one on {device}");
+        ensure!(device == src.device(), ValueError, "{name}: expected a tensor on {}, got one on {device}", src.device());
+        ensure!(tensor.shape() == src.shape(), ValueError, "{name}: expected shape {:?}, got {:?}", src.shape(), tensor.shape());
+        ensure!(tensor.is_contiguous(), ValueError, "{name}: expected a contiguous tensor");
+    }
+    ensure!(height <= i32::MAX.into() && width <= i32::MAX.into(), ValueError, "{height} x {width} pixels are too many");
+    if height == 0 || width == 0 {
+        return Ok(());
+    }
+    let (columns, rows) = (width.div_ceil(BLOCK.0), height.div_ceil(BLOCK.1));
+    kernel.call((&src, &dst, height, width, columns, rows, 1, BLOCK.0, BLOCK.1, 1))?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+
+/// Beginnings of function names whose symbols the ABI uses for itself, with what it uses them for.
+const RESERVED: [(&str, &str); 3] =
+    [("_metadata_", "metadata of functions"), ("_doc_", "documentation"), ("_library_", "the library's own data")];
+
+/// The prefix of every exported symbol.
+pub(crate) const SYMBOL_PREFIX: &str = "__tvm_ffi_";
+
+/// What is wrong with a packed function's exported name, if anything.
+pub(crate) fn function_name_fault(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("an empty name is not supported; write the name that callers use, as in `name = \"add\"`".into());
+    }
+    if let Some(fault) = character_fault(name) {
+        return Some(fault);
+    }
+    if name.split('.').any(str::is_empty) {
+        return Some(format!("`{name}` has an empty part; put one `.` between two parts, as in `imagekit.add`"));
+    }
+    let (prefix, use_) = RESERVED.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    Some(format!(
+        "names that begin with `{prefix}` are not supported: the symbols `{SYMBOL_PREFIX}{prefix}...` hold {use_}; \
+         use another name"
+    ))
+}
+
+/// What is wrong with an object's type key, if anything.
+pub(crate) fn type_key_fault(key: &str) -> Option<String> {
+    const EXAMPLE: &str = "write a namespace and a name, as in `imagekit.Histogram`";
+    if key.is_empty() {
+        return Some(format!("an empty type key is not supported; {EXAMPLE}"));
+    }
+    if let Some(fault) = character_fault(key) {
+        return Some(fault);
+    }
+    let is_identifier = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !key.split('.').all(is_identifier) {
+        return Some(format!("the type key `{key}` is not identifiers joined by `.`; {EXAMPLE}"));
+    }
+    if !key.contains('.') {
+        return Some(format!("the type key `{key}` has no namespace; {EXAMPLE}"));
+    }
+    if key.starts_with("ffi.") {
+        return Some("type keys that begin with `ffi.` belong to the ABI; use your library's name instead".into());
+    }
+    None
+}
+
+fn character_fault(name: &str) -> Option<String> {
+    let bad = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.'))?;
+    let shown = match bad {
+        '\0' => "the NUL character".to_owned(),
+        bad if bad.is_whitespace() => "white space".to_owned(),
+        bad if bad.is_control() => "a control character".to_owned(),
+        bad => format!("`{bad}`"),
+    };
+    Some(format!("{shown} in a name is not supported; use only letters A to Z, digits, `_` and `.`"))
+}
+
+/// An item that makes the compiler refuse a second function with this exported name in the crate and show both:
+/// exported macros share one namespace per crate.
+pub(crate) fn claim_function_name(name: &str, span: Span) -> TokenStream {
+    if name.contains('.') {
+        claim(&format!("exported_path_{}", escape(name)), span)
+    } else {
+        claim(&format!("exported_function_{name}"), span)
+    }
+}
+
+/// The same for type keys.
+pub(crate) fn claim_type_key(key: &str, span: Span) -> TokenStream {
+    claim(&format!("object_type_{}", escape(key)), span)
+}
+
+fn claim(name: &str, span: Span) -> TokenStream {
+    let name = Ident::new(name, span);
+    quote_spanned! {span=>
+        #[doc(hidden)]
+        #[macro_export]
+        #[allow(non_local_definitions)]
+        macro_rules! #name { () => {}; }
+    }
+}
+
+/// Different dotted names give different identifiers.
+fn escape(name: &str) -> String {
+    name.replace('_', "__").replace('.', "_dot_")
+}
+
+/// The identifier's text without a leading `r#`.
+pub(crate) fn plain(identifier: &Ident) -> String {
+    let text = identifier.to_string();
+    text.strip_prefix("r#").map(str::to_owned).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn function_names() {
+        for good in ["add", "imagekit.to_gray", "_x", "__x", "A.b.C9", "0", "_doc", "_metadata", "type"] {
+            assert_eq!(function_name_fault(good), None, "{good}");
+        }
+        for (bad, says) in [
+            ("", "empty name"),
+            ("a b", "white space"),
+            ("a\0", "NUL"),
+            ("a\u{1}", "control character"),
+            ("größe", "`ö`"),
+            ("a-b", "`-`"),
+            ("a@b", "`@`"),
+            (".a", "empty part"),
+            ("a.", "empty part"),
+            ("a..b", "empty part"),
+            ("_metadata_x", "metadata of functions"),
+            ("_doc_x", "documentation"),
+            ("_library_bin", "library's own data"),
+        ] {
+            let fault = function_name_fault(bad).unwrap_or_default();
+            assert!(fault.contains(says), "{bad:?}: {fault}");
+        }
+    }
+
+    #[test]
+    fn type_keys() {
+        for good in ["imagekit.Histogram", "a.b.c", "_a._b"] {
+            assert_eq!(type_key_fault(good), None, "{good}");
+        }
+        for (bad, says) in [
+            ("", "empty type key"),
+            ("Histogram", "no namespace"),
+            ("ffi.Array", "belong to the ABI"),
+            ("a..b", "not identifiers"),
+            ("a.9", "not identifiers"),
+            ("a b.c", "white space"),
+        ] {
+            let fault = type_key_fault(bad).unwrap_or_default();
+            assert!(fault.contains(says), "{bad:?}: {fault}");
+        }
+    }
+
+    #[test]
+    fn identifiers() {
+        assert_eq!(escape("a.b_c"), "a_dot_b__c");
+        assert_ne!(escape("a.b"), escape("a_dot_b"));
+        let claimed = claim_function_name("imagekit.to_gray", Span::call_site()).to_string();
+        assert!(claimed.contains("exported_path_imagekit_dot_to__gray"), "{claimed}");
+        assert_eq!(plain(&Ident::new_raw("type", Span::call_site())), "type");
+    }
+}

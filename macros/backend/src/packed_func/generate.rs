@@ -1,0 +1,150 @@
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use super::function::{PackedFunction, Parameter};
+use super::options::Options;
+use super::types::is_mutable_view;
+use crate::lifetime;
+use crate::name::{SYMBOL_PREFIX, claim_function_name};
+use crate::options::CratePath;
+
+/// The items that follow the function.
+///
+/// Generated names have a prefix, because the user's own names are looked up in the same block. No token of the user
+/// is inside of an `unsafe` block.
+pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name: &str) -> TokenStream {
+    let PackedFunction { ident, exported_name, doc, conditions, .. } = function;
+    let krate = &options.krate;
+    let here = ident.span();
+    let claim = claim_function_name(exported_name, here);
+    let global_name = global_name(function, options, crate_name);
+    let parameters = function.parameters.iter().map(parameter_info);
+    let result = function.result.as_ref().map(|ty| lifetime::elide(ty.to_token_stream())).unwrap_or_else(|| quote!(()));
+    let file = quote_spanned!(here=> ::core::file!());
+    let line = quote_spanned!(here=> ::core::line!());
+    let count = function.parameters.len();
+    let body = body(function, krate, &result);
+    let call_symbol = format!("{SYMBOL_PREFIX}{exported_name}");
+    let metadata_symbol = format!("{SYMBOL_PREFIX}_metadata_{exported_name}");
+    let doc_function = (!doc.is_empty()).then(|| doc_function(exported_name));
+    quote! {
+        #(#conditions)*
+        #claim
+        #(#conditions)*
+        #[allow(deprecated)]
+        const _: () = {
+            use #krate::impl_ as __k;
+
+            #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
+            #[linkme(crate = __k::linkme)]
+            static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
+                name: #exported_name,
+                global_name: #global_name,
+                doc: #doc,
+                params: &[#(#parameters),*],
+                ret: <#result as __k::IntoReturn>::TYPE,
+                call: __kernpack_call,
+                crate_name: #crate_name,
+                file: #file,
+                line: #line,
+            };
+
+            #body
+
+            #[unsafe(export_name = #call_symbol)]
+            unsafe extern "C" fn __kernpack_call(
+                _this: *mut ::core::ffi::c_void,
+                args: *const __k::TVMFFIAny,
+                num_args: ::core::primitive::i32,
+                result: *mut __k::TVMFFIAny,
+            ) -> ::core::primitive::i32 {
+                // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
+                unsafe { __k::call_packed::<#count, _>(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body) }
+            }
+
+            #[unsafe(export_name = #metadata_symbol)]
+            unsafe extern "C" fn __kernpack_metadata(
+                _this: *mut ::core::ffi::c_void,
+                _args: *const __k::TVMFFIAny,
+                _num_args: ::core::primitive::i32,
+                result: *mut __k::TVMFFIAny,
+            ) -> ::core::primitive::i32 {
+                // SAFETY: the caller of a packed function passes a writable result.
+                unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
+            }
+
+            #doc_function
+        };
+    }
+}
+
+/// `<crate>.<name>`, or the exported name itself when it already has a namespace.
+fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -> TokenStream {
+    if !options.global {
+        return quote!(::core::option::Option::None);
+    }
+    let exported_name = &function.exported_name;
+    let name = match exported_name.contains('.') {
+        true => exported_name.clone(),
+        false => format!("{crate_name}.{exported_name}"),
+    };
+    quote!(::core::option::Option::Some(#name))
+}
+
+fn parameter_info(parameter: &Parameter) -> TokenStream {
+    let name = &parameter.name;
+    let ty = lifetime::elide(parameter.ty.to_token_stream());
+    quote!(__k::ParamInfo { name: #name, ty: <#ty as __k::Schema>::TYPE })
+}
+
+/// The safe function that converts the arguments, calls the user's function and converts its result.
+fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> TokenStream {
+    let ident = &function.ident;
+    let count = function.parameters.len();
+    let args = Ident::new("args", Span::mixed_site());
+    let locals: Vec<Ident> = function
+        .parameters
+        .iter()
+        .enumerate()
+        .map(|(index, parameter)| Ident::new(&format!("__arg{index}"), inside(&parameter.ty)))
+        .collect();
+    let conversions = function.parameters.iter().zip(&locals).enumerate().map(|(index, (parameter, local))| {
+        let ty = lifetime::elide(parameter.ty.to_token_stream());
+        // What is wrong with the type is shown under the type.
+        quote_spanned!(inside(&parameter.ty)=> let #local = __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index)?;)
+    });
+    let mutable = function.parameters.iter().enumerate().filter(|(_, parameter)| is_mutable_view(&parameter.ty));
+    let mutable: Vec<usize> = mutable.map(|(index, _)| index).collect();
+    let overlap =
+        (!mutable.is_empty()).then(|| quote!(__k::check_overlap(&__KERNPACK_FUNCTION, #args, &[#(#mutable),*])?;));
+    quote! {
+        #[inline]
+        fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count]) -> #krate::Result<__k::TVMFFIAny> {
+            #overlap
+            #(#conversions)*
+            <#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))
+        }
+    }
+}
+
+/// The place of the user's tokens with the hygiene of generated ones, so that lints leave the code alone.
+fn inside(tokens: &impl Spanned) -> Span {
+    Span::mixed_site().located_at(tokens.span())
+}
+
+fn doc_function(exported_name: &str) -> TokenStream {
+    let symbol = format!("{SYMBOL_PREFIX}_doc_{exported_name}");
+    quote! {
+        #[unsafe(export_name = #symbol)]
+        unsafe extern "C" fn __kernpack_doc(
+            _this: *mut ::core::ffi::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: ::core::primitive::i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> ::core::primitive::i32 {
+            // SAFETY: the caller of a packed function passes a writable result.
+            unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
+        }
+    }
+}

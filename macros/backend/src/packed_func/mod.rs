@@ -1,0 +1,27 @@
+//! `#[packed_func]`: a free function as an exported symbol, with metadata, documentation and registration.
+
+mod function;
+mod generate;
+mod options;
+mod types;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::environment::Environment;
+use crate::mistakes::Mistakes;
+use function::PackedFunction;
+use options::Options;
+
+/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was.
+pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    let options = Options::parse(options, &mut mistakes);
+    let function = PackedFunction::parse(item.clone(), &options, &mut mistakes);
+    let crate_name = environment.required_crate_name(&mut mistakes);
+    let added = match (mistakes.into_compile_errors(), function, crate_name) {
+        (None, Some(function), Some(crate_name)) => generate::generate(&function, &options, crate_name),
+        (errors, ..) => errors.unwrap_or_default(),
+    };
+    quote!(#item #added)
+}

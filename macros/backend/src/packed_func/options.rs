@@ -1,0 +1,40 @@
+use proc_macro2::TokenStream;
+use syn::LitStr;
+
+use crate::mistakes::Mistakes;
+use crate::name::function_name_fault;
+use crate::options::{CratePath, entries};
+
+const KNOWN: &str = "`name = \"...\"`, `global = false` and `crate = path`";
+
+/// What stands in the parentheses of `#[packed_func(...)]`.
+pub(super) struct Options {
+    /// The exported name; without it the function's own.
+    pub(super) name: Option<LitStr>,
+    /// Whether a global function is registered.
+    pub(super) global: bool,
+    pub(super) krate: CratePath,
+}
+
+impl Options {
+    pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let mut options = Self { name: None, global: true, krate: CratePath(None) };
+        for entry in entries(tokens, KNOWN, mistakes) {
+            if entry.key == "name" {
+                options.name = entry.string(mistakes);
+            } else if entry.key == "global" {
+                options.global = entry.boolean(mistakes).unwrap_or(true);
+            } else if entry.key == "crate" {
+                options.krate.0 = entry.path(mistakes);
+            } else {
+                entry.unknown(KNOWN, mistakes);
+            }
+        }
+        if let Some(name) = &options.name
+            && let Some(fault) = function_name_fault(&name.value())
+        {
+            mistakes.at(name, fault);
+        }
+        options
+    }
+}

@@ -1,0 +1,159 @@
+use syn::{
+    GenericArgument, Lifetime, Path, PathArguments, ReturnType, Type, TypeParamBound, TypePath, TypeReference,
+    TypeTraitObject,
+};
+
+use crate::mistakes::Mistakes;
+
+/// Where a type stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Parameter,
+    Result,
+}
+
+/// Reports what can be seen to be unsupported without knowing the types. The rest is the trait solver's work.
+pub(super) fn check_parameter(ty: &Type, mistakes: &mut Mistakes) {
+    check(ty, Place::Parameter, mistakes);
+}
+
+/// The same for a result. Of `Result<T, E>` only `T` crosses the ABI as a value.
+pub(super) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
+    if let Type::Path(path) = ty
+        && let Some(last) = path.path.segments.last()
+        && last.ident == "Result"
+        && let PathArguments::AngleBracketed(arguments) = &last.arguments
+    {
+        if let Some(GenericArgument::Type(value)) = arguments.args.first() {
+            check(value, Place::Result, mistakes);
+        }
+        return;
+    }
+    if let Type::Never(never) = ty {
+        mistakes.at(never, "functions that never return are not supported; return nothing, or a `Result`");
+        return;
+    }
+    check(ty, Place::Result, mistakes);
+}
+
+/// Whether the type is a view that the function may write to.
+pub(super) fn is_mutable_view(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "TensorViewMut"),
+        Type::Paren(inner) => is_mutable_view(&inner.elem),
+        Type::Group(inner) => is_mutable_view(&inner.elem),
+        _ => false,
+    }
+}
+
+fn check(ty: &Type, place: Place, mistakes: &mut Mistakes) {
+    match ty {
+        Type::Reference(reference) => check_reference(reference, place, mistakes),
+        Type::FnPtr(_) => {
+            mistakes
+                .at(ty, "function pointers are not supported; use `Function`, or `TypedFunction` with this signature");
+        }
+        Type::ImplTrait(_) => match place {
+            Place::Parameter => mistakes.at(
+                ty,
+                "`impl Trait` is not supported: an exported symbol has one signature; \
+                 name the type, and use `Function` for a callback",
+            ),
+            Place::Result => mistakes.at(
+                ty,
+                "`impl Trait` is not supported; name the type, and return a closure as `Function::from_fn(...)`",
+            ),
+        },
+        Type::TraitObject(object) => check_trait_object(object, mistakes),
+        Type::Path(path) => check_path(path, place, mistakes),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|element| check(element, place, mistakes)),
+        Type::Array(array) => check(&array.elem, place, mistakes),
+        Type::Slice(slice) => check(&slice.elem, place, mistakes),
+        Type::Paren(inner) => check(&inner.elem, place, mistakes),
+        Type::Group(inner) => check(&inner.elem, place, mistakes),
+        _ => {}
+    }
+}
+
+fn check_reference(reference: &TypeReference, place: Place, mistakes: &mut Mistakes) {
+    if reference.mutability.is_some() {
+        mistakes.at(
+            reference,
+            "mutable references are not supported; take `TensorViewMut<T>` to write to a tensor, or return the new value",
+        );
+        return;
+    }
+    if let Some(lifetime) = &reference.lifetime {
+        check_lifetime(lifetime, place, mistakes);
+    }
+    check(&reference.elem, place, mistakes);
+}
+
+fn check_lifetime(lifetime: &Lifetime, place: Place, mistakes: &mut Mistakes) {
+    if place == Place::Parameter && lifetime.ident == "static" {
+        mistakes.at(
+            lifetime,
+            "`'static` is not supported in a parameter: arguments live as long as the call; \
+             leave it out, or take an owned type such as `String`",
+        );
+    }
+}
+
+fn check_trait_object(object: &TypeTraitObject, mistakes: &mut Mistakes) {
+    let is_callable = object.bounds.iter().any(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return false };
+        bound.path.segments.last().is_some_and(|last| matches!(last.arguments, PathArguments::Parenthesized(_)))
+    });
+    if is_callable {
+        mistakes.at(object, "boxed closures are not supported; use `Function`, or `TypedFunction` with this signature");
+    } else {
+        mistakes.at(object, "trait objects are not supported; use an `ObjRef` of a type with #[derive(Object)]");
+    }
+}
+
+fn check_path(ty: &TypePath, place: Place, mistakes: &mut Mistakes) {
+    if let Some(advice) = ty.qself.is_none().then(|| primitive_advice(&ty.path)).flatten() {
+        mistakes.at(ty, advice);
+        return;
+    }
+    for segment in &ty.path.segments {
+        match &segment.arguments {
+            PathArguments::None => {}
+            PathArguments::AngleBracketed(arguments) => {
+                for argument in &arguments.args {
+                    match argument {
+                        GenericArgument::Type(ty) => check_argument(&segment.ident, ty, place, mistakes),
+                        GenericArgument::Lifetime(lifetime) => check_lifetime(lifetime, place, mistakes),
+                        _ => {}
+                    }
+                }
+            }
+            PathArguments::Parenthesized(arguments) => {
+                arguments.inputs.iter().for_each(|input| check(&input.ty, place, mistakes));
+                if let ReturnType::Type(_, output) = &arguments.output {
+                    check(output, place, mistakes);
+                }
+            }
+        }
+    }
+}
+
+/// A type argument. The signature of a `TypedFunction` may hold what a parameter may not.
+fn check_argument(of: &syn::Ident, ty: &Type, place: Place, mistakes: &mut Mistakes) {
+    if of != "TypedFunction" {
+        check(ty, place, mistakes);
+    }
+}
+
+/// What to use in place of a primitive type that the ABI has no value for.
+fn primitive_advice(path: &Path) -> Option<&'static str> {
+    let ident = path.get_ident()?;
+    Some(match ident.to_string().as_str() {
+        "char" => "`char` is not supported; use `String` or `&str` for text, or `u32` for a code point",
+        "i128" | "u128" => {
+            "128-bit integers are not supported: an FFI integer has 64 bits; use `i64`, or `String` for larger"
+        }
+        "f16" | "f128" => "this floating-point type is not supported: an FFI float has 64 bits; use `f32` or `f64`",
+        _ => return None,
+    })
+}

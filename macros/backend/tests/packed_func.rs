@@ -1,0 +1,413 @@
+//! What `#[packed_func]` generates and which mistakes it reports.
+
+mod show;
+
+use expect_test::{Expect, expect};
+use kernpack_macros_backend::expand_packed_func;
+use show::{environment, mistakes, pretty, tokens};
+
+#[track_caller]
+fn check(options: &str, item: &str, expect: Expect) {
+    expect.assert_eq(&pretty(expand_packed_func(tokens(options), tokens(item), &environment())));
+}
+
+/// Checks the messages, one to a line, and that the item is still there.
+#[track_caller]
+fn check_mistakes(options: &str, item: &str, expect: &[&str]) {
+    let output = expand_packed_func(tokens(options), tokens(item), &environment());
+    assert!(output.to_string().starts_with(&tokens(item).to_string()), "the item is not re-emitted: {output}");
+    assert!(!output.to_string().contains("__kernpack"), "faulty items get nothing but errors: {output}");
+    let found = mistakes(output);
+    assert_eq!(found.len(), expect.len(), "{found:#?}");
+    for (found, expect) in found.iter().zip(expect) {
+        assert!(found.contains(expect), "expected {expect:?}, got {found:?}");
+        assert!(!found.ends_with('.'), "full stop: {found:?}");
+        assert!(!found.starts_with(char::is_uppercase), "not lower case: {found:?}");
+    }
+}
+
+#[test]
+fn whole_expansion() {
+    check(
+        "",
+        "/// Adds.\n#[cfg(unix)] pub fn add(a: i64, mut b: &str) -> Result<i64> { a }",
+        expect![[r#"
+            /// Adds.
+            #[cfg(unix)]
+            pub fn add(a: i64, mut b: &str) -> Result<i64> {
+                a
+            }
+            #[cfg(unix)]
+            #[doc(hidden)]
+            #[macro_export]
+            #[allow(non_local_definitions)]
+            macro_rules! exported_function_add {
+                () => {};
+            }
+            #[cfg(unix)]
+            #[allow(deprecated)]
+            const _: () = {
+                use ::kernpack::impl_ as __k;
+                #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
+                    name: "add",
+                    global_name: ::core::option::Option::Some("imagekit.add"),
+                    doc: "Adds.",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "a",
+                            ty: <i64 as __k::Schema>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "b",
+                            ty: <&str as __k::Schema>::TYPE,
+                        },
+                    ],
+                    ret: <Result<i64> as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body<'a>(
+                    args: &'a [::kernpack::AnyView<'a>; 2usize],
+                ) -> ::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = __k::arg::<i64>(&__KERNPACK_FUNCTION, args, 0usize)?;
+                    let __arg1 = __k::arg::<&str>(&__KERNPACK_FUNCTION, args, 1usize)?;
+                    <Result<i64> as __k::IntoReturn>::into_return(add(__arg0, __arg1))
+                }
+                #[unsafe(export_name = "__tvm_ffi_add")]
+                unsafe extern "C" fn __kernpack_call(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_packed::<
+                            2usize,
+                            _,
+                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
+                    }
+                }
+                #[unsafe(export_name = "__tvm_ffi__metadata_add")]
+                unsafe extern "C" fn __kernpack_metadata(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
+                }
+                #[unsafe(export_name = "__tvm_ffi__doc_add")]
+                unsafe extern "C" fn __kernpack_doc(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
+                }
+            };
+        "#]],
+    );
+}
+
+#[test]
+fn no_parameters_no_result_no_doc() {
+    check(
+        "global = false, crate = my::kernpack",
+        "fn r#type() {}",
+        expect![[r#"
+            fn r#type() {}
+            #[doc(hidden)]
+            #[macro_export]
+            #[allow(non_local_definitions)]
+            macro_rules! exported_function_type {
+                () => {};
+            }
+            #[allow(deprecated)]
+            const _: () = {
+                use my::kernpack::impl_ as __k;
+                #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
+                    name: "type",
+                    global_name: ::core::option::Option::None,
+                    doc: "",
+                    params: &[],
+                    ret: <() as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body<'a>(
+                    args: &'a [my::kernpack::AnyView<'a>; 0usize],
+                ) -> my::kernpack::Result<__k::TVMFFIAny> {
+                    <() as __k::IntoReturn>::into_return(r#type())
+                }
+                #[unsafe(export_name = "__tvm_ffi_type")]
+                unsafe extern "C" fn __kernpack_call(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_packed::<
+                            0usize,
+                            _,
+                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
+                    }
+                }
+                #[unsafe(export_name = "__tvm_ffi__metadata_type")]
+                unsafe extern "C" fn __kernpack_metadata(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
+                }
+            };
+        "#]],
+    );
+}
+
+#[test]
+fn lifetimes_and_written_views() {
+    check(
+        "name = \"imagekit.blend\"",
+        "fn blend<'a>(a: TensorView<'a, u8>, args: TensorViewMut<'_, u8>, b: &'a [u8]) -> &'static str { \"\" }",
+        expect![[r#"
+            fn blend<'a>(
+                a: TensorView<'a, u8>,
+                args: TensorViewMut<'_, u8>,
+                b: &'a [u8],
+            ) -> &'static str {
+                ""
+            }
+            #[doc(hidden)]
+            #[macro_export]
+            #[allow(non_local_definitions)]
+            macro_rules! exported_path_imagekit_dot_blend {
+                () => {};
+            }
+            #[allow(deprecated)]
+            const _: () = {
+                use ::kernpack::impl_ as __k;
+                #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
+                    name: "imagekit.blend",
+                    global_name: ::core::option::Option::Some("imagekit.blend"),
+                    doc: "",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "a",
+                            ty: <TensorView<'_, u8> as __k::Schema>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "args",
+                            ty: <TensorViewMut<'_, u8> as __k::Schema>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "b",
+                            ty: <&'_ [u8] as __k::Schema>::TYPE,
+                        },
+                    ],
+                    ret: <&'static str as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body<'a>(
+                    args: &'a [::kernpack::AnyView<'a>; 3usize],
+                ) -> ::kernpack::Result<__k::TVMFFIAny> {
+                    __k::check_overlap(&__KERNPACK_FUNCTION, args, &[1usize])?;
+                    let __arg0 = __k::arg::<TensorView<'_, u8>>(&__KERNPACK_FUNCTION, args, 0usize)?;
+                    let __arg1 = __k::arg::<
+                        TensorViewMut<'_, u8>,
+                    >(&__KERNPACK_FUNCTION, args, 1usize)?;
+                    let __arg2 = __k::arg::<&'_ [u8]>(&__KERNPACK_FUNCTION, args, 2usize)?;
+                    <&'static str as __k::IntoReturn>::into_return(blend(__arg0, __arg1, __arg2))
+                }
+                #[unsafe(export_name = "__tvm_ffi_imagekit.blend")]
+                unsafe extern "C" fn __kernpack_call(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_packed::<
+                            3usize,
+                            _,
+                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
+                    }
+                }
+                #[unsafe(export_name = "__tvm_ffi__metadata_imagekit.blend")]
+                unsafe extern "C" fn __kernpack_metadata(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
+                }
+            };
+        "#]],
+    );
+}
+
+#[test]
+fn signatures() {
+    for (item, says) in [
+        ("fn f<T>(x: T) {}", "type parameters"),
+        ("fn f<const N: usize>() {}", "const parameters"),
+        ("async fn f() {}", "async functions"),
+        ("unsafe fn f() {}", "unsafe functions"),
+        ("extern fn f() {}", "extern functions"),
+        ("extern \"C\" fn f() {}", "extern functions"),
+        ("fn f(&self) {}", "`self` is not supported"),
+        ("fn f(mut self: Box<Self>) {}", "`self` is not supported"),
+        ("fn f((a, b): (i64, i64)) {}", "patterns"),
+        ("fn f(ref a: i64) {}", "patterns"),
+        ("fn f(a @ 1: i64) {}", "patterns"),
+        ("fn f(&a: &i64) {}", "patterns"),
+        ("fn f(_: i64) {}", "need a name"),
+        ("fn f(#[cfg(unix)] a: i64) {}", "conditional parameters"),
+        ("fn f();", "without a body"),
+        ("pub fn f(a: i64) -> i64;", "without a body"),
+        ("#[target_feature(enable = \"avx2\")] fn f() {}", "is_x86_feature_detected"),
+        ("#[kernpack::packed_func] fn f() {}", "second #[packed_func]"),
+        ("struct S;", "#[derive(Object)]"),
+        ("impl S { fn f() {} }", "#[object_methods]"),
+        ("enum E {}", "free functions"),
+        ("mod m {}", "each function"),
+        ("trait T {}", "calls the method"),
+        ("use a::b;", "free functions"),
+        ("let x = 1;", "free functions"),
+        ("fn _metadata_x() {}", "metadata of functions"),
+        ("fn größe() {}", "`name = \"...\"` sets the exported name"),
+    ] {
+        check_mistakes("", item, &[says]);
+    }
+}
+
+#[test]
+fn types() {
+    for (ty, says) in [
+        ("char", "`String` or `&str`"),
+        ("i128", "128-bit"),
+        ("u128", "128-bit"),
+        ("Vec<Option<(i64, char)>>", "`String` or `&str`"),
+        ("[char; 4]", "`String` or `&str`"),
+        ("&[char]", "`String` or `&str`"),
+        ("&mut i64", "TensorViewMut"),
+        ("Option<&mut [u8]>", "TensorViewMut"),
+        ("&'static str", "as long as the call"),
+        ("TensorView<'static, u8>", "as long as the call"),
+        ("fn(i64) -> i64", "function pointers"),
+        ("Option<unsafe extern \"C\" fn()>", "function pointers"),
+        ("Box<dyn Fn(i64) -> i64>", "boxed closures"),
+        ("&dyn FnMut(i64)", "boxed closures"),
+        ("Box<dyn std::fmt::Display + Send>", "trait objects"),
+        ("impl Fn(i64) -> i64", "`impl Trait`"),
+        ("&impl Clone", "`impl Trait`"),
+    ] {
+        check_mistakes("", &format!("fn f(x: {ty}) {{}}"), &[says]);
+    }
+    for (ty, says) in [
+        ("!", "never return"),
+        ("Result<char, Error>", "`String` or `&str`"),
+        ("std::result::Result<u128>", "128-bit"),
+        ("impl Iterator", "Function::from_fn"),
+        ("&mut i64", "return the new value"),
+        ("Vec<fn()>", "function pointers"),
+    ] {
+        check_mistakes("", &format!("fn f() -> {ty} {{ todo!() }}"), &[says]);
+    }
+}
+
+#[test]
+fn accepted() {
+    for item in [
+        "fn f(a: usize, b: isize, c: &str, d: &[u8], e: &Tensor, g: Any, h: *mut c_void) {}",
+        "fn f(g: TypedFunction<(i64, fn()), i64>) {}",
+        "fn f() -> Result<i64, Box<dyn std::error::Error>> { Ok(1) }",
+        "fn f() -> Result<(), &'static str> { Ok(()) }",
+        "fn f() -> &'static str { \"\" }",
+        "const fn f() -> i64 { 1 }",
+        "fn f<'a, 'b: 'a>(a: &'a str, b: &'b str) -> &'a str where i64: Copy { a }",
+        "fn f(r#in: i64, my::Type { .. }: my::Type) {}",
+    ] {
+        let found = mistakes(expand_packed_func(tokens(""), tokens(item), &environment()));
+        let patterns = item.contains("{ .. }") as usize;
+        assert_eq!(found.len(), patterns, "{item}: {found:#?}");
+    }
+}
+
+#[test]
+fn parameter_count() {
+    let parameters = |count: usize| (0..count).map(|i| format!("a{i}: i64, ")).collect::<String>();
+    check_mistakes("", &format!("fn f({}) {{}}", parameters(65)), &["more than 64 parameters"]);
+    let code = expand_packed_func(tokens(""), tokens(&format!("fn f({}) {{}}", parameters(64))), &environment());
+    assert!(code.to_string().contains("call_packed :: < 64usize"));
+}
+
+#[test]
+fn options() {
+    for (options, says) in [
+        ("nam = \"x\"", "unknown option `nam`"),
+        ("name = \"x\", name = \"y\"", "`name` is given twice"),
+        ("name", "`name` has no value"),
+        ("name =", "`name` has no value"),
+        ("name = 3", "`name` takes a string literal"),
+        ("name = a.b", "`name` takes a string literal"),
+        ("name(\"x\")", "expected `=` after `name`"),
+        ("global = 0", "`global` takes `true` or `false`"),
+        ("crate = \"x\"", "`crate` takes a path"),
+        ("\"x\"", "expected an option"),
+        ("::", "expected an option"),
+        ("name = \"\"", "an empty name"),
+        ("name = \"a b\"", "white space"),
+        ("name = \"a\\0b\"", "NUL"),
+        ("name = \"_library_ctx\"", "`_library_`"),
+    ] {
+        check_mistakes(options, "fn f() {}", &[says]);
+    }
+}
+
+#[test]
+fn all_mistakes_at_once() {
+    check_mistakes(
+        "nam = \"x\", global = 1",
+        "async unsafe fn f<T>(_: &mut i64, c: char) -> fn() { todo!() }",
+        &[
+            "unknown option",
+            "`global` takes",
+            "async",
+            "unsafe",
+            "type parameters",
+            "mutable references",
+            "need a name",
+            "`char`",
+            "function pointers",
+        ],
+    );
+}
+
+#[test]
+fn crate_name_is_needed() {
+    let nothing = kernpack_macros_backend::Environment::default();
+    let found = mistakes(expand_packed_func(tokens(""), tokens("fn f() {}"), &nothing));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("CARGO_CRATE_NAME"));
+}

@@ -1,0 +1,199 @@
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::embedded;
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+
+/// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
+pub struct Array<T> {
+    object: ObjRef<ObjectRoot>,
+    elements: PhantomData<fn() -> T>,
+}
+
+/// The elements of an `ffi.Array` or `ffi.List` as views.
+///
+/// # Safety
+/// `object` is an array or list that lives for `'a`, and nobody changes it meanwhile.
+unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
+    // SAFETY: promised by the caller; a view is transparent over the raw struct, and owned elements are valid views.
+    unsafe {
+        let elements = embedded::seq::elements(object);
+        core::slice::from_raw_parts(elements.as_ptr().cast(), elements.len())
+    }
+}
+
+/// The elements of a value that is an array or list.
+pub(super) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
+    let object = value.object().ok_or(Mismatch::Type)?;
+    // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
+    // argument of: the ABI's contract for mutable containers.
+    unsafe {
+        match (*object).type_index {
+            type_index::ARRAY | type_index::LIST => Ok(views(object)),
+            _ => Err(Mismatch::Type),
+        }
+    }
+}
+
+/// Says which element of a sequence did not convert.
+pub(super) fn in_element<T: Schema, C: Schema>(
+    mismatch: Mismatch,
+    index: usize,
+    value: &AnyView<'_>,
+) -> Mismatch {
+    let clause = mismatch.describe(&T::TYPE, value);
+    match mismatch {
+        Mismatch::Value(_) => Mismatch::Value(format!("element {index}: {clause}")),
+        _ => Mismatch::TypeNote(format!("expected {}, but in element {index}: {clause}", C::TYPE)),
+    }
+}
+
+/// A new array object that owns `values`.
+pub(super) fn array_of(values: impl Iterator<Item = Any>) -> Any {
+    let values: Vec<TVMFFIAny> = values.map(Any::into_raw).collect();
+    // SAFETY: a new object; its one reference goes to the value.
+    unsafe { Any::from_object(embedded::seq::new_array(values)) }
+}
+
+impl<T> Array<T> {
+    fn as_views(&self) -> &[AnyView<'_>] {
+        // SAFETY: the object is an array; arrays are only changed by their sole owner, and `self` holds a reference.
+        unsafe { views(self.object.object()) }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.as_views().len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: for<'a> FromAny<'a>> Array<T> {
+    /// The element at `index`; `None` when out of range.
+    pub fn get(&self, index: usize) -> Option<T> {
+        // Every element was checked when the array was made, so the conversion succeeds.
+        self.as_views().get(index).and_then(|element| T::from_any(element).ok())
+    }
+
+    /// The elements in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + DoubleEndedIterator + '_ {
+        self.as_views().iter().map(|element| match T::from_any(element) {
+            Ok(value) => value,
+            Err(_) => unreachable!("every element was checked when the array was made"),
+        })
+    }
+
+    /// The elements in a vector.
+    pub fn to_vec(&self) -> Vec<T> {
+        self.iter().collect()
+    }
+}
+
+impl<T: IntoAny> FromIterator<T> for Array<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let values: Vec<TVMFFIAny> = values.into_iter().map(|value| value.into_any().into_raw()).collect();
+        // SAFETY: a new object; its one reference is this one.
+        Self { object: unsafe { ObjRef::from_object(embedded::seq::new_array(values)) }, elements: PhantomData }
+    }
+}
+
+impl<T: IntoAny> From<Vec<T>> for Array<T> {
+    fn from(values: Vec<T>) -> Self {
+        values.into_iter().collect()
+    }
+}
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), elements: PhantomData }
+    }
+}
+
+impl<T: for<'a> FromAny<'a> + fmt::Debug> fmt::Debug for Array<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: for<'a> FromAny<'a> + PartialEq> PartialEq for Array<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<T: Schema> Schema for Array<T> {
+    const TYPE: TypeSchema = TypeSchema { key: "ffi.Array", args: &[T::TYPE] };
+}
+
+impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
+    /// Checks every element. A list is copied, because it may change later.
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let elements = sequence(value)?;
+        for (i, element) in elements.iter().enumerate() {
+            T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))?;
+        }
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the object is an array or list, kept alive by the view.
+        let object = unsafe {
+            if (*object).type_index == type_index::ARRAY {
+                embedded::inc_ref(object);
+                object
+            } else {
+                let copies: Option<Vec<_>> =
+                    elements.iter().map(|element| Any::from_view(element).map(Any::into_raw)).collect();
+                embedded::seq::new_array(copies.ok_or(Mismatch::Type)?)
+            }
+        };
+        // SAFETY: the reference was just made.
+        Ok(Self { object: unsafe { ObjRef::from_object(object) }, elements: PhantomData })
+    }
+}
+
+impl<T: Schema> IntoAny for Array<T> {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl<T> ToArg for Array<T> {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}
+
+impl<T: Schema> Schema for Vec<T> {
+    const TYPE: TypeSchema = TypeSchema { key: "ffi.Array", args: &[T::TYPE] };
+}
+
+impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Vec<T> {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let convert = |(i, element): (usize, &'a AnyView<'a>)| {
+            T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))
+        };
+        sequence(value)?.iter().enumerate().map(convert).collect()
+    }
+}
+
+impl<T: IntoAny> IntoAny for Vec<T> {
+    fn into_any(self) -> Any {
+        array_of(self.into_iter().map(IntoAny::into_any))
+    }
+}
+
+/// Copies the elements into an array.
+impl<T: ToArg> ToArg for Vec<T> {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::owned(array_of(self.iter().map(|element| {
+            let arg = element.to_arg();
+            // SAFETY: `arg` keeps alive what the view refers to.
+            let view = unsafe { AnyView::from_raw(arg.raw()) };
+            Any::from_view(&view).unwrap_or_default()
+        })))
+    }
+}

@@ -1,0 +1,220 @@
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::embedded;
+
+/// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
+///
+/// ```
+/// use kernpack::{Map, Str};
+/// let map: Map<String, i64> = [("a".to_owned(), 1), ("b".to_owned(), 2)].into_iter().collect();
+/// assert_eq!(map.get("b"), Some(2));
+/// assert_eq!(map.get("c"), None);
+/// ```
+pub struct Map<K, V> {
+    object: ObjRef<ObjectRoot>,
+    entries: PhantomData<fn() -> (K, V)>,
+}
+
+/// The entries of a value that is a map or dict, as views.
+fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>, Mismatch> {
+    let object = value.object().ok_or(Mismatch::Type)?;
+    // SAFETY: the view keeps the object alive; its type is checked. A dict must not be changed during a call that it is an
+    // argument of: the ABI's contract for mutable containers.
+    unsafe {
+        match (*object).type_index {
+            type_index::MAP | type_index::DICT => Ok(views(object)),
+            _ => Err(Mismatch::Type),
+        }
+    }
+}
+
+/// # Safety
+/// `object` is a map or dict that lives for `'a`, and nobody changes it meanwhile.
+unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)> {
+    // SAFETY: promised by the caller; owned entries are valid views.
+    unsafe {
+        embedded::map::iter(object)
+            .map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value)))
+            .collect()
+    }
+}
+
+/// A new map object that owns the entries.
+fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
+    let entries: Vec<(TVMFFIAny, TVMFFIAny)> =
+        entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
+    // SAFETY: a new object; its one reference goes to the value.
+    match embedded::map::new_map(entries) {
+        Ok(map) => unsafe { Any::from_object(map) },
+        Err(_) => Any::NONE,
+    }
+}
+
+fn convert<K, V, C>(value: &AnyView<'_>) -> Result<C, Mismatch>
+where
+    K: for<'b> FromAny<'b>,
+    V: for<'b> FromAny<'b>,
+    C: FromIterator<(K, V)> + Schema,
+{
+    let describe = |mismatch: Mismatch, what: String, schema: TypeSchema, got: &AnyView<'_>| {
+        let clause = mismatch.describe(&schema, got);
+        match mismatch {
+            Mismatch::Value(_) => Mismatch::Value(format!("{what}: {clause}")),
+            _ => Mismatch::TypeNote(format!("expected {}, but {what}: {clause}", C::TYPE)),
+        }
+    };
+    entries(value)?
+        .iter()
+        .map(|(key, value)| {
+            let k = K::from_any(key).map_err(|mismatch| describe(mismatch, format!("in key {key:?}"), K::TYPE, key))?;
+            let v = V::from_any(value)
+                .map_err(|mismatch| describe(mismatch, format!("in the value of {key:?}"), V::TYPE, value))?;
+            Ok((k, v))
+        })
+        .collect()
+}
+
+impl<K, V> Map<K, V> {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        // SAFETY: the object is a map and lives as long as `self`.
+        unsafe { embedded::map::len(self.object.object()) }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
+    /// The value of `key`.
+    pub fn get<Q: ToArg + ?Sized>(&self, key: &Q) -> Option<V> {
+        let key = key.to_arg();
+        // SAFETY: the object is a map and lives as long as `self`; `key` is a valid view for the call. Maps are only changed
+        // by their sole owner, and `self` holds a reference.
+        unsafe {
+            let value = embedded::map::get(self.object.object(), &key.raw()).ok().flatten()?;
+            V::from_any(&AnyView::from_raw(value)).ok()
+        }
+    }
+
+    /// The entries in insertion order.
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
+        // SAFETY: as in `get`.
+        unsafe { views(self.object.object()) }.into_iter().filter_map(|(key, value)| {
+            // Every entry was checked when the map was made, so both convert.
+            Some((K::from_any(&key).ok()?, V::from_any(&value).ok()?))
+        })
+    }
+}
+
+impl<K: IntoAny, V: IntoAny> FromIterator<(K, V)> for Map<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let map = map_of(entries.into_iter().map(|(key, value)| (key.into_any(), value.into_any())));
+        // SAFETY: `map_of` returns a map object; its reference becomes this one.
+        Self { object: unsafe { ObjRef::from_object(map.into_raw().payload.v_obj) }, entries: PhantomData }
+    }
+}
+
+impl<K, V> Clone for Map<K, V> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), entries: PhantomData }
+    }
+}
+
+impl<K: for<'a> FromAny<'a> + fmt::Debug, V: for<'a> FromAny<'a> + fmt::Debug> fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Schema, V: Schema> Schema for Map<K, V> {
+    const TYPE: TypeSchema = TypeSchema { key: "ffi.Map", args: &[K::TYPE, V::TYPE] };
+}
+
+/// Collects conversions without keeping them: only whether all succeed matters.
+struct Checked<K, V>(PhantomData<(K, V)>);
+
+impl<K: Schema, V: Schema> Schema for Checked<K, V> {
+    const TYPE: TypeSchema = <Map<K, V> as Schema>::TYPE;
+}
+
+impl<K, V> FromIterator<(K, V)> for Checked<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        entries.into_iter().for_each(drop);
+        Self(PhantomData)
+    }
+}
+
+impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, V> {
+    /// Checks every entry. A dict is copied, because it may change later.
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        convert::<K, V, Checked<K, V>>(value)?;
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: `convert` checked that the object is a map or dict, and the view keeps it alive.
+        let object = unsafe {
+            if (*object).type_index == type_index::MAP {
+                embedded::inc_ref(object);
+                object
+            } else {
+                let owned = |view: &AnyView<'_>| Any::from_view(view).unwrap_or_default();
+                let copy = map_of(views(object).iter().map(|(key, value)| (owned(key), owned(value))));
+                copy.into_raw().payload.v_obj
+            }
+        };
+        // SAFETY: the reference was just made.
+        Ok(Self { object: unsafe { ObjRef::from_object(object) }, entries: PhantomData })
+    }
+}
+
+impl<K: Schema, V: Schema> IntoAny for Map<K, V> {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl<K, V> ToArg for Map<K, V> {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}
+
+macro_rules! std_map {
+    ($map:ident<$k:ident: $($bound:path),+; $v:ident $(; $hasher:ident)?>) => {
+        impl<$k: Schema, $v: Schema $(, $hasher)?> Schema for $map<$k, $v $(, $hasher)?> {
+            const TYPE: TypeSchema = TypeSchema { key: "ffi.Map", args: &[$k::TYPE, $v::TYPE] };
+        }
+
+        impl<'a, $k, $v $(, $hasher: BuildHasher + Default)?> FromAny<'a> for $map<$k, $v $(, $hasher)?>
+        where
+            $k: for<'b> FromAny<'b> $(+ $bound)+,
+            $v: for<'b> FromAny<'b>,
+        {
+            fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+                convert(value)
+            }
+        }
+
+        impl<$k: IntoAny, $v: IntoAny $(, $hasher)?> IntoAny for $map<$k, $v $(, $hasher)?> {
+            fn into_any(self) -> Any {
+                map_of(self.into_iter().map(|(key, value)| (key.into_any(), value.into_any())))
+            }
+        }
+
+        impl<$k: IntoAny + Clone, $v: IntoAny + Clone $(, $hasher)?> ToArg for $map<$k, $v $(, $hasher)?> {
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::owned(map_of(self.iter().map(|(key, value)| (key.clone().into_any(), value.clone().into_any()))))
+            }
+        }
+    };
+}
+std_map!(HashMap<K: Eq, Hash; V; S>);
+std_map!(BTreeMap<K: Ord; V>);
+

@@ -1,0 +1,19 @@
+//! Containers: [`Array`], [`Map`], [`Shape`], and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
+//!
+//! ```
+//! use kernpack::{Any, Array, IntoAny};
+//! let array = Array::from(vec![1i64, 2, 3]);
+//! assert_eq!(array.iter().sum::<i64>(), 6);
+//! let any: Any = (1i64, "two").into_any();
+//! let (one, two): (i64, String) = any.to().unwrap();
+//! assert_eq!((one, two.as_str()), (1, "two"));
+//! ```
+
+mod array;
+mod map;
+mod shape;
+mod tuple;
+
+pub use array::Array;
+pub use map::Map;
+pub use shape::Shape;

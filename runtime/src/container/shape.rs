@@ -1,0 +1,92 @@
+use core::fmt;
+use core::ops::Deref;
+
+use super::array::sequence;
+use crate::abi::{TVMFFIObject, type_index};
+use crate::embedded;
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+
+/// Dimensions of a tensor, in elements.
+///
+/// ```
+/// use kernpack::Shape;
+/// let shape = Shape::new(&[480, 640, 3]);
+/// assert_eq!(shape.iter().product::<i64>(), 921_600);
+/// ```
+#[derive(Clone)]
+pub struct Shape {
+    object: ObjRef<ObjectRoot>,
+}
+
+impl Shape {
+    /// Copies.
+    pub fn new(dimensions: &[i64]) -> Self {
+        // SAFETY: a new object; its one reference is this one.
+        unsafe { Self::from_object(embedded::shape::new_shape(dimensions)) }
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Shape`.
+    unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        Self { object: unsafe { ObjRef::from_object(object) } }
+    }
+}
+
+impl Deref for Shape {
+    type Target = [i64];
+
+    fn deref(&self) -> &[i64] {
+        // SAFETY: the object is a shape and lives as long as `self`; shapes never change.
+        unsafe { embedded::shape::dimensions(self.object.object()) }
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Shape {}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl Schema for Shape {
+    const TYPE: TypeSchema = TypeSchema::new("ffi.Shape");
+}
+
+impl<'a> FromAny<'a> for Shape {
+    /// A shape, or a sequence of integers.
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a shape.
+        unsafe {
+            if (*object).type_index == type_index::SHAPE {
+                embedded::inc_ref(object);
+                return Ok(Self::from_object(object));
+            }
+        }
+        let dimensions: Result<Vec<i64>, _> = sequence(value)?.iter().map(i64::from_any).collect();
+        Ok(Self::new(&dimensions.map_err(|_| Mismatch::Type)?))
+    }
+}
+
+impl IntoAny for Shape {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl ToArg for Shape {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}

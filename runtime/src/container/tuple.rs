@@ -1,0 +1,45 @@
+use super::array::{array_of, in_element, sequence};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+
+macro_rules! tuple {
+    ($count:literal; $($name:ident $index:tt)+) => {
+        impl<$($name: Schema),+> Schema for ($($name,)+) {
+            const TYPE: TypeSchema = TypeSchema { key: "Tuple", args: &[$($name::TYPE),+] };
+        }
+
+        impl<'a, $($name: for<'b> FromAny<'b>),+> FromAny<'a> for ($($name,)+) {
+            fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+                let elements = sequence(value)?;
+                if elements.len() != $count {
+                    return Err(Mismatch::TypeNote(format!(
+                        "expected {}, got {} with {} elements", Self::TYPE, value.type_name(), elements.len()
+                    )));
+                }
+                Ok(($(
+                    $name::from_any(&elements[$index])
+                        .map_err(|mismatch| in_element::<$name, Self>(mismatch, $index, &elements[$index]))?,
+                )+))
+            }
+        }
+
+        impl<$($name: IntoAny),+> IntoAny for ($($name,)+) {
+            fn into_any(self) -> Any {
+                array_of([$(self.$index.into_any()),+].into_iter())
+            }
+        }
+
+        impl<$($name: IntoAny + Clone),+> ToArg for ($($name,)+) {
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::owned(self.clone().into_any())
+            }
+        }
+    };
+}
+tuple!(1; A 0);
+tuple!(2; A 0 B 1);
+tuple!(3; A 0 B 1 C 2);
+tuple!(4; A 0 B 1 C 2 D 3);
+tuple!(5; A 0 B 1 C 2 D 3 E 4);
+tuple!(6; A 0 B 1 C 2 D 3 E 4 F 5);
+tuple!(7; A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+tuple!(8; A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);

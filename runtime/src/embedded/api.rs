@@ -1,0 +1,782 @@
+//! The 50 C functions over the cells and tables, and the table of them.
+//!
+//! A function that returns a status catches everything, panics included: it raises the error on this thread and returns
+//! -1. Functions without a status raise what they can and return NULL or a negative index.
+
+#![allow(clippy::missing_safety_doc, reason = "the C header says what each function expects from its caller")]
+
+use core::any::Any;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{
+    ApiTable, DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall,
+    TVMFFIAny, TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIFunctionCell, TVMFFIMethodInfo,
+    TVMFFIObject, TVMFFIObjectHandle, TVMFFIStreamHandle, TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata,
+    TVMFFIVersion, type_index,
+};
+
+use super::env::Allocation;
+use super::failure::Failure;
+use super::release::{bytes_at, to_owned};
+use super::type_table::NewType;
+use super::{
+    backtrace, big_int, body, custom_allocator, dec_ref, dtype, env, function_table, handle_once, inc_ref, module_env,
+    new_bytes, new_error, new_string, new_string_object, opaque, raised, tensor, trampoline_function, type_attr,
+    type_members, type_table,
+};
+
+/// The version of the ABI that this implementation speaks.
+const VERSION: TVMFFIVersion = TVMFFIVersion { major: 0, minor: 1, patch: 16 };
+
+static TABLE: ApiTable = ApiTable {
+    magic: ApiTable::MAGIC,
+    struct_size: size_of::<ApiTable>(),
+    get_version,
+    object_inc_ref,
+    object_dec_ref,
+    object_create_opaque,
+    get_custom_allocator,
+    set_custom_allocator,
+    type_key_to_index,
+    type_get_or_alloc_index,
+    get_type_info,
+    type_register_field,
+    type_register_method,
+    type_register_metadata,
+    type_register_attr,
+    get_type_attr_column,
+    function_create,
+    function_call,
+    function_set_global,
+    function_set_global_from_method_info,
+    function_get_global,
+    any_view_to_owned_any,
+    error_move_from_raised,
+    error_set_raised,
+    error_set_raised_from_c_str,
+    error_set_raised_from_c_str_parts,
+    error_create,
+    error_create_with_cause_and_extra_context,
+    backtrace: backtrace_at,
+    tensor_from_dlpack,
+    tensor_from_dlpack_versioned,
+    tensor_to_dlpack,
+    tensor_to_dlpack_versioned,
+    tensor_create_unsafe_view,
+    string_from_byte_array,
+    bytes_from_byte_array,
+    data_type_from_string,
+    data_type_to_string,
+    handle_init_once,
+    handle_deinit_once,
+    env_set_stream,
+    env_get_stream,
+    env_set_tensor_allocator,
+    env_get_tensor_allocator,
+    env_tensor_alloc,
+    env_check_signals,
+    env_register_c_api,
+    env_mod_lookup_from_imports,
+    env_mod_register_context_symbol,
+    env_mod_register_system_lib_symbol,
+    big_int_from_byte_array: Some(big_int_from_byte_array),
+    big_int_get_content_byte_array: Some(big_int_get_content_byte_array),
+};
+
+/// Our implementation of the ABI, all 50 functions.
+pub fn table() -> &'static ApiTable {
+    &TABLE
+}
+
+/// Runs the body of the C function `name`: 0, or -1 with an error raised.
+#[inline]
+fn status(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    match guarded(name, body) {
+        Some(()) => 0,
+        None => -1,
+    }
+}
+
+/// Runs the body of the C function `name`: its value, or `None` with an error raised.
+#[inline]
+fn guarded<T>(name: &str, body: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => Some(value),
+        Ok(Err(failure)) => {
+            raise(name, failure);
+            None
+        }
+        Err(panic) => {
+            raise(name, Failure::internal(format!("{name} panicked: {}", panic_message(&*panic))));
+            None
+        }
+    }
+}
+
+#[cold]
+fn raise(name: &str, failure: Failure) {
+    // SAFETY: the new error's reference is given to the slot.
+    unsafe { raised::set_raised_owned(failure.into_error(name)) }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (_, Some(message)) => message,
+        _ => "no message",
+    }
+}
+
+/// A reference to what a pointer parameter points to.
+///
+/// # Safety
+/// The pointer is NULL or valid for `'a`.
+#[track_caller]
+unsafe fn checked<'a, T>(pointer: *const T, parameter: &str) -> Result<&'a T, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::value(format!("the argument `{parameter}` is NULL")))
+}
+
+/// A result parameter that may be written.
+#[track_caller]
+fn writable<T>(pointer: *mut T, parameter: &str) -> Result<*mut T, Failure> {
+    if pointer.is_null() { Err(Failure::value(format!("the argument `{parameter}` is NULL"))) } else { Ok(pointer) }
+}
+
+/// The bytes of a NUL-terminated parameter.
+///
+/// # Safety
+/// The pointer is NULL or NUL-terminated for `'a`.
+#[track_caller]
+unsafe fn c_text<'a>(text: *const c_char, parameter: &str) -> Result<&'a [u8], Failure> {
+    if text.is_null() {
+        return Err(Failure::value(format!("the argument `{parameter}` is NULL")));
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// An object parameter of one type.
+///
+/// # Safety
+/// The handle is NULL or a live object.
+#[track_caller]
+unsafe fn object_of(handle: TVMFFIObjectHandle, expected: i32, parameter: &str) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller.
+    let found = unsafe { checked(handle, parameter)? }.type_index;
+    if found != expected {
+        return Err(Failure::type_error(format!(
+            "the argument `{parameter}` must be an object of type index {expected}, not {found}"
+        )));
+    }
+    Ok(handle)
+}
+
+// SAFETY of all functions below: the caller follows the C header, that is, pointers are NULL or valid, texts end with a
+// NUL or have their length, values follow their type index. What is NULL without being allowed to is reported.
+
+unsafe extern "C" fn get_version(out: *mut TVMFFIVersion) {
+    if !out.is_null() {
+        // SAFETY: see above.
+        unsafe { out.write(VERSION) }
+    }
+}
+
+unsafe extern "C" fn object_inc_ref(obj: TVMFFIObjectHandle) -> c_int {
+    if !obj.is_null() {
+        // SAFETY: see above.
+        unsafe { inc_ref(obj) }
+    }
+    0
+}
+
+unsafe extern "C" fn object_dec_ref(obj: TVMFFIObjectHandle) -> c_int {
+    if !obj.is_null() {
+        // SAFETY: see above.
+        unsafe { dec_ref(obj) }
+    }
+    0
+}
+
+unsafe extern "C" fn object_create_opaque(
+    handle: *mut c_void,
+    type_index: i32,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFIObjectCreateOpaque", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(opaque::new_opaque(handle, type_index, deleter)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn get_custom_allocator() -> *mut TVMFFICustomAllocator {
+    custom_allocator::current()
+}
+
+unsafe extern "C" fn set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int {
+    custom_allocator::install(allocator);
+    0
+}
+
+unsafe extern "C" fn type_key_to_index(key: *const TVMFFIByteArray, out: *mut i32) -> c_int {
+    status("TVMFFITypeKeyToIndex", || {
+        let out = writable(out, "out_tindex")?;
+        // SAFETY: see above.
+        unsafe { out.write(type_table::index_of(bytes_at(key, "type_key")?)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn type_get_or_alloc_index(
+    key: *const TVMFFIByteArray,
+    static_index: i32,
+    depth: i32,
+    num_child_slots: i32,
+    child_slots_can_overflow: i32,
+    parent_index: i32,
+) -> i32 {
+    let index = guarded("TVMFFITypeGetOrAllocIndex", || {
+        // SAFETY: see above.
+        let key = unsafe { bytes_at(key, "type_key")? };
+        type_table::get_or_allocate(NewType {
+            key,
+            static_index,
+            depth,
+            num_child_slots,
+            can_overflow: child_slots_can_overflow != 0,
+            parent: parent_index,
+        })
+    });
+    index.unwrap_or(-1)
+}
+
+unsafe extern "C" fn get_type_info(type_index: i32) -> *const TVMFFITypeInfo {
+    let info = type_table::type_info(type_index);
+    if info.is_null() {
+        raise(
+            "TVMFFIGetTypeInfo",
+            Failure::internal(format!(
+                "Check failed: (entry != nullptr) is false: Cannot find type info for type_index={type_index}"
+            )),
+        );
+    }
+    info
+}
+
+unsafe extern "C" fn type_register_field(type_index: i32, info: *const TVMFFIFieldInfo) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFITypeRegisterField", || unsafe { type_members::register_field(type_index, checked(info, "info")?) })
+}
+
+unsafe extern "C" fn type_register_method(type_index: i32, info: *const TVMFFIMethodInfo) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFITypeRegisterMethod", || unsafe { type_members::register_method(type_index, checked(info, "info")?) })
+}
+
+unsafe extern "C" fn type_register_metadata(type_index: i32, metadata: *const TVMFFITypeMetadata) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFITypeRegisterMetadata", || unsafe {
+        type_members::register_metadata(type_index, checked(metadata, "metadata")?)
+    })
+}
+
+unsafe extern "C" fn type_register_attr(
+    type_index: i32,
+    name: *const TVMFFIByteArray,
+    value: *const TVMFFIAny,
+) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFITypeRegisterAttr", || unsafe {
+        type_attr::register_attr(type_index, bytes_at(name, "attr_name")?, checked(value, "attr_value")?)
+    })
+}
+
+unsafe extern "C" fn get_type_attr_column(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn {
+    let column = guarded("TVMFFIGetTypeAttrColumn", || {
+        // SAFETY: see above.
+        let name = unsafe { bytes_at(name, "attr_name")? };
+        Ok(type_attr::column(name))
+    });
+    column.unwrap_or(core::ptr::null())
+}
+
+unsafe extern "C" fn function_create(
+    this: *mut c_void,
+    safe_call: Option<SafeCall>,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFIFunctionCreate", || {
+        let out = writable(out, "out")?;
+        let Some(safe_call) = safe_call else {
+            return Err(Failure::value("the argument `safe_call` is NULL"));
+        };
+        // SAFETY: see above.
+        unsafe { out.write(trampoline_function(this, safe_call, deleter)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn function_call(
+    func: TVMFFIObjectHandle,
+    args: *mut TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> c_int {
+    if func.is_null() {
+        raise("TVMFFIFunctionCall", Failure::value("the argument `func` is NULL"));
+        return -1;
+    }
+    // SAFETY: see above; every function begins with this cell.
+    unsafe {
+        match body::<TVMFFIFunctionCell>(func).safe_call {
+            Some(safe_call) => safe_call(func.cast(), args, num_args, result),
+            None => {
+                raise("TVMFFIFunctionCall", Failure::internal("the function object has no entry point"));
+                -1
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn function_set_global(
+    name: *const TVMFFIByteArray,
+    func: TVMFFIObjectHandle,
+    allow_override: c_int,
+) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFIFunctionSetGlobal", || unsafe {
+        function_table::set_global(bytes_at(name, "name")?, func, allow_override != 0)
+    })
+}
+
+unsafe extern "C" fn function_set_global_from_method_info(
+    info: *const TVMFFIMethodInfo,
+    allow_override: c_int,
+) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFIFunctionSetGlobalFromMethodInfo", || unsafe {
+        function_table::set_global_with_info(checked(info, "method_info")?, allow_override != 0)
+    })
+}
+
+unsafe extern "C" fn function_get_global(name: *const TVMFFIByteArray, out: *mut TVMFFIObjectHandle) -> c_int {
+    status("TVMFFIFunctionGetGlobal", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(function_table::get_global(bytes_at(name, "name")?)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn any_view_to_owned_any(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int {
+    status("TVMFFIAnyViewToOwnedAny", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(to_owned(checked(view, "any")?)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn error_move_from_raised(out: *mut TVMFFIObjectHandle) {
+    if !out.is_null() {
+        // SAFETY: see above.
+        unsafe { out.write(raised::take_raised()) }
+    }
+}
+
+unsafe extern "C" fn error_set_raised(error: TVMFFIObjectHandle) {
+    // SAFETY: see above.
+    unsafe { raised::set_raised(error) }
+}
+
+unsafe extern "C" fn error_set_raised_from_c_str(kind: *const c_char, message: *const c_char) {
+    // SAFETY: see above.
+    unsafe {
+        raised::raise(c_text(kind, "kind").unwrap_or(b"RuntimeError"), c_text(message, "").unwrap_or_default(), b"")
+    }
+}
+
+unsafe extern "C" fn error_set_raised_from_c_str_parts(
+    kind: *const c_char,
+    parts: *const *const c_char,
+    num_parts: i32,
+) {
+    let mut message = Vec::new();
+    if !parts.is_null() {
+        for index in 0..usize::try_from(num_parts).unwrap_or(0) {
+            // SAFETY: see above.
+            if let Ok(part) = unsafe { c_text(*parts.add(index), "part") } {
+                message.extend_from_slice(part);
+            }
+        }
+    }
+    // SAFETY: see above.
+    raised::raise(unsafe { c_text(kind, "kind") }.unwrap_or(b"RuntimeError"), &message, b"");
+}
+
+unsafe extern "C" fn error_create(
+    kind: *const TVMFFIByteArray,
+    message: *const TVMFFIByteArray,
+    backtrace: *const TVMFFIByteArray,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    let no = core::ptr::null_mut();
+    // SAFETY: see above.
+    unsafe { error_create_with_cause_and_extra_context(kind, message, backtrace, no, no, out) }
+}
+
+unsafe extern "C" fn error_create_with_cause_and_extra_context(
+    kind: *const TVMFFIByteArray,
+    message: *const TVMFFIByteArray,
+    backtrace: *const TVMFFIByteArray,
+    cause_chain: TVMFFIObjectHandle,
+    extra_context: TVMFFIObjectHandle,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    if out.is_null() {
+        return -1;
+    }
+    // An error about an error would only hide it, so nothing is raised here: what is NULL is taken as empty.
+    // SAFETY: see above.
+    unsafe {
+        let text = |array: *const TVMFFIByteArray| if array.is_null() { &b""[..] } else { (*array).as_slice() };
+        out.write(new_error(text(kind), text(message), text(backtrace), cause_chain, extra_context));
+    }
+    0
+}
+
+unsafe extern "C" fn backtrace_at(
+    filename: *const c_char,
+    lineno: c_int,
+    func: *const c_char,
+    _cross_ffi_boundary: c_int,
+) -> *const TVMFFIByteArray {
+    // SAFETY: see above.
+    unsafe { backtrace::backtrace(filename, lineno, func) }
+}
+
+unsafe extern "C" fn tensor_from_dlpack(
+    from: *mut DLManagedTensor,
+    require_alignment: i32,
+    require_contiguous: i32,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFITensorFromDLPack", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(tensor::from_dlpack(from, require_alignment, require_contiguous != 0)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_from_dlpack_versioned(
+    from: *mut DLManagedTensorVersioned,
+    require_alignment: i32,
+    require_contiguous: i32,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFITensorFromDLPackVersioned", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(tensor::from_dlpack_versioned(from, require_alignment, require_contiguous != 0)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_to_dlpack(from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensor) -> c_int {
+    status("TVMFFITensorToDLPack", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(tensor::to_dlpack(object_of(from, type_index::TENSOR, "from")?)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_to_dlpack_versioned(
+    from: TVMFFIObjectHandle,
+    out: *mut *mut DLManagedTensorVersioned,
+) -> c_int {
+    status("TVMFFITensorToDLPackVersioned", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(tensor::to_dlpack_versioned(object_of(from, type_index::TENSOR, "from")?)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_create_unsafe_view(
+    source: TVMFFIObjectHandle,
+    prototype: *const DLTensor,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFITensorCreateUnsafeView", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe {
+            let source = object_of(source, type_index::TENSOR, "source")?;
+            out.write(tensor::unsafe_view(source, checked(prototype, "prototype")?)?);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn string_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
+    status("TVMFFIStringFromByteArray", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(new_string(bytes_at(input, "input")?)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn bytes_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
+    status("TVMFFIBytesFromByteArray", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(new_bytes(bytes_at(input, "input")?)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn data_type_from_string(text: *const TVMFFIByteArray, out: *mut DLDataType) -> c_int {
+    status("TVMFFIDataTypeFromString", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(dtype::parse(&String::from_utf8_lossy(bytes_at(text, "str")?))?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn data_type_to_string(dtype: *const DLDataType, out: *mut TVMFFIAny) -> c_int {
+    status("TVMFFIDataTypeToString", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above. The string is an object also when it is short, as callers of the stock library expect.
+        unsafe {
+            let text = dtype::format(*checked(dtype, "dtype")?)?;
+            out.write(TVMFFIAny::pointer(type_index::STR, new_string_object(text.as_bytes()).cast()));
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn handle_init_once(
+    addr: *mut *mut c_void,
+    init: Option<unsafe extern "C" fn(*mut *mut c_void) -> c_int>,
+) -> c_int {
+    let result = guarded("TVMFFIHandleInitOnce", || {
+        let addr = writable(addr, "handle_addr")?;
+        let Some(init) = init else { return Err(Failure::value("the argument `init_func` is NULL")) };
+        // SAFETY: see above.
+        unsafe { handle_once::init_once(addr, init) }
+    });
+    result.unwrap_or(-1)
+}
+
+unsafe extern "C" fn handle_deinit_once(
+    addr: *mut *mut c_void,
+    deinit: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+) -> c_int {
+    let result = guarded("TVMFFIHandleDeinitOnce", || {
+        let addr = writable(addr, "handle_addr")?;
+        let Some(deinit) = deinit else { return Err(Failure::value("the argument `deinit_func` is NULL")) };
+        // SAFETY: see above.
+        Ok(unsafe { handle_once::deinit_once(addr, deinit) })
+    });
+    result.unwrap_or(-1)
+}
+
+unsafe extern "C" fn env_set_stream(
+    device_type: i32,
+    device_id: i32,
+    stream: TVMFFIStreamHandle,
+    out_previous: *mut TVMFFIStreamHandle,
+) -> c_int {
+    status("TVMFFIEnvSetStream", || {
+        let previous = env::set_stream(device_type, device_id, stream);
+        if !out_previous.is_null() {
+            // SAFETY: see above.
+            unsafe { out_previous.write(previous) };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn env_get_stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle {
+    env::stream(device_type, device_id)
+}
+
+unsafe extern "C" fn env_set_tensor_allocator(
+    allocator: Option<DLPackManagedTensorAllocator>,
+    write_to_global: c_int,
+    out_previous: *mut Option<DLPackManagedTensorAllocator>,
+) -> c_int {
+    status("TVMFFIEnvSetDLPackManagedTensorAllocator", || {
+        let previous = env::set_tensor_allocator(allocator, write_to_global != 0);
+        if !out_previous.is_null() {
+            // SAFETY: see above.
+            unsafe { out_previous.write(previous) };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn env_get_tensor_allocator() -> Option<DLPackManagedTensorAllocator> {
+    env::tensor_allocator()
+}
+
+unsafe extern "C" fn env_tensor_alloc(prototype: *mut DLTensor, out: *mut TVMFFIObjectHandle) -> c_int {
+    let result = guarded("TVMFFIEnvTensorAlloc", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe {
+            match env::allocate_tensor(writable(prototype, "prototype")?)? {
+                Allocation::Tensor(tensor) => {
+                    out.write(tensor);
+                    Ok(0)
+                }
+                Allocation::Failed(code) => Ok(code),
+            }
+        }
+    });
+    result.unwrap_or(-1)
+}
+
+unsafe extern "C" fn env_check_signals() -> c_int {
+    match guarded("TVMFFIEnvCheckSignals", env::check_signals) {
+        Some(true) => 0,
+        Some(false) | None => -1,
+    }
+}
+
+unsafe extern "C" fn env_register_c_api(name: *const c_char, symbol: *mut c_void) -> c_int {
+    // SAFETY: see above.
+    status("TVMFFIEnvRegisterCAPI", || unsafe { env::register_c_api(c_text(name, "name")?, symbol) })
+}
+
+unsafe extern "C" fn env_mod_lookup_from_imports(
+    library_ctx: TVMFFIObjectHandle,
+    name: *const c_char,
+    out: *mut TVMFFIObjectHandle,
+) -> c_int {
+    status("TVMFFIEnvModLookupFromImports", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe { out.write(module_env::lookup_from_imports(library_ctx, c_text(name, "func_name")?)?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn env_mod_register_context_symbol(name: *const c_char, symbol: *mut c_void) -> c_int {
+    status("TVMFFIEnvModRegisterContextSymbol", || {
+        // SAFETY: see above.
+        module_env::register_context_symbol(unsafe { c_text(name, "name")? }, symbol);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn env_mod_register_system_lib_symbol(name: *const c_char, symbol: *mut c_void) -> c_int {
+    status("TVMFFIEnvModRegisterSystemLibSymbol", || {
+        // SAFETY: see above.
+        module_env::register_system_lib_symbol(unsafe { c_text(name, "name")? }, symbol);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn big_int_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
+    status("TVMFFIBigIntFromByteArray", || {
+        let out = writable(out, "out")?;
+        // SAFETY: see above.
+        unsafe {
+            out.write(TVMFFIAny::NONE);
+            out.write(big_int::from_words(bytes_at(input, "input")?)?);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn big_int_get_content_byte_array(value: *const TVMFFIAny) -> TVMFFIByteArray {
+    // SAFETY: see above.
+    unsafe { big_int::content(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::{null, null_mut};
+
+    use super::*;
+    use crate::abi::TVMFFIErrorCell;
+
+    fn raised_error() -> (String, String, String) {
+        let error = raised::take_raised();
+        assert!(!error.is_null());
+        // SAFETY: the reference is ours.
+        unsafe {
+            let cell = body::<TVMFFIErrorCell>(error);
+            let text = |array: TVMFFIByteArray| String::from_utf8(array.as_slice().to_vec()).unwrap();
+            let texts = (text(cell.kind), text(cell.message), text(cell.backtrace));
+            dec_ref(error);
+            texts
+        }
+    }
+
+    #[test]
+    fn failures_and_panics_are_raised() {
+        assert_eq!(status("TVMFFITest", || Err(Failure::value("bad"))), -1);
+        let (kind, message, backtrace) = raised_error();
+        assert_eq!((kind.as_str(), message.as_str()), ("ValueError", "bad"));
+        assert!(backtrace.contains("api.rs\", line ") && backtrace.ends_with(", in TVMFFITest\n"), "{backtrace}");
+        assert_eq!(status("TVMFFITest", || panic!("no {}", 7)), -1);
+        let (kind, message, _) = raised_error();
+        assert_eq!((kind.as_str(), message.as_str()), ("InternalError", "TVMFFITest panicked: no 7"));
+    }
+
+    #[test]
+    fn null_arguments_are_reported() {
+        let api = table();
+        // SAFETY: NULL is what this test is about.
+        unsafe {
+            assert_eq!((api.object_inc_ref)(null_mut()) + (api.object_dec_ref)(null_mut()), 0);
+            assert_eq!((api.function_get_global)(null(), null_mut()), -1);
+            assert_eq!(raised_error().1, "the argument `out` is NULL");
+            assert_eq!((api.function_call)(null_mut(), null_mut(), 0, null_mut()), -1);
+            assert_eq!(raised_error().1, "the argument `func` is NULL");
+            assert_eq!((api.env_register_c_api)(null(), null_mut()), -1);
+            assert_eq!(raised_error().1, "the argument `name` is NULL");
+            let mut out = null_mut();
+            assert_eq!((api.tensor_from_dlpack)(null_mut(), 0, 0, &raw mut out), -1);
+            assert_eq!(raised_error().1, "FromDLPack: the tensor is NULL");
+            assert!((api.get_type_info)(1 << 20).is_null());
+            assert!(raised_error().1.contains("type_index=1048576"));
+            assert_eq!((api.type_get_or_alloc_index)(null(), -1, 1, 0, 1, 64), -1);
+            assert_eq!(raised_error().1, "the argument `type_key` is NULL");
+            (api.error_set_raised_from_c_str)(c"KeyError".as_ptr(), c"k".as_ptr());
+            assert_eq!(raised_error().1, "k");
+            let parts = [c"a ".as_ptr(), null_mut(), c"b".as_ptr()];
+            (api.error_set_raised_from_c_str_parts)(c"KeyError".as_ptr(), parts.as_ptr(), 3);
+            assert_eq!(raised_error(), ("KeyError".into(), "a b".into(), String::new()));
+            let (mut error, text) = (null_mut(), TVMFFIByteArray::new(b"text"));
+            assert_eq!((api.error_create)(&raw const text, &raw const text, null(), &raw mut error), 0);
+            (api.error_set_raised)(error);
+            dec_ref(error);
+            assert_eq!(raised_error().0, "text");
+        }
+    }
+
+    #[test]
+    fn wrong_object_types_are_reported() {
+        let api = table();
+        let string = new_string_object(b"no tensor");
+        let mut out = null_mut();
+        // SAFETY: the object is alive.
+        unsafe {
+            assert_eq!((api.tensor_to_dlpack)(string, &raw mut out), -1);
+            assert_eq!(raised_error().1, "the argument `from` must be an object of type index 70, not 65");
+            dec_ref(string);
+        }
+    }
+}

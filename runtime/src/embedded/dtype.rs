@@ -1,0 +1,288 @@
+//! Data types as text: `float32`, `uint8x4`, `bfloat16xvscalex4`, `float8_e4m3fn`, `custom[name]8`, and their aliases.
+
+use crate::abi::{DLDataType, TVMFFIAny, dtype_code, type_index};
+
+use super::failure::Failure;
+use super::release::release;
+use super::{any_hash, dec_ref, new_string, text_of};
+
+/// First code of types that a frontend defines.
+const CUSTOM_BEGIN: u8 = 129;
+
+/// Codes that are written as a name, then bits and lanes.
+const SIZED: [(u8, &str, u8); 6] = [
+    (dtype_code::INT, "int", 32),
+    (dtype_code::UINT, "uint", 32),
+    (dtype_code::FLOAT, "float", 32),
+    (dtype_code::OPAQUE_HANDLE, "handle", 64),
+    (dtype_code::BFLOAT, "bfloat", 16),
+    (dtype_code::BOOL, "bool", 8),
+];
+
+/// Codes whose name says the bits: name behind `float`, bits.
+const NARROW_FLOATS: [(u8, &str, u8); 11] = [
+    (dtype_code::FLOAT8_E3M4, "8_e3m4", 8),
+    (dtype_code::FLOAT8_E4M3, "8_e4m3", 8),
+    (dtype_code::FLOAT8_E4M3B11FNUZ, "8_e4m3b11fnuz", 8),
+    (dtype_code::FLOAT8_E4M3FN, "8_e4m3fn", 8),
+    (dtype_code::FLOAT8_E4M3FNUZ, "8_e4m3fnuz", 8),
+    (dtype_code::FLOAT8_E5M2, "8_e5m2", 8),
+    (dtype_code::FLOAT8_E5M2FNUZ, "8_e5m2fnuz", 8),
+    (dtype_code::FLOAT8_E8M0FNU, "8_e8m0fnu", 8),
+    (dtype_code::FLOAT6_E2M3FN, "6_e2m3fn", 6),
+    (dtype_code::FLOAT6_E3M2FN, "6_e3m2fn", 6),
+    (dtype_code::FLOAT4_E2M1FN, "4_e2m1fn", 4),
+];
+
+/// No type: what "" and "void" stand for.
+const VOID: DLDataType = DLDataType { code: dtype_code::OPAQUE_HANDLE, bits: 0, lanes: 0 };
+
+/// Reads a data type.
+///
+/// # Errors
+/// `ValueError` that quotes what can not be read; errors of the frontend's lookup of custom types.
+pub fn parse(text: &str) -> Result<DLDataType, Failure> {
+    if text.is_empty() || text == "void" {
+        return Ok(VOID);
+    }
+    let text = &full_name(text);
+    if let Some(rest) = text.strip_prefix("float")
+        && [b"8_", b"6_", b"4_"].iter().any(|bits| rest.as_bytes().starts_with(*bits))
+    {
+        return parse_narrow_float(text, rest);
+    }
+    let (code, default_bits, rest) = if text.starts_with("custom") {
+        let (code, rest) = parse_custom(text)?;
+        (code, 32, rest)
+    } else {
+        let known = SIZED.iter().find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name)?)));
+        known.ok_or_else(|| unknown(text))?
+    };
+    let (bits, rest) = match take_number(rest) {
+        Some((bits, rest)) => (bits, rest),
+        None => (0, rest),
+    };
+    let Ok(bits) = u8::try_from(bits) else {
+        return Err(Failure::value(format!("Bits value {bits} is out of range for uint8_t in dtype '{text}'")));
+    };
+    let bits = if bits == 0 { default_bits } else { bits };
+    let lanes = match rest.strip_prefix("xvscale") {
+        Some(rest) if rest.starts_with('x') => {
+            let lanes = parse_lanes(text, rest)?;
+            match i16::try_from(lanes) {
+                Ok(lanes) => (-lanes) as u16,
+                Err(_) => return Err(lanes_out_of_range(text, lanes.into(), "int16_t")),
+            }
+        }
+        Some(_) => return Err(invalid_lanes(text)),
+        None => parse_lanes(text, rest)?,
+    };
+    Ok(DLDataType { code, bits, lanes })
+}
+
+/// Replaces the short names: `i8`, `u8`, `f16`, `bf16`, `f8_...`, `fp8_...`.
+fn full_name(text: &str) -> String {
+    let rest_of = |alias: &str| {
+        let rest = text.strip_prefix(alias)?;
+        rest.starts_with(|first: char| first.is_ascii_digit()).then_some(rest)
+    };
+    for (alias, name) in [("i", "int"), ("u", "uint"), ("bf", "bfloat"), ("f", "float")] {
+        if let Some(rest) = rest_of(alias) {
+            return format!("{name}{rest}");
+        }
+    }
+    match rest_of("fp") {
+        Some(rest) if rest.as_bytes().get(1) == Some(&b'_') && b"864".contains(&rest.as_bytes()[0]) => {
+            format!("float{rest}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn parse_narrow_float(text: &str, rest: &str) -> Result<DLDataType, Failure> {
+    for (code, name, bits) in NARROW_FLOATS {
+        let Some(rest) = rest.strip_prefix(name) else { continue };
+        // PyTorch writes float4_e2m1fn_x2.
+        let rest = if bits == 4 && rest.starts_with("_x") { &rest[1..] } else { rest };
+        if rest.is_empty() || rest.starts_with('x') {
+            return Ok(DLDataType { code, bits, lanes: parse_lanes(text, rest)? });
+        }
+    }
+    Err(Failure::value(format!("unknown float{} type `{text}`", &rest[..1])))
+}
+
+/// The code and what follows `custom[name]`.
+fn parse_custom(text: &str) -> Result<(u8, &str), Failure> {
+    let Some(rest) = text.strip_prefix("custom[") else {
+        return Err(Failure::value(format!("expected opening brace after 'custom' type in {text}")));
+    };
+    let Some((name, rest)) = rest.split_once(']') else {
+        return Err(Failure::value(format!("expected closing brace after 'custom' type in {text}")));
+    };
+    let argument = new_string(name.as_bytes());
+    let code = call_global("dtype.get_custom_type_code", argument)?;
+    if !matches!(code.type_index, type_index::INT | type_index::BOOL) {
+        // SAFETY: the result is owned.
+        unsafe { release(code) };
+        return Err(Failure::type_error("dtype.get_custom_type_code must return an int"));
+    }
+    Ok((code.bits() as u8, rest))
+}
+
+/// Leading decimal digits; what does not fit becomes `u32::MAX`, which no caller accepts.
+fn take_number(text: &str) -> Option<(u32, &str)> {
+    let len = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(len);
+    if digits.is_empty() { None } else { Some((digits.parse().unwrap_or(u32::MAX), rest)) }
+}
+
+/// `x` and the number of lanes up to the end of the text; 1 without.
+fn parse_lanes(text: &str, rest: &str) -> Result<u16, Failure> {
+    if rest.is_empty() {
+        return Ok(1);
+    }
+    let Some(digits) = rest.strip_prefix('x') else { return Err(unknown(text)) };
+    match take_number(digits) {
+        None | Some((0, _)) => Err(invalid_lanes(text)),
+        Some((lanes, "")) => u16::try_from(lanes).map_err(|_| lanes_out_of_range(text, lanes, "uint16_t")),
+        Some(_) => Err(unknown(text)),
+    }
+}
+
+#[track_caller]
+fn unknown(text: &str) -> Failure {
+    Failure::value(format!("unknown dtype `{text}`"))
+}
+
+#[track_caller]
+fn invalid_lanes(text: &str) -> Failure {
+    Failure::value(format!("Invalid lanes specification in dtype '{text}'. Lanes must be a positive integer."))
+}
+
+#[track_caller]
+fn lanes_out_of_range(text: &str, lanes: u32, type_name: &str) -> Failure {
+    Failure::value(format!("Lanes value {lanes} is out of range for {type_name} in dtype '{text}'"))
+}
+
+/// Writes a data type.
+///
+/// # Errors
+/// `ValueError` for a code that nobody defined; errors of the frontend's lookup of custom types.
+pub fn format(dtype: DLDataType) -> Result<String, Failure> {
+    if dtype == VOID {
+        return Ok(String::new());
+    }
+    if dtype == (DLDataType { code: dtype_code::BOOL, bits: 8, lanes: 1 }) {
+        return Ok("bool".to_owned());
+    }
+    let mut text = name_of(dtype.code)?;
+    if dtype.code == dtype_code::OPAQUE_HANDLE {
+        return Ok(text);
+    }
+    if dtype.code < dtype_code::FLOAT8_E3M4 && (dtype.code, dtype.bits) != (dtype_code::BOOL, 8) {
+        text += &dtype.bits.to_string();
+    }
+    let lanes = dtype.lanes as i16;
+    if lanes > 1 {
+        text += &format!("x{lanes}");
+    } else if lanes < -1 {
+        text += &format!("xvscalex{}", -i32::from(lanes));
+    }
+    Ok(text)
+}
+
+fn name_of(code: u8) -> Result<String, Failure> {
+    if let Some((_, name, _)) = SIZED.iter().find(|(known, ..)| *known == code) {
+        return Ok((*name).to_owned());
+    }
+    if let Some((_, name, _)) = NARROW_FLOATS.iter().find(|(known, ..)| *known == code) {
+        return Ok(format!("float{name}"));
+    }
+    if code < CUSTOM_BEGIN {
+        return Err(Failure::value(format!("DLDataType contains unknown type_code={code}")));
+    }
+    let name = call_global("dtype.get_custom_type_name", TVMFFIAny::int(code.into()))?;
+    // SAFETY: the result is owned and alive until it is released.
+    unsafe {
+        let text = text_of(&name).map(|text| format!("custom[{}]", String::from_utf8_lossy(text)));
+        release(name);
+        text.ok_or_else(|| Failure::type_error("dtype.get_custom_type_name must return a string"))
+    }
+}
+
+/// Calls a global function of the implementation that serves the process, with one argument, which is released.
+fn call_global(name: &str, argument: TVMFFIAny) -> Result<TVMFFIAny, Failure> {
+    let array = crate::abi::TVMFFIByteArray::new(name.as_bytes());
+    let mut function = core::ptr::null_mut();
+    // SAFETY: the name lives during the call, which gives us a reference or NULL; the argument is ours.
+    unsafe {
+        let status = (super::serving::serving().function_get_global)(&raw const array, &raw mut function);
+        let result = if status != 0 {
+            Err(Failure::take_raised())
+        } else if function.is_null() {
+            Err(Failure::value(format!("Function {name} not found")))
+        } else {
+            let result = any_hash::call(function, &[argument]);
+            dec_ref(function);
+            result
+        };
+        release(argument);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_types() {
+        for (text, code, bits, lanes, written) in [
+            ("", 3, 0, 0, ""),
+            ("void", 3, 0, 0, ""),
+            ("int", 0, 32, 1, "int32"),
+            ("i8", 0, 8, 1, "int8"),
+            ("uint16x4", 1, 16, 4, "uint16x4"),
+            ("u1", 1, 1, 1, "uint1"),
+            ("float", 2, 32, 1, "float32"),
+            ("f16x2", 2, 16, 2, "float16x2"),
+            ("float64xvscalex8", 2, 64, (-8_i16) as u16, "float64xvscalex8"),
+            ("handle", 3, 64, 1, "handle"),
+            ("bfloat", 4, 16, 1, "bfloat16"),
+            ("bf16x65535", 4, 16, 65535, "bfloat16"),
+            ("complex128", 0, 0, 0, "!unknown dtype `complex128`"),
+            ("bool", 6, 8, 1, "bool"),
+            ("boolx4", 6, 8, 4, "boolx4"),
+            ("bool1", 6, 1, 1, "bool1"),
+            ("float8_e4m3", 8, 8, 1, "float8_e4m3"),
+            ("fp8_e4m3fnuzx2", 11, 8, 2, "float8_e4m3fnuzx2"),
+            ("f8_e4m3b11fnuz", 9, 8, 1, "float8_e4m3b11fnuz"),
+            ("f8_e8m0fnu", 14, 8, 1, "float8_e8m0fnu"),
+            ("f6_e3m2fn", 16, 6, 1, "float6_e3m2fn"),
+            ("float4_e2m1fn_x2", 17, 4, 2, "float4_e2m1fnx2"),
+            ("f4_e2m1fnx8", 17, 4, 8, "float4_e2m1fnx8"),
+            ("int32x", 0, 0, 0, "!Invalid lanes specification in dtype 'int32x'. Lanes must be a positive integer."),
+            ("int32x0", 0, 0, 0, "!Invalid lanes specification in dtype 'int32x0'. Lanes must be a positive integer."),
+            ("i32x70000", 0, 0, 0, "!Lanes value 70000 is out of range for uint16_t in dtype 'int32x70000'"),
+            ("int256", 0, 0, 0, "!Bits value 256 is out of range for uint8_t in dtype 'int256'"),
+            ("int32x4y", 0, 0, 0, "!unknown dtype `int32x4y`"),
+            ("int32 ", 0, 0, 0, "!unknown dtype `int32 `"),
+            ("float8_e9m9", 0, 0, 0, "!unknown float8 type `float8_e9m9`"),
+            ("f6_e9", 0, 0, 0, "!unknown float6 type `float6_e9`"),
+            ("é", 0, 0, 0, "!unknown dtype `é`"),
+            ("custom", 0, 0, 0, "!expected opening brace after 'custom' type in custom"),
+            ("custom[x", 0, 0, 0, "!expected closing brace after 'custom' type in custom[x"),
+            ("custom[x]8", 0, 0, 0, "!Function dtype.get_custom_type_code not found"),
+        ] {
+            match parse(text) {
+                Ok(dtype) => {
+                    assert_eq!((dtype.code, dtype.bits, dtype.lanes), (code, bits, lanes), "{text}");
+                    assert_eq!(format(dtype).unwrap(), written, "{text}");
+                }
+                Err(failure) => assert_eq!(format!("!{}", failure.message()), written, "{text}"),
+            }
+        }
+        let undefined = DLDataType { code: 20, bits: 8, lanes: 1 };
+        assert_eq!(format(undefined).unwrap_err().message(), "DLDataType contains unknown type_code=20");
+    }
+}

@@ -1,0 +1,118 @@
+//! Error objects.
+
+use std::sync::Mutex;
+
+use crate::abi::{TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
+
+use super::object::{ObjectCell, dec_ref, inc_ref, new_object};
+
+/// The ABI's cell and the storage that it points into.
+#[repr(C)]
+struct ErrorBody {
+    cell: TVMFFIErrorCell,
+    // `kind NUL message NUL`, never changed.
+    text: Box<[u8]>,
+    // The cell's `backtrace` points into the last element. Readers may still hold the earlier ones, so they stay.
+    backtraces: Mutex<Vec<Box<[u8]>>>,
+}
+
+// SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while it is held, and the
+// ABI leaves it to callers not to update a backtrace while another thread reads it.
+unsafe impl Send for ErrorBody {}
+// SAFETY: as above.
+unsafe impl Sync for ErrorBody {}
+
+impl Drop for ErrorBody {
+    fn drop(&mut self) {
+        for handle in [self.cell.cause_chain, self.cell.extra_context] {
+            if !handle.is_null() {
+                // SAFETY: the cell owns these references.
+                unsafe { dec_ref(handle) };
+            }
+        }
+    }
+}
+
+/// Creates an error. `cause` and `extra` may be NULL; the error takes a new reference to each.
+///
+/// # Safety
+/// `cause` and `extra` are NULL or live objects.
+pub unsafe fn new_error(
+    kind: &[u8],
+    message: &[u8],
+    backtrace: &[u8],
+    cause: TVMFFIObjectHandle,
+    extra: TVMFFIObjectHandle,
+) -> *mut TVMFFIObject {
+    for handle in [cause, extra] {
+        if !handle.is_null() {
+            // SAFETY: promised by the caller.
+            unsafe { inc_ref(handle) };
+        }
+    }
+    let mut text = Vec::with_capacity(kind.len() + message.len() + 2);
+    text.extend_from_slice(kind);
+    text.push(0);
+    text.extend_from_slice(message);
+    text.push(0);
+    let text = text.into_boxed_slice();
+    let stored_backtrace: Box<[u8]> = backtrace.into();
+    let cell = TVMFFIErrorCell {
+        kind: TVMFFIByteArray::new(&text[..kind.len()]),
+        message: TVMFFIByteArray::new(&text[kind.len() + 1..kind.len() + 1 + message.len()]),
+        backtrace: TVMFFIByteArray::new(&stored_backtrace),
+        update_backtrace: Some(update_backtrace),
+        cause_chain: cause,
+        extra_context: extra,
+    };
+    new_object(type_index::ERROR, ErrorBody { cell, text, backtraces: Mutex::new(vec![stored_backtrace]) })
+}
+
+unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *const TVMFFIByteArray, mode: i32) {
+    if this.is_null() || backtrace.is_null() {
+        return;
+    }
+    // SAFETY: this function is only reachable through an error that `new_error` made; the caller passes valid bytes.
+    unsafe {
+        let error = &raw mut (*this.cast::<ObjectCell<ErrorBody>>()).body;
+        let addition = (*backtrace).as_slice();
+        let Ok(mut backtraces) = (*error).backtraces.lock() else { return };
+        let mut next = match mode {
+            backtrace_update::APPEND => backtraces.last().map(|last| last.to_vec()).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        next.extend_from_slice(addition);
+        let next = next.into_boxed_slice();
+        (&raw mut (*error).cell.backtrace).write(TVMFFIByteArray::new(&next));
+        backtraces.push(next);
+    }
+}
+
+/// One line of a backtrace in the ABI's format.
+pub fn backtrace_frame(file: &str, line: u32, function: &str) -> String {
+    format!("  File \"{file}\", line {line}, in {function}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::body;
+
+    #[test]
+    fn cell_points_at_own_copies_and_updates() {
+        // SAFETY: no cause and no extra context; the one reference is released at the end.
+        unsafe {
+            let error = new_error(b"ValueError", b"too big", b"a\n", core::ptr::null_mut(), core::ptr::null_mut());
+            let cell = body::<TVMFFIErrorCell>(error);
+            assert_eq!(cell.kind.as_slice(), b"ValueError");
+            assert_eq!(cell.message.as_slice(), b"too big");
+            assert_eq!(*cell.message.data.add(cell.message.size), 0, "what() needs the NUL");
+            let more = TVMFFIByteArray::new(b"b\n");
+            (cell.update_backtrace.unwrap())(error, &more, backtrace_update::APPEND);
+            assert_eq!(body::<TVMFFIErrorCell>(error).backtrace.as_slice(), b"a\nb\n");
+            (cell.update_backtrace.unwrap())(error, &more, backtrace_update::REPLACE);
+            assert_eq!(body::<TVMFFIErrorCell>(error).backtrace.as_slice(), b"b\n");
+            dec_ref(error);
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! Map and dict cells, in the layout that C++ code reads and writes inline.
+//!
+//! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
+//! 64, `tail` at 72). Bit 63 of `slots` marks the *small* form: up to four pairs in the order of insertion, in the object
+//! itself or in a buffer, searched one by one. The fifth insertion turns it into the dense form (`dense_map`).
+//! A map keeps its form's storage behind `data`, whose `data_deleter` frees it whoever made it.
+//!
+//! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
+//! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
+//! the newest.
+
+use core::ffi::c_void;
+
+use crate::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObject, type_index};
+
+use super::any_hash;
+use super::dense_map::{DenseTable, Entry, NO_SLOT, Search, free_blocks};
+use super::failure::Failure;
+use super::release::{release, release_elements, retain};
+use super::{ObjectCell, dec_ref, new_object, new_object_with_tail};
+
+const SMALL: u64 = 1 << 63;
+const SMALL_MIN: u64 = 2;
+const SMALL_MAX: u64 = 4;
+
+#[repr(C)]
+struct MapBody {
+    cell: TVMFFIMapCell,
+    // Used by the dense form only.
+    shift: u32,
+    padding: u32,
+    head: u64,
+    tail: u64,
+}
+
+const _: () = assert!(size_of::<ObjectCell<MapBody>>() == 80);
+
+/// A key-value pair of the small form.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Pair {
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+}
+
+impl Drop for MapBody {
+    fn drop(&mut self) {
+        // SAFETY: nobody else uses a dying map, and its storage is freed once.
+        unsafe {
+            release_elements(take_entries(self));
+            if let Some(deleter) = self.cell.data_deleter {
+                deleter(self.cell.data);
+            }
+        }
+    }
+}
+
+/// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
+pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::MAP, pairs)
+}
+
+/// Creates a dict (a map that is changed in place while shared); see [`new_map`].
+pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::DICT, pairs)
+}
+
+fn create(type_index: i32, pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+    let capacity = pairs.len() as u64;
+    let map = if capacity < SMALL_MAX {
+        new_small(type_index, capacity)
+    } else {
+        new_dense(type_index, DenseTable::with_capacity(capacity))
+    };
+    let mut pairs = pairs.into_iter();
+    for (key, value) in pairs.by_ref() {
+        // SAFETY: the map is new and ours; the pair's ownership moves into it.
+        if let Err(failure) = unsafe { set(map, key, value) } {
+            // SAFETY: the map and the remaining pairs are ours and not used any more.
+            unsafe {
+                dec_ref(map);
+                release_elements(pairs.flat_map(|(key, value)| [key, value]));
+            }
+            return Err(failure);
+        }
+    }
+    Ok(map)
+}
+
+fn new_small(type_index: i32, capacity: u64) -> *mut TVMFFIObject {
+    let capacity = capacity.max(SMALL_MIN);
+    let cell = TVMFFIMapCell { data: core::ptr::null_mut(), size: 0, slots: capacity | SMALL, data_deleter: None };
+    let body = MapBody { cell, shift: 63, padding: 0, head: NO_SLOT, tail: NO_SLOT };
+    let map = new_object_with_tail(type_index, body, capacity as usize * size_of::<Pair>());
+    // SAFETY: the object is new and ours; its tail has room for the pairs and is aligned to 8.
+    unsafe {
+        let tail = map.cast::<ObjectCell<MapBody>>().add(1);
+        (&raw mut (*body_of(map)).cell.data).write(tail.cast());
+    }
+    map
+}
+
+fn new_dense(type_index: i32, table: DenseTable) -> *mut TVMFFIObject {
+    let DenseTable { data, size, slots, shift, head, tail } = table;
+    let cell = TVMFFIMapCell { data: data.cast(), size, slots, data_deleter: Some(free_blocks) };
+    new_object(type_index, MapBody { cell, shift, padding: 0, head, tail })
+}
+
+unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
+    // SAFETY: the caller passes a map or dict. C++ gives small maps at least 120 bytes, so the dense fields exist.
+    unsafe { &raw mut (*map.cast::<ObjectCell<MapBody>>()).body }
+}
+
+// SAFETY of the functions below: `body` belongs to a live map or dict that nobody else uses during the call; `data`
+// points to what the ABI says for its form.
+
+unsafe fn is_small(body: *const MapBody) -> bool {
+    // SAFETY: see above.
+    unsafe { (*body).cell.slots & SMALL != 0 }
+}
+
+/// The pairs of the small form: where they are and how many.
+unsafe fn small_pairs<'a>(body: *const MapBody) -> &'a mut [Pair] {
+    // SAFETY: see above.
+    unsafe {
+        let size = (*body).cell.size as usize;
+        if size == 0 { &mut [] } else { core::slice::from_raw_parts_mut((*body).cell.data.cast(), size) }
+    }
+}
+
+unsafe fn dense_table(body: *const MapBody) -> DenseTable {
+    // SAFETY: see above.
+    unsafe {
+        let MapBody { cell, shift, head, tail, .. } = &*body;
+        let data = cell.data.cast();
+        DenseTable { data, size: cell.size, slots: cell.slots, shift: *shift, head: *head, tail: *tail }
+    }
+}
+
+/// Writes the changed counts and links of the dense form back.
+unsafe fn store(body: *mut MapBody, table: &DenseTable) {
+    // SAFETY: see above.
+    unsafe {
+        (*body).cell.size = table.size;
+        (*body).head = table.head;
+        (*body).tail = table.tail;
+    }
+}
+
+/// Gives the map the storage of `table`, which has all its entries, and frees the old storage.
+unsafe fn switch_to(body: *mut MapBody, table: &DenseTable) {
+    // SAFETY: see above; the entries were moved into the table as plain data.
+    unsafe {
+        let old = ((*body).cell.data, (*body).cell.data_deleter);
+        (*body).cell.data = table.data.cast();
+        (*body).cell.slots = table.slots;
+        (*body).cell.data_deleter = Some(free_blocks);
+        (*body).shift = table.shift;
+        store(body, table);
+        free_storage(old);
+    }
+}
+
+unsafe fn free_storage((data, deleter): (*mut c_void, Option<unsafe extern "C" fn(*mut c_void)>)) {
+    if let Some(deleter) = deleter {
+        // SAFETY: the map owned this storage and does not use it any more.
+        unsafe { deleter(data) }
+    }
+}
+
+/// All entries with their hashes.
+unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
+    // SAFETY: see above.
+    unsafe { entries(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
+}
+
+unsafe fn entries(body: *mut MapBody) -> Entries {
+    // SAFETY: see above.
+    unsafe {
+        let left = (*body).cell.size;
+        Entries { body, position: if is_small(body) { 0 } else { (*body).head }, left }
+    }
+}
+
+/// The keys and values, which now belong to the caller; the map has none any more.
+unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
+    // SAFETY: see above.
+    unsafe {
+        let taken = entries(body).flat_map(|(key, value)| [key, value]).collect();
+        if is_small(body) {
+            (*body).cell.size = 0;
+        } else {
+            let mut table = dense_table(body);
+            table.forget_entries();
+            store(body, &table);
+        }
+        taken
+    }
+}
+
+/// Number of entries.
+///
+/// # Safety
+/// `map` is a live map or dict.
+pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { (*body_of(map)).cell.size as usize }
+}
+
+/// The value of `key`, borrowed from the map.
+///
+/// # Errors
+/// The key's hash or equality hook failed.
+///
+/// # Safety
+/// `map` is a live map or dict that nobody changes meanwhile, and `key` is a valid owned value (of any owner).
+pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let body = body_of(map);
+        if is_small(body) {
+            return Ok(find_small(body, key)?.map(|index| small_pairs(body)[index].value));
+        }
+        if (*body).cell.size == 0 {
+            return Ok(None);
+        }
+        let table = dense_table(body);
+        Ok(match table.search(key, any_hash::hash(key)?)? {
+            Search::Found { slot, .. } => Some(table.entry(slot).1),
+            Search::Absent { .. } => None,
+        })
+    }
+}
+
+unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        for (index, pair) in small_pairs(body).iter().enumerate() {
+            if any_hash::equal(&pair.key, key)? {
+                return Ok(Some(index));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Sets the value of `key`. A map (not a dict) must not be shared; copy it first if it is.
+///
+/// # Errors
+/// The key's hash or equality hook failed; then nothing was changed and key and value are released.
+///
+/// # Safety
+/// `map` is a live map or dict that nobody else uses during the call; the ownership of `key` and `value` moves into it.
+pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
+    // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
+    unsafe {
+        match insert(body_of(map), key, value) {
+            Ok(None) => Ok(()),
+            Ok(Some(old)) => {
+                release(old);
+                release(key);
+                Ok(())
+            }
+            Err(failure) => {
+                release(key);
+                release(value);
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// The old value if the key was there; then the given key is not used.
+unsafe fn insert(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        if !is_small(body) {
+            return insert_dense(body, key, value);
+        }
+        if let Some(index) = find_small(body, &key)? {
+            let old = core::mem::replace(&mut small_pairs(body)[index].value, value);
+            return Ok(Some(old));
+        }
+        let slots = (*body).cell.slots & !SMALL;
+        if (*body).cell.size >= slots {
+            if slots >= SMALL_MAX {
+                let mut entries = hashed_entries(body)?;
+                let capacity = entries.len() as u64;
+                entries.push((key, value, any_hash::hash(&key)?));
+                switch_to(body, &DenseTable::build(&entries, capacity));
+                return Ok(None);
+            }
+            grow_small(body, (slots * 2).clamp(SMALL_MIN, SMALL_MAX));
+        }
+        (*body).cell.data.cast::<Pair>().add((*body).cell.size as usize).write(Pair { key, value });
+        (*body).cell.size += 1;
+    }
+    Ok(None)
+}
+
+unsafe fn grow_small(body: *mut MapBody, slots: u64) {
+    // SAFETY: see above; the pairs are moved as plain data.
+    unsafe {
+        let data = libc::malloc(slots as usize * size_of::<Pair>()).cast::<Pair>();
+        if data.is_null() {
+            std::alloc::handle_alloc_error(core::alloc::Layout::new::<[Pair; SMALL_MAX as usize]>());
+        }
+        let pairs = small_pairs(body);
+        data.copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
+        let old = ((*body).cell.data, (*body).cell.data_deleter);
+        (*body).cell.data = data.cast();
+        (*body).cell.data_deleter = Some(free_blocks);
+        (*body).cell.slots = slots | SMALL;
+        free_storage(old);
+    }
+}
+
+unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        let hash = any_hash::hash(&key)?;
+        let mut table = dense_table(body);
+        match table.search(&key, hash)? {
+            Search::Found { slot, .. } => {
+                let old = table.renew(slot, value);
+                store(body, &table);
+                Ok(Some(old))
+            }
+            Search::Absent { end } => {
+                let entry = (key, value, hash);
+                if table.insert(&entry, end) {
+                    store(body, &table);
+                } else {
+                    let mut entries = hashed_entries(body)?;
+                    entries.push(entry);
+                    // For a power of two, `build` makes a table of twice as many slots.
+                    switch_to(body, &DenseTable::build(&entries, table.slots.max(SMALL_MAX)));
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Removes `key` and hands its value out; `None` when it was not there.
+///
+/// # Errors
+/// The key's hash or equality hook failed; then nothing was changed.
+///
+/// # Safety
+/// As for [`set`]; `key` stays the caller's.
+pub unsafe fn erase(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: promised by the caller. The removed key is released when the map is consistent again.
+    unsafe {
+        let body = body_of(map);
+        let (old_key, old_value) = if is_small(body) {
+            let Some(index) = find_small(body, key)? else { return Ok(None) };
+            let pairs = small_pairs(body);
+            let removed = pairs[index];
+            pairs.copy_within(index + 1.., index);
+            (*body).cell.size -= 1;
+            (removed.key, removed.value)
+        } else {
+            if (*body).cell.size == 0 {
+                return Ok(None);
+            }
+            let mut table = dense_table(body);
+            let found = table.search(key, any_hash::hash(key)?)?;
+            let Search::Found { slot, previous } = found else { return Ok(None) };
+            let removed = table.remove(slot, previous);
+            store(body, &table);
+            removed
+        };
+        release(old_key);
+        Ok(Some(old_value))
+    }
+}
+
+/// Removes all entries.
+///
+/// # Safety
+/// As for [`set`].
+pub unsafe fn clear(map: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    unsafe { release_elements(take_entries(body_of(map))) }
+}
+
+/// A shallow copy of the same type, with the same order; the caller owns the reference.
+///
+/// # Safety
+/// As for [`get`].
+pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
+    // SAFETY: promised by the caller; each key and value gets a second owner.
+    unsafe {
+        let body = body_of(map);
+        for (key, value) in entries(body) {
+            retain(&key);
+            retain(&value);
+        }
+        if !is_small(body) {
+            return new_dense((*map).type_index, dense_table(body).duplicate());
+        }
+        let copy = new_small((*map).type_index, (*body).cell.size);
+        let pairs = small_pairs(body);
+        (*body_of(copy)).cell.data.cast::<Pair>().copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
+        (*body_of(copy)).cell.size = (*body).cell.size;
+        copy
+    }
+}
+
+/// The entries in order, borrowed.
+///
+/// # Safety
+/// `map` is a live map or dict; it lives and is not changed while the iterator is used.
+pub unsafe fn iter(map: *mut TVMFFIObject) -> Entries {
+    // SAFETY: promised by the caller.
+    unsafe { entries(body_of(map)) }
+}
+
+/// Iterator over the entries of a map; see [`iter`].
+pub struct Entries {
+    body: *mut MapBody,
+    position: u64,
+    left: u64,
+}
+
+impl Iterator for Entries {
+    type Item = (TVMFFIAny, TVMFFIAny);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 || self.position == NO_SLOT {
+            return None;
+        }
+        self.left -= 1;
+        // SAFETY: who made the iterator promised a live and unchanged map; the position is that of an entry.
+        unsafe {
+            if is_small(self.body) {
+                let pair = *(*self.body).cell.data.cast::<Pair>().add(self.position as usize);
+                self.position += 1;
+                return Some((pair.key, pair.value));
+            }
+            let (key, value, next) = dense_table(self.body).entry(self.position);
+            self.position = next;
+            Some((key, value))
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::{inc_ref, new_string, new_string_object, strong_count};
+
+    /// A map beside a plain list of its entries, in order.
+    struct Model {
+        map: *mut TVMFFIObject,
+        expected: Vec<(i64, i64)>,
+    }
+
+    impl Model {
+        fn set(&mut self, key: i64, value: i64) {
+            // SAFETY: the map is ours.
+            unsafe {
+                let small = is_small(body_of(self.map));
+                set(self.map, TVMFFIAny::int(key), TVMFFIAny::int(value)).unwrap();
+                match self.expected.iter().position(|(k, _)| *k == key) {
+                    Some(index) if small => self.expected[index].1 = value,
+                    Some(index) => {
+                        self.expected.remove(index);
+                        self.expected.push((key, value));
+                    }
+                    None => self.expected.push((key, value)),
+                }
+            }
+        }
+
+        fn erase(&mut self, key: i64) {
+            let index = self.expected.iter().position(|(k, _)| *k == key);
+            let expected = index.map(|index| self.expected.remove(index).1 as u64);
+            // SAFETY: the map is ours.
+            let erased = unsafe { erase(self.map, &TVMFFIAny::int(key)).unwrap() };
+            assert_eq!(erased.map(|value| value.bits()), expected);
+        }
+
+        fn check(&self) {
+            // SAFETY: the map is ours and not changed.
+            unsafe {
+                let entries: Vec<_> = iter(self.map).map(|(k, v)| (k.bits() as i64, v.bits() as i64)).collect();
+                assert_eq!(entries, self.expected);
+                assert_eq!(len(self.map), self.expected.len());
+                for (key, value) in &self.expected {
+                    let found = get(self.map, &TVMFFIAny::int(*key)).unwrap();
+                    assert_eq!(found.unwrap().bits() as i64, *value);
+                }
+                assert!(get(self.map, &TVMFFIAny::int(-1)).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn random_operations_match_a_list() {
+        let mut state = 12345u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for (keys, steps) in [(3, 200), (6, 400), (40, 3000), (2000, 20000)] {
+            let mut model = Model { map: new_map(vec![]).unwrap(), expected: vec![] };
+            for step in 0..steps {
+                // Multiples of a power of two collide often.
+                let key = (random(keys) << (random(2) * 7)) as i64;
+                if random(3) == 0 {
+                    model.erase(key)
+                } else {
+                    model.set(key, step)
+                }
+                if keys < 100 || step % 1000 == 0 {
+                    model.check();
+                }
+            }
+            model.check();
+            // SAFETY: the maps are ours.
+            unsafe {
+                let copied = Model { map: copy(model.map), expected: model.expected.clone() };
+                copied.check();
+                dec_ref(copied.map);
+                clear(model.map);
+                model.expected.clear();
+                model.check();
+                model.set(1, 2);
+                model.check();
+                dec_ref(model.map);
+            }
+        }
+    }
+
+    #[test]
+    fn forms_and_creation() {
+        for count in 0..9 {
+            let pairs = (0..count).map(|i| (TVMFFIAny::int(i), TVMFFIAny::int(i * i))).collect();
+            let map = new_map(pairs).unwrap();
+            let model = Model { map, expected: (0..count).map(|i| (i, i * i)).collect() };
+            model.check();
+            // SAFETY: the map is ours.
+            unsafe {
+                assert_eq!(is_small(body_of(map)), count < 4, "{count}");
+                dec_ref(map);
+            }
+        }
+        let twice = vec![(TVMFFIAny::int(1), TVMFFIAny::int(2)), (TVMFFIAny::int(1), TVMFFIAny::int(3))];
+        let model = Model { map: new_dict(twice).unwrap(), expected: vec![(1, 3)] };
+        model.check();
+        // SAFETY: the map is ours.
+        unsafe {
+            assert_eq!((*model.map).type_index, type_index::DICT);
+            dec_ref(model.map);
+        }
+    }
+
+    #[test]
+    fn references_are_owned() {
+        let object = new_string_object(b"shared value");
+        let value = TVMFFIAny::pointer(type_index::STR, object.cast());
+        // SAFETY: the test owns every reference that it gives up.
+        unsafe {
+            let map = new_map(vec![]).unwrap();
+            for key in 0..20u8 {
+                inc_ref(object);
+                set(map, new_string(&[b'k'; 10][..key as usize % 10]), value).unwrap();
+            }
+            assert_eq!((len(map), strong_count(object)), (10, 11));
+            release(erase(map, &new_string(b"kk")).unwrap().unwrap());
+            assert_eq!(strong_count(object), 10);
+            let copied = copy(map);
+            assert_eq!(strong_count(object), 19);
+            dec_ref(map);
+            dec_ref(copied);
+            assert_eq!(strong_count(object), 1);
+            dec_ref(object);
+        }
+    }
+}

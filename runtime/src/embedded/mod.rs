@@ -1,0 +1,44 @@
+//! Kernpack's own implementation of the C ABI: what serves a process that has no libtvm_ffi.
+//!
+//! The lower half of this module are *cells*: the objects whose layout the ABI fixes (strings, errors, functions, arrays,
+//! maps, shapes, tensors), made and read through raw pointers. The typed wrappers of the floors above are built on them
+//! whichever implementation serves the process, because an object carries its own deleter. The upper half are the *tables*
+//! (types, functions, the raised error, the environment) and [`table()`], the 50 C functions over both.
+
+pub mod any_hash;
+mod api;
+pub mod backtrace;
+pub mod big_int;
+pub mod custom_allocator;
+mod dense_map;
+pub mod dtype;
+pub mod env;
+mod error;
+pub mod failure;
+mod function;
+pub mod function_table;
+pub mod handle_once;
+pub mod map;
+pub mod module_env;
+mod object;
+pub mod opaque;
+pub mod raised;
+pub mod release;
+pub mod seq;
+pub mod serving;
+pub mod shape;
+pub mod tensor;
+mod text;
+pub mod type_attr;
+mod type_hash;
+pub mod type_members;
+pub mod type_table;
+
+pub use api::table;
+pub use error::{backtrace_frame, new_error};
+pub use function::{closure_of, new_function, trampoline_function};
+pub use object::{
+    HEADER_SIZE, ObjectCell, body, body_mut, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
+    new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
+};
+pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

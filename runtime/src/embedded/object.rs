@@ -1,0 +1,309 @@
+//! Allocation and reference counting. Every object that Kernpack creates is made here.
+//!
+//! Storage is `[16-byte prefix][header, 24 bytes][body][tail]` from `malloc`. The prefix holds, just before the header,
+//! the ABI's allocation header: the function that frees the storage. A frontend may use the other 8 bytes.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::abi::{TVMFFIObject, TVMFFIObjectAllocHeader, deleter_flag};
+
+/// Bytes in front of an object's body.
+pub const HEADER_SIZE: usize = size_of::<TVMFFIObject>();
+
+/// One strong reference; all strong references together own one weak reference.
+const ONE_STRONG_ONE_WEAK: u64 = (1 << 32) | 1;
+const ONE_WEAK: u64 = 1 << 32;
+const STRONG_MASK: u64 = 0xffff_ffff;
+/// A polymorphic C++ class begins with a pointer to its vtable.
+const VTABLE_SIZE: usize = 8;
+/// The prefix keeps the header aligned like `malloc` does.
+const PREFIX: usize = 16;
+
+/// An object as it lies in memory: the ABI's header, then the body.
+#[repr(C)]
+pub struct ObjectCell<T> {
+    /// The header.
+    pub header: TVMFFIObject,
+    /// The type's own data, at offset 24 (bodies are aligned to at most 8 bytes).
+    pub body: T,
+}
+
+/// Allocates an object that owns `body`. The caller owns the one strong reference.
+///
+/// `body` is dropped when the last strong reference goes; the storage is freed when the last weak one does.
+#[inline]
+pub fn new_object<T>(type_index: i32, body: T) -> *mut TVMFFIObject {
+    new_object_with_tail(type_index, body, 0)
+}
+
+/// Like [`new_object`], with `tail` uninitialized bytes behind the body (at `size_of::<ObjectCell<T>>()`).
+#[inline]
+pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TVMFFIObject {
+    const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
+    let Some(size) = size_of::<ObjectCell<T>>().checked_add(tail) else {
+        out_of_memory(usize::MAX);
+    };
+    let cell = allocate(size).cast::<ObjectCell<T>>();
+    // SAFETY: `allocate` returned `size` fresh bytes, aligned to 16, that nobody else knows.
+    unsafe {
+        (&raw mut (*cell).header).write(TVMFFIObject {
+            combined_ref_count: ONE_STRONG_ONE_WEAK,
+            type_index,
+            padding: 0,
+            deleter: Some(delete::<T>),
+        });
+        (&raw mut (*cell).body).write(body);
+    }
+    cell.cast()
+}
+
+/// Like [`new_object`], for a type whose C++ class is polymorphic (`ffi.Module`): `vtable` stands 8 bytes before the header.
+pub fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, body: T) -> *mut TVMFFIObject {
+    const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
+    let start = allocate(VTABLE_SIZE + size_of::<ObjectCell<T>>());
+    // SAFETY: `allocate` returned that many fresh bytes that nobody else knows.
+    unsafe {
+        start.cast::<*const c_void>().write(vtable);
+        let cell = start.byte_add(VTABLE_SIZE).cast::<ObjectCell<T>>();
+        (&raw mut (*cell).header).write(TVMFFIObject {
+            combined_ref_count: ONE_STRONG_ONE_WEAK,
+            type_index,
+            padding: 0,
+            deleter: Some(delete_polymorphic::<T>),
+        });
+        (&raw mut (*cell).body).write(body);
+        cell.cast()
+    }
+}
+
+/// The one place where storage for objects comes from; the result is the address of the object, which begins with its header
+/// or, for a polymorphic one, with its vtable pointer.
+fn allocate(size: usize) -> *mut c_void {
+    let Some(total) = size.checked_add(PREFIX) else { out_of_memory(usize::MAX) };
+    // SAFETY: `malloc` may be called with any size.
+    let start = unsafe { libc::malloc(total) };
+    if start.is_null() {
+        out_of_memory(total);
+    }
+    // SAFETY: `total` bytes starting at `start` are ours; the prefix is 16 of them and aligned to 16.
+    unsafe {
+        start.cast::<u64>().write(0);
+        let object = start.byte_add(PREFIX);
+        object
+            .cast::<TVMFFIObjectAllocHeader>()
+            .sub(1)
+            .write(TVMFFIObjectAllocHeader { delete_space: Some(free_storage) });
+        object
+    }
+}
+
+#[cold]
+fn out_of_memory(size: usize) -> ! {
+    let layout = core::alloc::Layout::from_size_align(size.min(isize::MAX as usize / 2), 1);
+    std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<u8>()))
+}
+
+/// Frees what `allocate` returned.
+unsafe extern "C" fn free_storage(object: *mut c_void) {
+    // SAFETY: only called through the allocation header that `allocate` wrote, so the block starts one prefix earlier.
+    unsafe { libc::free(object.byte_sub(PREFIX)) }
+}
+
+unsafe extern "C" fn delete<T>(this: *mut c_void, flags: i32) {
+    // SAFETY: the deleter of an object whose storage begins at its header.
+    unsafe { delete_object::<T>(this, this, flags) }
+}
+
+unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
+    // SAFETY: the deleter of an object whose storage begins with a vtable pointer.
+    unsafe { delete_object::<T>(this, this.byte_sub(VTABLE_SIZE), flags) }
+}
+
+/// `start` is what `allocate` returned.
+unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
+    if flags & deleter_flag::STRONG != 0 {
+        // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
+            unsafe { (&raw mut (*this.cast::<ObjectCell<T>>()).body).drop_in_place() }
+        }));
+        drop(dropped);
+    }
+    if flags & deleter_flag::WEAK != 0 {
+        // SAFETY: the allocation header in front of the object was written by `allocate`.
+        unsafe {
+            if let Some(delete_space) = (*start.cast::<TVMFFIObjectAllocHeader>().sub(1)).delete_space {
+                delete_space(start);
+            }
+        }
+    }
+}
+
+/// The body of an object.
+///
+/// # Safety
+/// `object` is the header of a live object whose body is a `T`, and stays alive for `'a`.
+#[inline]
+pub unsafe fn body<'a, T>(object: *mut TVMFFIObject) -> &'a T {
+    // SAFETY: promised by the caller.
+    unsafe { &(*object.cast::<ObjectCell<T>>()).body }
+}
+
+/// The body of an object, to be changed.
+///
+/// # Safety
+/// As for [`body`], and nobody else reads or writes the body for `'a`.
+#[inline]
+pub unsafe fn body_mut<'a, T>(object: *mut TVMFFIObject) -> &'a mut T {
+    // SAFETY: promised by the caller.
+    unsafe { &mut (*object.cast::<ObjectCell<T>>()).body }
+}
+
+#[inline]
+unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
+    // SAFETY: the caller passes a live object; its count is only ever accessed atomically, by all languages.
+    unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }
+}
+
+/// Adds a strong reference.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    unsafe { counts(object) }.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Adds a weak reference.
+///
+/// # Safety
+/// `object`'s storage is alive.
+#[inline]
+pub unsafe fn inc_weak(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    unsafe { counts(object) }.fetch_add(ONE_WEAK, Ordering::Relaxed);
+}
+
+/// Gives up a strong reference.
+///
+/// # Safety
+/// The caller owns a strong reference and does not use it afterwards.
+#[inline]
+pub unsafe fn dec_ref(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    let before = unsafe { counts(object) }.fetch_sub(1, Ordering::Release);
+    if before & STRONG_MASK == 1 {
+        // SAFETY: that was the last strong reference.
+        unsafe { last_strong_gone(object, before) };
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn last_strong_gone(object: *mut TVMFFIObject, before: u64) {
+    fence(Ordering::Acquire);
+    // SAFETY: the caller gave up the last strong reference; the weak reference of the strong ones keeps the storage.
+    unsafe {
+        let deleter = (*object).deleter;
+        if before == ONE_STRONG_ONE_WEAK {
+            if let Some(deleter) = deleter {
+                deleter(object.cast(), deleter_flag::BOTH);
+            }
+            return;
+        }
+        if let Some(deleter) = deleter {
+            deleter(object.cast(), deleter_flag::STRONG);
+        }
+        dec_weak(object);
+    }
+}
+
+/// Gives up a weak reference.
+///
+/// # Safety
+/// The caller owns a weak reference and does not use it afterwards.
+#[inline]
+pub unsafe fn dec_weak(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    let before = unsafe { counts(object) }.fetch_sub(ONE_WEAK, Ordering::Release);
+    if before == ONE_WEAK {
+        fence(Ordering::Acquire);
+        // SAFETY: no reference of either kind is left.
+        unsafe {
+            if let Some(deleter) = (*object).deleter {
+                deleter(object.cast(), deleter_flag::WEAK);
+            }
+        }
+    }
+}
+
+/// Turns a weak reference into an additional strong one; false when the object is already destroyed.
+///
+/// # Safety
+/// The caller owns a weak reference.
+pub unsafe fn try_promote(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    let counts = unsafe { counts(object) };
+    let step = |count: u64| (count & STRONG_MASK != 0).then_some(count + 1);
+    counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
+}
+
+/// Whether exactly one strong and no weak reference exists: the condition for changing an object in place.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub unsafe fn is_unique(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { counts(object) }.load(Ordering::Acquire) == ONE_STRONG_ONE_WEAK
+}
+
+/// Number of strong references; other threads may change it at any time.
+///
+/// # Safety
+/// `object`'s storage is alive.
+#[inline]
+pub unsafe fn strong_count(object: *mut TVMFFIObject) -> u32 {
+    // SAFETY: promised by the caller.
+    (unsafe { counts(object) }.load(Ordering::Relaxed) & STRONG_MASK) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn strong_and_weak_lifetimes() {
+        let object = new_object(128, (7u64, Counted));
+        // SAFETY: the test owns each reference that it gives up.
+        unsafe {
+            assert!(is_unique(object));
+            assert_eq!(body::<(u64, Counted)>(object).0, 7);
+            inc_ref(object);
+            assert_eq!(strong_count(object), 2);
+            inc_weak(object);
+            dec_ref(object);
+            assert!(!is_unique(object), "a weak reference makes it shared");
+            assert_eq!(DROPS.load(Ordering::Relaxed), 0);
+            assert!(try_promote(object));
+            dec_ref(object);
+            dec_ref(object);
+            assert_eq!(DROPS.load(Ordering::Relaxed), 1, "destroyed with the last strong reference");
+            assert!(!try_promote(object));
+            dec_weak(object);
+            assert_eq!(DROPS.load(Ordering::Relaxed), 1);
+        }
+    }
+}

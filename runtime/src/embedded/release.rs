@@ -1,0 +1,191 @@
+//! Owning values: retaining, releasing, and turning views into owned values.
+//!
+//! Containers release their elements here, so that dropping a long chain of nested containers needs a bounded stack:
+//! below a certain depth objects are put into a queue, which the outermost release empties.
+
+use core::cell::{Cell, RefCell};
+
+use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, type_index};
+
+use super::failure::Failure;
+use super::{dec_ref, inc_ref, new_bytes, new_string, text_of};
+
+/// Nested containers that are released by recursion; deeper ones wait.
+const MAX_DEPTH: u32 = 64;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static WAITING: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether a value owns (or, as a view, borrows) an object.
+#[inline]
+pub fn is_object(value: &TVMFFIAny) -> bool {
+    value.type_index >= type_index::STATIC_OBJECT_BEGIN
+}
+
+/// A second owned copy of an owned value.
+///
+/// # Safety
+/// If `value` has an object, it is alive.
+#[inline]
+pub unsafe fn retain(value: &TVMFFIAny) -> TVMFFIAny {
+    if is_object(value) {
+        // SAFETY: the payload of an object index is an object; the caller promises that it is alive.
+        unsafe { inc_ref(value.payload.v_obj) };
+    }
+    *value
+}
+
+/// Gives up an owned value.
+///
+/// # Safety
+/// The caller owns the value and does not use it afterwards.
+#[inline]
+pub unsafe fn release(value: TVMFFIAny) {
+    if is_object(&value) {
+        // SAFETY: the payload of an object index is an object; the caller owns a reference to it.
+        unsafe { dec_ref(value.payload.v_obj) };
+    }
+}
+
+/// Gives up the owned elements of a container that is being destroyed.
+///
+/// # Safety
+/// As for [`release`], for every value.
+pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
+    let mut objects = elements.into_iter().filter(is_object).peekable();
+    if objects.peek().is_none() {
+        return;
+    }
+    let depth = DEPTH.get();
+    for value in objects {
+        // SAFETY: the filter keeps objects only.
+        let object = unsafe { value.payload.v_obj };
+        if depth >= MAX_DEPTH && wait(object) {
+            continue;
+        }
+        DEPTH.set(depth + 1);
+        // SAFETY: the caller gives up a reference for each element.
+        unsafe { dec_ref(object) };
+        DEPTH.set(depth);
+    }
+    if depth == 0 {
+        while let Some(object) = next_waiting() {
+            DEPTH.set(1);
+            // SAFETY: the reference was put into the queue by `wait`, once.
+            unsafe { dec_ref(object) };
+            DEPTH.set(0);
+        }
+    }
+}
+
+/// False when the queue is already gone because the thread ends; the caller then recurses.
+fn wait(object: *mut TVMFFIObject) -> bool {
+    WAITING.try_with(|waiting| waiting.borrow_mut().push(object)).is_ok()
+}
+
+fn next_waiting() -> Option<*mut TVMFFIObject> {
+    WAITING.try_with(|waiting| waiting.borrow_mut().pop()).ok().flatten()
+}
+
+/// Turns a view into an owned value: objects are retained, borrowed texts are copied, an object behind an rvalue
+/// reference is moved out.
+///
+/// # Safety
+/// `view` follows the ABI's rules for its type index, and what it refers to is alive.
+pub unsafe fn to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
+    match view.type_index {
+        // SAFETY: promised by the caller.
+        type_index::RAW_STR => match unsafe { text_of(view) } {
+            Some(text) => Ok(new_string(text)),
+            None => Err(Failure::value("expected a C string, got a NULL `const char*`")),
+        },
+        // SAFETY: promised by the caller.
+        type_index::BYTE_ARRAY_PTR => match unsafe { text_of(view) } {
+            Some(bytes) => Ok(new_bytes(bytes)),
+            None => Err(Failure::value("expected bytes, got a NULL `TVMFFIByteArray*`")),
+        },
+        type_index::OBJECT_RVALUE_REF => {
+            // SAFETY: the payload of an rvalue reference points to an object pointer of the caller, which it lets us take.
+            unsafe {
+                let slot = view.payload.v_ptr.cast::<*mut TVMFFIObject>();
+                if slot.is_null() || (*slot).is_null() {
+                    return Err(Failure::internal(
+                        "Check failed: (obj_addr[0] != nullptr) is false: RValueRef already moved",
+                    ));
+                }
+                let object = slot.replace(core::ptr::null_mut());
+                Ok(TVMFFIAny::pointer((*object).type_index, object.cast()))
+            }
+        }
+        // SAFETY: promised by the caller.
+        _ => Ok(unsafe { retain(view) }),
+    }
+}
+
+/// The bytes that a `const TVMFFIByteArray*` parameter points to.
+///
+/// # Safety
+/// `array` is NULL or points to a valid byte array that lives for `'a`.
+#[track_caller]
+pub unsafe fn bytes_at<'a>(array: *const TVMFFIByteArray, parameter: &str) -> Result<&'a [u8], Failure> {
+    if array.is_null() {
+        return Err(Failure::value(format!("the argument `{parameter}` is NULL")));
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { (*array).as_slice() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::seq::new_array;
+    use crate::embedded::{new_string_object, strong_count};
+
+    #[test]
+    fn a_deep_chain_is_dropped_on_a_small_stack() {
+        let dropped = std::thread::Builder::new().stack_size(128 * 1024).spawn(|| {
+            let inner = new_string_object(b"inner");
+            // SAFETY: the test owns every reference that it gives up.
+            unsafe {
+                inc_ref(inner);
+                let mut value = TVMFFIAny::pointer(type_index::STR, inner.cast());
+                for _ in 0..200_000 {
+                    value = TVMFFIAny::pointer(type_index::ARRAY, new_array(vec![value, TVMFFIAny::int(1)]).cast());
+                }
+                release(value);
+                assert_eq!(strong_count(inner), 1);
+                dec_ref(inner);
+            }
+        });
+        dropped.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn views_become_owned() {
+        // SAFETY: every view below is valid for its type index; references are given up once.
+        unsafe {
+            let raw = TVMFFIAny::pointer(type_index::RAW_STR, c"a string of 21 bytes.".as_ptr().cast_mut().cast());
+            let owned = to_owned(&raw).unwrap();
+            assert_eq!(owned.type_index, type_index::STR);
+            assert_eq!(text_of(&owned).unwrap(), b"a string of 21 bytes.");
+            release(owned);
+
+            let array = TVMFFIByteArray::new(b"abc");
+            let view = TVMFFIAny::pointer(type_index::BYTE_ARRAY_PTR, (&raw const array).cast_mut().cast());
+            let owned = to_owned(&view).unwrap();
+            assert_eq!((owned.type_index, owned.small_len), (type_index::SMALL_BYTES, 3));
+
+            let mut object = new_string_object(b"moved");
+            let rvalue = TVMFFIAny::pointer(type_index::OBJECT_RVALUE_REF, (&raw mut object).cast());
+            let owned = to_owned(&rvalue).unwrap();
+            assert!(object.is_null());
+            assert_eq!(owned.type_index, type_index::STR);
+            release(owned);
+            let error = to_owned(&rvalue).err().unwrap();
+            assert_eq!(error.kind(), "InternalError");
+            assert!(error.message().ends_with("RValueRef already moved"));
+        }
+    }
+}

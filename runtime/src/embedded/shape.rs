@@ -1,0 +1,52 @@
+//! Shape cells: dimensions inside the object.
+
+use crate::abi::{TVMFFIObject, TVMFFIShapeCell, type_index};
+
+use super::{ObjectCell, body, new_object_with_tail};
+
+/// Creates a shape; the caller owns the reference.
+pub fn new_shape(dimensions: &[i64]) -> *mut TVMFFIObject {
+    let cell = TVMFFIShapeCell { data: core::ptr::null(), size: dimensions.len() };
+    let object = new_object_with_tail(type_index::SHAPE, cell, size_of_val(dimensions));
+    // SAFETY: the object is new and ours; its tail has room for the dimensions and is aligned to 8.
+    unsafe {
+        let cell = object.cast::<ObjectCell<TVMFFIShapeCell>>();
+        let tail = cell.add(1).cast::<i64>();
+        tail.copy_from_nonoverlapping(dimensions.as_ptr(), dimensions.len());
+        (&raw mut (*cell).body.data).write(tail);
+    }
+    object
+}
+
+/// The dimensions of a shape.
+///
+/// # Safety
+/// `shape` is a live shape object and stays alive for `'a`.
+pub unsafe fn dimensions<'a>(shape: *mut TVMFFIObject) -> &'a [i64] {
+    // SAFETY: promised by the caller; shapes are never changed.
+    unsafe {
+        let cell = body::<TVMFFIShapeCell>(shape);
+        if cell.size == 0 || cell.data.is_null() {
+            return &[];
+        }
+        core::slice::from_raw_parts(cell.data, cell.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::dec_ref;
+
+    #[test]
+    fn dimensions_are_copied() {
+        for expected in [&[][..], &[3], &[2, 0, -1, i64::MAX]] {
+            let shape = new_shape(expected);
+            // SAFETY: the test owns the reference.
+            unsafe {
+                assert_eq!(dimensions(shape), expected);
+                dec_ref(shape);
+            }
+        }
+    }
+}

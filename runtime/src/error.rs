@@ -1,0 +1,288 @@
+//! [`Error`]: the ABI's error object as a Rust error.
+
+use core::fmt;
+use core::panic::Location;
+use core::ptr;
+
+use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::{abi, embedded, host};
+
+/// A result whose error crosses languages.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// An error that any language can raise and catch: a kind (Python's exception class name), a message, a backtrace.
+///
+/// One pointer; cloning shares it. In Python, kinds that name a built-in exception arrive as that exception.
+///
+/// ```
+/// use kernpack::Error;
+/// let error = Error::value_error("radius must be positive, got -1");
+/// assert_eq!(error.kind(), "ValueError");
+/// assert_eq!(error.to_string(), "ValueError: radius must be positive, got -1");
+/// ```
+pub struct Error {
+    // An `ffi.Error`; one strong reference.
+    object: ptr::NonNull<TVMFFIObject>,
+}
+
+// SAFETY: an error's content never changes, apart from its backtrace, whose replaced texts stay alive.
+unsafe impl Send for Error {}
+// SAFETY: as above.
+unsafe impl Sync for Error {}
+
+macro_rules! kinds {
+    ($($name:ident $kind:literal $when:literal;)*) => {$(
+        #[doc = concat!("`", $kind, "`: ", $when)]
+        #[cold]
+        #[track_caller]
+        pub fn $name(message: impl AsRef<str>) -> Self {
+            Self::new($kind, message)
+        }
+    )*};
+}
+
+impl Error {
+    /// An error of any kind; its backtrace begins with the caller's file and line.
+    #[cold]
+    #[track_caller]
+    pub fn new(kind: impl AsRef<str>, message: impl AsRef<str>) -> Self {
+        let location = Location::caller();
+        let frame = embedded::backtrace_frame(location.file(), location.line(), "<rust>");
+        Self::with_backtrace(kind.as_ref(), message.as_ref(), &frame)
+    }
+
+    /// An error with a given backtrace: one line a frame, most recent call first.
+    #[cold]
+    pub fn with_backtrace(kind: &str, message: &str, backtrace: &str) -> Self {
+        // SAFETY: no cause and no extra context; the new object's reference is this error's.
+        unsafe {
+            let object = embedded::new_error(
+                kind.as_bytes(),
+                message.as_bytes(),
+                backtrace.as_bytes(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            );
+            Self::from_object(object)
+        }
+    }
+
+    kinds! {
+        value_error "ValueError" "the type is right, the value is not.";
+        type_error "TypeError" "a value of another type was expected.";
+        runtime_error "RuntimeError" "anything that happens outside the program's control.";
+        index_error "IndexError" "an index is out of range.";
+        key_error "KeyError" "a name or key does not exist.";
+        internal_error "InternalError" "a defect, for example a panic.";
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Error` and the caller's reference becomes this error's.
+    pub(crate) unsafe fn from_object(object: TVMFFIObjectHandle) -> Self {
+        // SAFETY: live objects are not at address 0.
+        Self { object: unsafe { ptr::NonNull::new_unchecked(object) } }
+    }
+
+    /// Gives up the reference; the receiver releases it.
+    pub(crate) fn into_raw(self) -> TVMFFIObjectHandle {
+        let object = self.object.as_ptr();
+        core::mem::forget(self);
+        object
+    }
+
+    fn cell(&self) -> &TVMFFIErrorCell {
+        // SAFETY: the object is an error and lives as long as `self`.
+        unsafe { embedded::body(self.object.as_ptr()) }
+    }
+
+    /// Class of the error: `ValueError`, `TypeError`, or a name of your own.
+    pub fn kind(&self) -> &str {
+        // SAFETY: the cell's texts live as long as the object. Foreign text may be anything, so it is checked.
+        unsafe { core::str::from_utf8(self.cell().kind.as_slice()).unwrap_or("RuntimeError") }
+    }
+
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        // SAFETY: as in `kind`.
+        let bytes = unsafe { self.cell().message.as_slice() };
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+
+    /// One line a frame, most recent call first: `  File "src/lib.rs", line 7, in add`.
+    pub fn backtrace(&self) -> &str {
+        // SAFETY: as in `kind`; replaced backtraces stay alive.
+        unsafe { core::str::from_utf8(self.cell().backtrace.as_slice()).unwrap_or_default() }
+    }
+
+    /// Appends frames to the backtrace, as an error does on its way up through callers.
+    pub fn append_backtrace(&self, frames: &str) {
+        if let Some(update) = self.cell().update_backtrace {
+            let frames = abi::TVMFFIByteArray::new(frames.as_bytes());
+            // SAFETY: the function belongs to this error object, and `frames` lives for the call.
+            unsafe { update(self.object.as_ptr(), &frames, backtrace_update::APPEND) };
+        }
+    }
+
+    /// Makes this the thread's raised error.
+    #[cold]
+    pub(crate) fn raise(self) {
+        // SAFETY: the slot takes a reference of its own; ours goes with `self`.
+        unsafe { (host::api().error_set_raised)(self.object.as_ptr()) };
+    }
+
+    /// Takes the thread's raised error.
+    #[cold]
+    pub(crate) fn take_raised() -> Self {
+        let mut object = ptr::null_mut();
+        // SAFETY: `object` is writable; a non-NULL result is ours.
+        unsafe {
+            (host::api().error_move_from_raised)(&mut object);
+            if object.is_null() {
+                return Self::internal_error("a function reported an error but raised none");
+            }
+            Self::from_object(object)
+        }
+    }
+
+    /// Turns a status of the C API into a result.
+    #[inline]
+    pub(crate) fn check(status: i32) -> Result<()> {
+        if status == 0 { Ok(()) } else { Err(Self::take_raised()) }
+    }
+}
+
+impl Drop for Error {
+    fn drop(&mut self) {
+        // SAFETY: this error owns one reference.
+        unsafe { embedded::dec_ref(self.object.as_ptr()) }
+    }
+}
+
+impl Clone for Error {
+    fn clone(&self) -> Self {
+        // SAFETY: the object is alive.
+        unsafe { embedded::inc_ref(self.object.as_ptr()) };
+        Self { object: self.object }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind(), self.message())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let backtrace = self.backtrace();
+        if !backtrace.is_empty() {
+            write!(f, "\n{}", backtrace.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Schema for Error {
+    const TYPE: TypeSchema = TypeSchema::new("ffi.Error");
+}
+
+impl<'a> FromAny<'a> for Error {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the view keeps the object alive; its index is checked before it is taken for an error.
+        unsafe {
+            if (*object).type_index != type_index::ERROR {
+                return Err(Mismatch::Type);
+            }
+            embedded::inc_ref(object);
+            Ok(Self::from_object(object))
+        }
+    }
+}
+
+impl IntoAny for Error {
+    fn into_any(self) -> Any {
+        // SAFETY: the reference goes over to the value.
+        unsafe { Any::from_object(self.into_raw()) }
+    }
+}
+
+impl ToArg for Error {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::owned(self.clone().into_any())
+    }
+}
+
+macro_rules! from_std_errors {
+    ($($type:ty => $kind:literal),* $(,)?) => {$(
+        impl From<$type> for Error {
+            #[track_caller]
+            fn from(error: $type) -> Self {
+                Self::new($kind, error.to_string())
+            }
+        }
+    )*};
+}
+from_std_errors!(
+    std::io::Error => "OSError",
+    fmt::Error => "RuntimeError",
+    core::num::ParseIntError => "ValueError",
+    core::num::ParseFloatError => "ValueError",
+    core::num::TryFromIntError => "OverflowError",
+    core::str::Utf8Error => "ValueError",
+    std::string::FromUtf8Error => "ValueError",
+    core::array::TryFromSliceError => "ValueError",
+    String => "RuntimeError",
+    &str => "RuntimeError",
+    Box<dyn std::error::Error + Send + Sync> => "RuntimeError",
+    Box<dyn std::error::Error> => "RuntimeError",
+);
+
+/// Makes an [`Error`]: kind, then a message as in `format!`.
+///
+/// ```
+/// let radius = -1;
+/// let error = kernpack::error!(ValueError, "radius must be positive, got {radius}");
+/// assert_eq!(error.message(), "radius must be positive, got -1");
+/// ```
+#[macro_export]
+macro_rules! error {
+    ($kind:ident, $($message:tt)+) => {
+        $crate::Error::new(::core::stringify!($kind), ::std::format!($($message)+))
+    };
+}
+
+/// Returns early with an [`Error`]: kind, then a message as in `format!`.
+#[macro_export]
+macro_rules! bail {
+    ($kind:ident, $($message:tt)+) => {
+        return ::core::result::Result::Err(::core::convert::From::from($crate::error!($kind, $($message)+)))
+    };
+}
+
+/// Returns early with an [`Error`] unless a condition holds.
+///
+/// ```
+/// fn half(n: i64) -> kernpack::Result<i64> {
+///     kernpack::ensure!(n % 2 == 0, ValueError, "{n} is odd");
+///     Ok(n / 2)
+/// }
+/// assert_eq!(half(3).unwrap_err().message(), "3 is odd");
+/// ```
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $kind:ident, $($message:tt)+) => {
+        if !$condition {
+            $crate::bail!($kind, $($message)+);
+        }
+    };
+}

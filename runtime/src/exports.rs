@@ -1,0 +1,113 @@
+//! The symbols that the runtime adds to each artifact that it is linked into, once: the handshake, the library context, the
+//! constructor, and how kernels in C raise errors.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::CString;
+
+use crate::abi::ApiTable;
+use crate::{Error, host};
+
+/// What the loader of this library stores for its imports to be found; see module.md section 1.
+#[unsafe(no_mangle)]
+static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The handshake: a Rust host that loads this library hands over its table. Returns the table that this library uses; NULL
+/// with an error raised in the host's slot when it can not join or register. With NULL, only says which table it uses.
+///
+/// # Safety
+/// `host_table` is NULL or a table that lives forever.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const ApiTable {
+    if host_table.is_null() {
+        return host::api();
+    }
+    // SAFETY: promised by the caller.
+    match unsafe { host::join(host_table) } {
+        Ok(()) => host::bound(),
+        Err(error) => {
+            // SAFETY: `join` checked the table before anything else, unless it is of another layout; then there is no way
+            // to raise, and NULL alone says that the library can not be used.
+            unsafe {
+                if (*host_table).magic == ApiTable::MAGIC {
+                    let object = error.into_raw();
+                    ((*host_table).error_set_raised)(object);
+                    crate::embedded::dec_ref(object);
+                }
+            }
+            ptr::null()
+        }
+    }
+}
+
+/// The table that this library is bound to, NULL when it is not bound yet.
+#[unsafe(no_mangle)]
+extern "C" fn __kernpack_bound_api_v1() -> *const ApiTable {
+    host::bound()
+}
+
+/// Raises an error from a kernel in C and returns -1: `return kernpack_raise("ValueError", "radius must be positive");`
+///
+/// # Safety
+/// Both are NUL-terminated strings, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn kernpack_raise(kind: *const c_char, message: *const c_char) -> i32 {
+    let text = |text: *const c_char| {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: promised by the caller.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    };
+    let kind = match text(kind) {
+        kind if kind.is_empty() => "RuntimeError".to_owned(),
+        kind => kind,
+    };
+    Error::with_backtrace(&kind, &text(message), "").raise();
+    -1
+}
+
+/// Runs when the artifact is loaded: registers at once when libtvm_ffi is there. Without one, a Rust host's handshake or the
+/// first use does it.
+extern "C" fn on_load() {
+    // A panic must not unwind into the dynamic linker.
+    let _ = std::panic::catch_unwind(host::bind_if_process_has_one);
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+/// What the loader stored; NULL when this artifact was not loaded as a module.
+pub(crate) fn library_context() -> *mut c_void {
+    __tvm_ffi__library_ctx.load(Ordering::Acquire)
+}
+
+/// Address of a symbol that this very artifact exports.
+pub(crate) fn own_symbol(name: &str) -> Option<*const u8> {
+    let name = CString::new(name).ok()?;
+    let own_address = ptr::from_ref(&__tvm_ffi__library_ctx).cast::<c_void>();
+    // SAFETY: plain queries of the dynamic linker; RTLD_NOLOAD only finds what is loaded, this artifact, which stays loaded
+    // while its code runs. A symbol of another artifact is told apart by its base address.
+    unsafe {
+        let base = |address: *const c_void| {
+            let mut info: libc::Dl_info = core::mem::zeroed();
+            (libc::dladdr(address, &mut info) != 0).then_some((info.dli_fbase, info.dli_fname))
+        };
+        let (own_base, path) = base(own_address)?;
+        let mut handle = libc::dlopen(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if handle.is_null() {
+            handle = libc::dlopen(ptr::null(), libc::RTLD_LAZY);
+        }
+        if handle.is_null() {
+            return None;
+        }
+        let symbol = libc::dlsym(handle, name.as_ptr());
+        libc::dlclose(handle);
+        if symbol.is_null() || base(symbol)?.0 != own_base {
+            return None;
+        }
+        Some(symbol.cast::<u8>().cast_const())
+    }
+}

@@ -1,0 +1,58 @@
+use crate::abi::TVMFFIAny;
+use crate::value::{Any, AnyView, ToArg};
+
+/// Arguments of a call: a tuple of up to 12 values, or a slice of views or owned values.
+pub trait Args {
+    /// Lays the arguments out as the ABI wants them, for the time of `call`.
+    fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R;
+}
+
+impl Args for () {
+    #[inline]
+    fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+        call(&[])
+    }
+}
+
+macro_rules! tuple_args {
+    ($($name:ident)+) => {
+        impl<$($name: ToArg),+> Args for ($($name,)+) {
+            #[inline]
+            #[allow(non_snake_case, reason = "type parameters double as variable names")]
+            fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+                let ($($name,)+) = self;
+                // Temporaries live until the call is over.
+                $(let $name = $name.to_arg();)+
+                call(&[$($name.raw()),+])
+            }
+        }
+    };
+}
+tuple_args!(A);
+tuple_args!(A B);
+tuple_args!(A B C);
+tuple_args!(A B C D);
+tuple_args!(A B C D E);
+tuple_args!(A B C D E F);
+tuple_args!(A B C D E F G);
+tuple_args!(A B C D E F G H);
+tuple_args!(A B C D E F G H I);
+tuple_args!(A B C D E F G H I J);
+tuple_args!(A B C D E F G H I J K);
+tuple_args!(A B C D E F G H I J K L);
+
+impl Args for &[AnyView<'_>] {
+    #[inline]
+    fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+        // SAFETY: a view is transparent over the raw struct.
+        call(unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) })
+    }
+}
+
+impl Args for &[Any] {
+    #[inline]
+    fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+        // SAFETY: an owned value is transparent over the raw struct and is a valid view.
+        call(unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) })
+    }
+}

@@ -1,0 +1,148 @@
+use core::ffi::c_void;
+
+use super::packed::call_packed;
+use super::panic::guard;
+use super::{Function, FunctionInfo, ParamInfo, arg};
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::value::{Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
+use crate::{Result, embedded};
+
+/// A Rust closure with typed parameters that can become a [`Function`]: up to 8 parameters, none of which borrows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not become a Function",
+    label = "not a closure over convertible, owned types",
+    note = "annotate every parameter (`|a: i64, b: String| ...`); borrowed ones such as `&str` are not possible: take `String`",
+    note = "captured values must be `Send + Sync + 'static`: use `move`, `Arc` and `Mutex`"
+)]
+pub trait TypedClosure<P>: Send + Sync + Sized + 'static {
+    /// Entry point for a function object that holds the closure.
+    #[doc(hidden)]
+    const CALL: SafeCall;
+}
+
+macro_rules! typed_closure {
+    ($count:literal; $($param:ident $index:literal)*) => {
+        impl<F, R, $($param),*> TypedClosure<(R, $($param,)*)> for F
+        where
+            F: Fn($($param),*) -> R + Send + Sync + 'static,
+            R: IntoReturn,
+            $($param: for<'a> FromAny<'a>,)*
+        {
+            const CALL: SafeCall = {
+                unsafe extern "C" fn call<F, R, $($param),*>(
+                    this: *mut c_void,
+                    args: *const TVMFFIAny,
+                    num_args: i32,
+                    result: *mut TVMFFIAny,
+                ) -> i32
+                where
+                    F: Fn($($param),*) -> R + Send + Sync + 'static,
+                    R: IntoReturn,
+                    $($param: for<'a> FromAny<'a>,)*
+                {
+                    let info: &'static FunctionInfo = const {
+                        &FunctionInfo {
+                            name: "closure",
+                            global_name: None,
+                            doc: "",
+                            params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE }),*],
+                            ret: R::TYPE,
+                            call: call::<F, R, $($param),*>,
+                            crate_name: "",
+                            file: "<closure>",
+                            line: 0,
+                        }
+                    };
+                    // SAFETY: the handle is the function object made by `from_fn` with this closure type; the rest is the
+                    // ABI's calling convention.
+                    unsafe {
+                        let closure = embedded::closure_of::<F>(this);
+                        call_packed::<$count, _>(info, args, num_args, result, |_args| {
+                            closure($(arg::<$param>(info, _args, $index)?),*).into_return()
+                        })
+                    }
+                }
+                call::<F, R, $($param),*>
+            };
+        }
+    };
+}
+typed_closure!(0;);
+typed_closure!(1; A 0);
+typed_closure!(2; A 0 B 1);
+typed_closure!(3; A 0 B 1 C 2);
+typed_closure!(4; A 0 B 1 C 2 D 3);
+typed_closure!(5; A 0 B 1 C 2 D 3 E 4);
+typed_closure!(6; A 0 B 1 C 2 D 3 E 4 G 5);
+typed_closure!(7; A 0 B 1 C 2 D 3 E 4 G 5 H 6);
+typed_closure!(8; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7);
+
+static PACKED: FunctionInfo = FunctionInfo {
+    name: "packed closure",
+    global_name: None,
+    doc: "",
+    params: &[],
+    ret: TypeSchema::new("Any"),
+    call: never_called,
+    crate_name: "",
+    file: "<closure>",
+    line: 0,
+};
+
+unsafe extern "C" fn never_called(_: *mut c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
+    -1
+}
+
+unsafe extern "C" fn call_packed_closure<F>(
+    this: *mut c_void,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> i32
+where
+    F: Fn(&[AnyView<'_>]) -> Result<Any> + Send + Sync + 'static,
+{
+    guard(&PACKED, || {
+        // SAFETY: the handle is the function object made by `from_packed` with this closure type; the caller passes
+        // `num_args` valid views and a writable result.
+        unsafe {
+            let closure = embedded::closure_of::<F>(this);
+            let args: &[AnyView<'_>] = match usize::try_from(num_args) {
+                Ok(count) if count > 0 => core::slice::from_raw_parts(args.cast(), count),
+                _ => &[],
+            };
+            result.write(closure(args)?.into_raw());
+        }
+        Ok(())
+    })
+}
+
+impl Function {
+    /// A function from a closure with typed parameters; arguments are checked and converted as for `#[packed_func]`.
+    ///
+    /// ```
+    /// use kernpack::Function;
+    /// let gain = 3.0;
+    /// let scale = Function::from_fn(move |x: f64| x * gain);
+    /// assert_eq!(scale.call_as::<f64>((2,)).unwrap(), 6.0);
+    /// ```
+    pub fn from_fn<P, F: TypedClosure<P>>(closure: F) -> Self {
+        // SAFETY: a new function object; its one reference is this one.
+        unsafe { Self::from_object(embedded::new_function(F::CALL, closure)) }
+    }
+
+    /// A function from a closure over any number of arguments of any type.
+    ///
+    /// ```
+    /// use kernpack::{Any, Function};
+    /// let count = Function::from_packed(|args| Ok(Any::from(args.len())));
+    /// assert_eq!(count.call_as::<usize>((1, "two", 3.0)).unwrap(), 3);
+    /// ```
+    pub fn from_packed<F>(closure: F) -> Self
+    where
+        F: Fn(&[AnyView<'_>]) -> Result<Any> + Send + Sync + 'static,
+    {
+        // SAFETY: as above.
+        unsafe { Self::from_object(embedded::new_function(call_packed_closure::<F>, closure)) }
+    }
+}

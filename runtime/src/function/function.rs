@@ -1,0 +1,177 @@
+use core::fmt;
+use core::ptr;
+
+use super::{Args, TypedFunction};
+use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_index};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::{Error, Result, embedded};
+
+/// A function of any language, type-erased: takes any values, returns one or an error.
+///
+/// A counted reference; cloning is cheap. Calling it from several threads at once is allowed.
+#[derive(Clone)]
+pub struct Function {
+    object: ObjRef<ObjectRoot>,
+}
+
+impl Function {
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Function`.
+    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller; every object is an `ffi.Object`.
+        Self { object: unsafe { ObjRef::from_object(object) } }
+    }
+
+    /// The object's header, borrowed.
+    pub(crate) fn object(&self) -> *mut TVMFFIObject {
+        self.object.object()
+    }
+
+    /// A function whose entry point is a C function that needs no context.
+    ///
+    /// # Safety
+    /// `call` follows the ABI's calling convention and stays loaded as long as the function lives.
+    pub unsafe fn from_safe_call(call: SafeCall) -> Self {
+        // SAFETY: a new function object; its one reference is this one.
+        unsafe { Self::from_object(embedded::new_function(call, ())) }
+    }
+
+    #[inline]
+    fn entry_point(&self) -> Option<SafeCall> {
+        // SAFETY: the object is a function and lives as long as `self`.
+        unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.object()).safe_call }
+    }
+
+    /// Calls with a tuple of arguments.
+    ///
+    /// # Errors
+    /// Whatever the function raises; its kind, message and backtrace arrive as they left.
+    #[inline]
+    pub fn call(&self, args: impl Args) -> Result<Any> {
+        args.with_raw(|raw| self.call_raw(raw))
+    }
+
+    /// Calls and converts the result.
+    ///
+    /// # Errors
+    /// As for [`Function::call`], or TypeError when the result has another type.
+    #[inline]
+    pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
+        convert_result(self.call(args)?)
+    }
+
+    #[inline]
+    pub(crate) fn call_raw(&self, args: &[TVMFFIAny]) -> Result<Any> {
+        let Some(entry_point) = self.entry_point() else { return Err(no_entry_point()) };
+        // SAFETY: the entry point belongs to this object; the arguments are valid views for the call.
+        unsafe { invoke(entry_point, self.object.object().cast(), args) }
+    }
+
+    /// The same function with its types fixed; calls then need no annotations.
+    pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> TypedFunction<A, R> {
+        TypedFunction::new(self.clone())
+    }
+}
+
+#[cold]
+fn no_entry_point() -> Error {
+    Error::internal_error("the function object has no entry point")
+}
+
+/// Calls an entry point of the ABI.
+///
+/// # Safety
+/// `entry_point` follows the calling convention, `handle` is what it wants, `args` are valid views.
+#[inline]
+pub(crate) unsafe fn invoke(entry_point: SafeCall, handle: *mut core::ffi::c_void, args: &[TVMFFIAny]) -> Result<Any> {
+    let mut result = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller; `result` holds nothing that would have to be released.
+    let status = unsafe { entry_point(handle, args.as_ptr(), args.len() as i32, &mut result) };
+    if status != 0 {
+        return Err(Error::take_raised());
+    }
+    if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
+        return Err(borrowed_result());
+    }
+    // SAFETY: on success the result is an owned value.
+    Ok(unsafe { Any::from_raw(result) })
+}
+
+#[cold]
+fn borrowed_result() -> Error {
+    Error::type_error("the function returned a borrowed pointer, which can not be kept; it must return an owned value")
+}
+
+/// Converts a call's result.
+#[inline]
+pub(crate) fn convert_result<R: for<'a> FromAny<'a>>(result: Any) -> Result<R> {
+    match R::from_any(result.as_view()) {
+        Ok(value) => Ok(value),
+        Err(mismatch) => Err(mismatch.into_error::<R>("result of the call: ", result.as_view())),
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Function({:p})", self.object.object())
+    }
+}
+
+impl PartialEq for Function {
+    /// Identity: the same function object.
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.object.object(), other.object.object())
+    }
+}
+
+impl Eq for Function {}
+
+impl Schema for Function {
+    const TYPE: TypeSchema = TypeSchema::new("ffi.Function");
+}
+
+impl<'a> FromAny<'a> for Function {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a function.
+        unsafe {
+            if (*object).type_index != type_index::FUNCTION {
+                return Err(Mismatch::Type);
+            }
+            embedded::inc_ref(object);
+            Ok(Self::from_object(object))
+        }
+    }
+}
+
+impl IntoAny for Function {
+    #[inline]
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl ToArg for Function {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}
+
+impl From<Function> for Any {
+    fn from(function: Function) -> Self {
+        function.into_any()
+    }
+}
+
+/// Every object reference can be seen as a reference to the root type.
+impl From<Function> for ObjRef<ObjectRoot> {
+    fn from(function: Function) -> Self {
+        function.object
+    }
+}
+

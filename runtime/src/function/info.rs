@@ -1,0 +1,149 @@
+use core::fmt::{self, Write};
+
+use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
+use crate::value::TypeSchema;
+use crate::{Error, Result, embedded, host};
+
+/// A packed function as `#[packed_func]` describes it.
+pub struct FunctionInfo {
+    /// Exported name: the symbol is `__tvm_ffi_<name>`.
+    pub name: &'static str,
+    /// Name in the global registry, if any.
+    pub global_name: Option<&'static str>,
+    /// Documentation.
+    pub doc: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamInfo],
+    /// Result.
+    pub ret: TypeSchema,
+    /// Entry point.
+    pub call: SafeCall,
+    /// Crate that defines the function.
+    pub crate_name: &'static str,
+    /// Where the function stands.
+    pub file: &'static str,
+    /// Where the function stands.
+    pub line: u32,
+}
+
+/// A parameter of a packed function.
+pub struct ParamInfo {
+    /// Name; empty for closures, whose parameters are numbered.
+    pub name: &'static str,
+    /// Type.
+    pub ty: TypeSchema,
+}
+
+impl FunctionInfo {
+    /// `add(a: int, b: int)`.
+    pub(crate) fn signature(&self) -> Signature<'_> {
+        Signature { name: self.name, params: self.params }
+    }
+
+    /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
+    pub(crate) fn metadata_json(&self) -> String {
+        let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
+        self.ret.write_json(&mut schema);
+        schema.push_str("],\"params\":[");
+        for (i, param) in self.params.iter().enumerate() {
+            if i > 0 {
+                schema.push(',');
+            }
+            param.ty.write_json(&mut schema);
+        }
+        schema.push_str("]}}");
+        let mut metadata = String::from("{\"type_schema\":");
+        write_json_string(&mut metadata, &schema);
+        metadata.push('}');
+        metadata
+    }
+
+    pub(crate) fn register_global(&'static self) -> Result<()> {
+        let Some(name) = self.global_name else { return Ok(()) };
+        register_entry_point(name, self.doc, &self.metadata_json(), self.call, || {
+            format!("{}:{} (crate {})", self.file, self.line, self.crate_name)
+        })
+    }
+}
+
+/// Registers an entry point of this artifact as a global function.
+pub(crate) fn register_entry_point(
+    name: &str,
+    doc: &str,
+    metadata: &str,
+    call: SafeCall,
+    place: impl FnOnce() -> String,
+) -> Result<()> {
+    let api = host::api();
+    let function = embedded::new_function(call, ());
+    let info = TVMFFIMethodInfo {
+        name: TVMFFIByteArray::new(name.as_bytes()),
+        doc: TVMFFIByteArray::new(doc.as_bytes()),
+        metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+        flags: 0,
+        method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
+    };
+    // SAFETY: the table copies the texts and takes a reference of its own; ours is released. The check before keeps the
+    // stock library from printing the conflict as well as reporting it.
+    let status = unsafe {
+        let mut existing = core::ptr::null_mut();
+        (api.function_get_global)(&info.name, &mut existing);
+        let taken = !existing.is_null();
+        if taken {
+            embedded::dec_ref(existing);
+        }
+        let status = if taken { None } else { Some((api.function_set_global_from_method_info)(&info, 0)) };
+        embedded::dec_ref(function);
+        status
+    };
+    match status {
+        Some(status) => Error::check(status),
+        None => Err(Error::runtime_error(format!(
+            "global function '{name}' of {} is already registered in this process by another library or crate; the first one \
+             stays; rename one of them, or use #[packed_func(global = false)]",
+            place()
+        ))),
+    }
+}
+
+/// A function's name and parameters for messages.
+pub(crate) struct Signature<'a> {
+    name: &'a str,
+    params: &'a [ParamInfo],
+}
+
+impl fmt::Display for Signature<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.name)?;
+        for (i, param) in self.params.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            if param.name.is_empty() {
+                write!(f, "{i}: {}", param.ty)?;
+            } else {
+                write!(f, "{}: {}", param.name, param.ty)?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+/// Appends `text` as a JSON string literal.
+pub(crate) fn write_json_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,147 @@
+use std::sync::OnceLock;
+
+use super::function::{convert_result, invoke};
+use super::info::register_entry_point;
+use super::{Args, Function};
+use crate::abi::SafeCall;
+use crate::value::{Any, FromAny};
+use crate::{Error, Result, module};
+
+/// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
+pub struct KernelInfo {
+    /// Exported name: the symbol is `__tvm_ffi_<name>`.
+    pub name: &'static str,
+    /// Name in the global registry, if any.
+    pub global_name: Option<&'static str>,
+    /// Entry point.
+    pub call: SafeCall,
+    /// Source file, relative to the crate.
+    pub source: &'static str,
+    /// Crate whose build script compiled it.
+    pub crate_name: &'static str,
+}
+
+impl KernelInfo {
+    pub(crate) fn register_global(&'static self) -> Result<()> {
+        let Some(name) = self.global_name else { return Ok(()) };
+        let doc = format!("Kernel compiled from {}.", self.source);
+        register_entry_point(name, &doc, "{\"type_schema\":\"{\\\"type\\\":\\\"ffi.Function\\\"}\"}", self.call, || {
+            format!("{} (crate {})", self.source, self.crate_name)
+        })
+    }
+}
+
+/// A kernel that a build script compiled into this library; called like a [`Function`], without a lookup.
+///
+/// The generated module `kernels` has one static for each kernel of `build.rs`.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    info: &'static KernelInfo,
+}
+
+impl Kernel {
+    /// The kernel that `info` describes.
+    ///
+    /// # Safety
+    /// `info.call` follows the ABI's calling convention.
+    pub const unsafe fn new(info: &'static KernelInfo) -> Self {
+        Self { info }
+    }
+
+    /// Exported name.
+    pub const fn name(&self) -> &'static str {
+        self.info.name
+    }
+
+    /// Calls with a tuple of arguments.
+    ///
+    /// # Errors
+    /// What the kernel raises.
+    #[inline]
+    pub fn call(&self, args: impl Args) -> Result<Any> {
+        // SAFETY: the build script found the symbol under the name that the packed calling convention reserves; packed
+        // functions of a library get NULL as their handle.
+        args.with_raw(|raw| unsafe { invoke(self.info.call, core::ptr::null_mut(), raw) })
+    }
+
+    /// Calls and converts the result.
+    ///
+    /// # Errors
+    /// What the kernel raises, or TypeError when its result has another type.
+    #[inline]
+    pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
+        convert_result(self.call(args)?)
+    }
+
+    /// The kernel with its argument tuple and result type fixed.
+    pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> super::TypedFunction<A, R> {
+        self.function().typed()
+    }
+
+    /// The kernel as a function object, to hand on.
+    pub fn function(&self) -> Function {
+        // SAFETY: as in `call`; the kernel is part of this artifact, which is never unloaded.
+        unsafe { Function::from_safe_call(self.info.call) }
+    }
+}
+
+/// Whether a build script made the device image that a kernel is in.
+#[derive(Clone, Copy, Debug)]
+pub enum ImageStatus {
+    /// The image is in the library.
+    Built,
+    /// It is not; the text says why and what to do.
+    NotBuilt(&'static str),
+}
+
+/// A kernel in a device image that the library carries. Looked up in the library's imports at the first call.
+pub struct DeviceKernel {
+    name: &'static str,
+    kind: &'static str,
+    status: ImageStatus,
+    function: OnceLock<Function>,
+}
+
+impl DeviceKernel {
+    /// The kernel `name` in the image of module kind `kind`.
+    pub const fn new(name: &'static str, kind: &'static str, status: ImageStatus) -> Self {
+        Self { name, kind, status, function: OnceLock::new() }
+    }
+
+    /// Name in the image.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether the image was built.
+    pub const fn status(&self) -> ImageStatus {
+        self.status
+    }
+
+    /// The kernel as a packed function: buffers and scalars in the kernel's order, then the launch extents
+    /// blockIdx.x, .y, .z, threadIdx.x, .y, .z, then the dynamic shared memory in bytes if the kernel uses any.
+    ///
+    /// # Errors
+    /// RuntimeError when the image was not built, or the library was not loaded as a module, or the image lacks the kernel.
+    pub fn function(&self) -> Result<&Function> {
+        if let ImageStatus::NotBuilt(why) = self.status {
+            return Err(Error::runtime_error(format!(
+                "{} kernel '{}' is not in this library: {why}",
+                self.kind, self.name
+            )));
+        }
+        if let Some(function) = self.function.get() {
+            return Ok(function);
+        }
+        let function = module::lookup_in_imports(self.name)?;
+        Ok(self.function.get_or_init(|| function))
+    }
+
+    /// Launches with a tuple of arguments; see [`DeviceKernel::function`] for their order.
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::function`], and what the launch reports.
+    pub fn call(&self, args: impl Args) -> Result<Any> {
+        self.function()?.call(args)
+    }
+}

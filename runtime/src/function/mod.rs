@@ -1,0 +1,33 @@
+//! Functions: the type-erased [`Function`], what `#[packed_func]` generates calls into, and the global registry.
+//!
+//! ```
+//! use kernpack::Function;
+//! let add = Function::from_fn(|a: i64, b: i64| a + b);
+//! assert_eq!(add.call((1, 2)).unwrap().to::<i64>().unwrap(), 3);
+//! let add = add.typed::<(i64, i64), i64>();
+//! assert_eq!(add.call((3, 4)).unwrap(), 7);
+//! assert_eq!(add.untyped().call(("x",)).unwrap_err().kind(), "TypeError");
+//! ```
+
+mod args;
+mod closure;
+mod function;
+mod info;
+mod kernel;
+mod nearest;
+mod packed;
+mod panic;
+mod registry;
+mod typed;
+
+pub use args::Args;
+pub use closure::TypedClosure;
+pub use function::Function;
+pub(crate) use function::{convert_result, invoke};
+pub use info::{FunctionInfo, ParamInfo};
+pub(crate) use info::write_json_string;
+pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo};
+pub(crate) use nearest::did_you_mean;
+pub use packed::{arg, call_packed, check_overlap, return_doc, return_metadata};
+pub(crate) use panic::{guard_field, install_hook};
+pub use typed::TypedFunction;

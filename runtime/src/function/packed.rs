@@ -1,0 +1,136 @@
+//! What `#[packed_func]` expands to calls these. The success path is inlined; everything else is one cold call.
+
+use super::panic::guard;
+use super::FunctionInfo;
+use crate::abi::TVMFFIAny;
+use crate::tensor::byte_range;
+use crate::value::{AnyView, FromAny, IntoAny, Mismatch};
+use crate::{Error, Result, embedded};
+
+/// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
+///
+/// # Safety
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
+/// have to be released: the ABI's calling convention.
+#[inline(always)]
+pub unsafe fn call_packed<const N: usize, F>(
+    info: &'static FunctionInfo,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+    body: F,
+) -> i32
+where
+    F: for<'a> FnOnce(&'a [AnyView<'a>; N]) -> Result<TVMFFIAny>,
+{
+    if num_args != N as i32 {
+        return wrong_count(info, num_args);
+    }
+    // SAFETY: the caller passes N valid views; with none, any well-aligned pointer will do.
+    let args: &[AnyView<'_>; N] =
+        unsafe { if N == 0 { &*core::ptr::NonNull::dangling().as_ptr() } else { &*args.cast() } };
+    guard(info, || {
+        let value = body(args)?;
+        // SAFETY: promised by the caller.
+        unsafe { result.write(value) };
+        Ok(())
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_count(info: &FunctionInfo, got: i32) -> i32 {
+    let expected = info.params.len();
+    let noun = if expected == 1 { "argument" } else { "arguments" };
+    let message = format!("{}: expected {expected} {noun}, got {got}", info.signature());
+    Error::with_backtrace("TypeError", &message, &frame(info)).raise();
+    -1
+}
+
+/// Converts argument `index`.
+///
+/// # Errors
+/// TypeError or ValueError that names function, argument, what was expected and what came.
+#[inline(always)]
+pub fn arg<'a, T: FromAny<'a>>(info: &'static FunctionInfo, args: &'a [AnyView<'a>], index: usize) -> Result<T> {
+    match T::from_any(&args[index]) {
+        Ok(value) => Ok(value),
+        Err(mismatch) => Err(wrong_argument(info, &args[index], index, mismatch)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch: Mismatch) -> Error {
+    let Some(param) = info.params.get(index) else {
+        return Error::internal_error(format!("{} has no parameter {index}", info.name));
+    };
+    let clause = mismatch.describe(&param.ty, got);
+    let message = if param.name.is_empty() {
+        format!("{}: argument {index}: {clause}", info.signature())
+    } else {
+        format!("{}: argument '{}': {clause}", info.signature(), param.name)
+    };
+    // The guard appends the function's frame.
+    Error::with_backtrace(mismatch.kind(), &message, "")
+}
+
+/// Checks that no tensor argument shares memory with one that the function writes to.
+///
+/// # Errors
+/// ValueError that names both arguments.
+pub fn check_overlap(info: &'static FunctionInfo, args: &[AnyView<'_>], written: &[usize]) -> Result<()> {
+    for &w in written {
+        let Some(target) = args.get(w).and_then(byte_range) else { continue };
+        for (i, other) in args.iter().enumerate() {
+            if i == w || (written.contains(&i) && i < w) {
+                continue;
+            }
+            let Some(source) = byte_range(other) else { continue };
+            if target.start < source.end && source.start < target.end {
+                let name = |k: usize| info.params.get(k).map_or("", |param| param.name);
+                return Err(Error::with_backtrace(
+                    "ValueError",
+                    &format!(
+                        "{}: arguments '{}' and '{}' share memory, but the function writes to '{}'; pass a copy",
+                        info.signature(),
+                        name(w.min(i)),
+                        name(w.max(i)),
+                        name(w)
+                    ),
+                    "",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The backtrace line of a packed function.
+pub(super) fn frame(info: &FunctionInfo) -> String {
+    embedded::backtrace_frame(info.file, info.line, info.global_name.unwrap_or(info.name))
+}
+
+/// Body of a metadata symbol: returns the JSON type schema.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
+    guard(info, || {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(info.metadata_json().into_any().into_raw()) };
+        Ok(())
+    })
+}
+
+/// Body of a documentation symbol.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn return_doc(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
+    guard(info, || {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(info.doc.into_any().into_raw()) };
+        Ok(())
+    })
+}

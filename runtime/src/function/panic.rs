@@ -1,0 +1,84 @@
+//! The one place where panics stop.
+//!
+//! Goal: nothing unwinds into another language, and a panic in a packed function, closure or getter becomes an
+//! `InternalError` with the panic's message, file and line. Mechanism: `catch_unwind` around each entry point, and a panic
+//! hook, installed when the artifact binds to its host, that remembers where the thread last panicked and then calls the hook
+//! that was there before (so Rust's usual message still goes to stderr). Under `panic = "abort"` a panic ends the process, as
+//! that setting promises. Not promised: that data which the panicking code was changing is consistent.
+
+use core::any::Any as Payload;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use super::FunctionInfo;
+use super::packed::frame;
+use crate::{Error, Result};
+
+thread_local! {
+    /// File and line of this thread's last panic.
+    static PLACE: Cell<Option<(String, u32)>> = const { Cell::new(None) };
+}
+
+/// Makes panics remember their place. Once per artifact.
+pub(crate) fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(|location| (location.file().to_owned(), location.line()));
+            PLACE.with(|last| last.set(place));
+            before(panic);
+        }));
+    });
+}
+
+/// Runs an entry point's body; 0 when it returns Ok, else raises and gives -1.
+#[inline(always)]
+pub(crate) fn guard(info: &'static FunctionInfo, body: impl FnOnce() -> Result<()>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => raise(info, error),
+        Err(payload) => raise(info, panicked(payload.as_ref())),
+    }
+}
+
+/// Like [`guard`] for a field getter, which has no name.
+pub(crate) fn guard_field(body: impl FnOnce() -> Result<()>) -> i32 {
+    let error = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(error)) => error,
+        Err(payload) => panicked(payload.as_ref()),
+    };
+    error.raise();
+    -1
+}
+
+#[cold]
+#[inline(never)]
+fn raise(info: &FunctionInfo, error: Error) -> i32 {
+    // On its way up the error collects the frame of each packed function that it leaves.
+    error.append_backtrace(&frame(info));
+    error.raise();
+    -1
+}
+
+/// The error that a panic becomes.
+#[cold]
+fn panicked(payload: &(dyn Payload + Send)) -> Error {
+    let text = if let Some(text) = payload.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.as_str()
+    } else {
+        "a value that is no text"
+    };
+    match PLACE.with(Cell::take) {
+        Some((file, line)) => Error::with_backtrace(
+            "InternalError",
+            &format!("panicked at {file}:{line}: {text}"),
+            &crate::embedded::backtrace_frame(&file, line, "<panic>"),
+        ),
+        None => Error::with_backtrace("InternalError", &format!("panicked: {text}"), ""),
+    }
+}

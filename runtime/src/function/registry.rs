@@ -1,0 +1,84 @@
+use core::ptr;
+
+use super::{Function, did_you_mean};
+use crate::abi::TVMFFIByteArray;
+use crate::{Error, Result, embedded, host};
+
+impl Function {
+    /// The global function of this name, if there is one.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn get_global(name: &str) -> Result<Option<Self>> {
+        let mut object = ptr::null_mut();
+        // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
+        unsafe {
+            let status = (host::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
+            Error::check(status)?;
+            Ok((!object.is_null()).then(|| Self::from_object(object)))
+        }
+    }
+
+    /// The global function of this name.
+    ///
+    /// # Errors
+    /// KeyError with the nearest names when there is none.
+    pub fn global(name: &str) -> Result<Self> {
+        if let Some(function) = Self::get_global(name)? {
+            return Ok(function);
+        }
+        let names = Self::list_global_names().unwrap_or_default();
+        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        Err(Error::key_error(format!("no global function is named '{name}'{hint}")))
+    }
+
+    /// Registers a global function.
+    ///
+    /// # Errors
+    /// RuntimeError when the name is taken.
+    pub fn register_global(name: &str, function: &Self) -> Result<()> {
+        set_global(name, function, false)
+    }
+
+    /// Registers a global function in place of the one that has the name now, if any.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn register_global_override(name: &str, function: &Self) -> Result<()> {
+        set_global(name, function, true)
+    }
+
+    /// Removes a global function; those who hold it keep it.
+    ///
+    /// # Errors
+    /// KeyError when no function has the name.
+    pub fn remove_global(name: &str) -> Result<()> {
+        Self::global(name)?;
+        if ptr::eq(host::api(), embedded::table()) {
+            embedded::function_table::remove_global(name.as_bytes());
+            return Ok(());
+        }
+        let removed: bool = Self::global("ffi.FunctionRemoveGlobal")?.call_as((name,))?;
+        if removed { Ok(()) } else { Err(Error::key_error(format!("no global function is named '{name}'"))) }
+    }
+
+    /// The names of all global functions, in no particular order.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn list_global_names() -> Result<Vec<String>> {
+        // The stock interface: a function that gives the number of names for -1 and a name for each index.
+        let names: Self = Self::get_global("ffi.FunctionListGlobalNamesFunctor")?
+            .ok_or_else(|| Error::runtime_error("the host can not list its global functions"))?
+            .call_as(())?;
+        let count: i64 = names.call_as((-1,))?;
+        (0..count).map(|i| names.call_as((i,))).collect()
+    }
+}
+
+fn set_global(name: &str, function: &Function, allow_override: bool) -> Result<()> {
+    let name = TVMFFIByteArray::new(name.as_bytes());
+    // SAFETY: the table copies the name and takes a reference of its own.
+    let status = unsafe { (host::api().function_set_global)(&name, function.object(), i32::from(allow_override)) };
+    Error::check(status)
+}

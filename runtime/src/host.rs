@@ -1,0 +1,263 @@
+//! Which implementation of the C ABI serves this process.
+//!
+//! A library or program finds its host once, at first use: the libtvm_ffi that is already in the process, else the
+//! implementation of another Kernpack library that is already bound, else its own ([`crate::embedded`]). A Rust program
+//! hands its table to each library that it loads, so that a library and its host always share one type table, one
+//! function table and one error slot. Nothing links to libtvm_ffi.
+//!
+//! ```
+//! let api = kernpack::host::api();
+//! let mut version = kernpack::abi::TVMFFIVersion { major: 0, minor: 0, patch: 0 };
+//! // SAFETY: the table holds the functions that its names say, and `version` is writable.
+//! unsafe { (api.get_version)(&mut version) };
+//! assert!(version.minor >= 1);
+//! ```
+
+use core::ffi::{CStr, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::{ApiTable, TVMFFIVersion};
+use crate::function::install_hook;
+use crate::{Error, Result, embedded, registration};
+
+/// The table in use; NULL until bound and registered.
+static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
+/// The table of a binding that is under way, for the thread that is doing it.
+static PENDING: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
+/// Identity of that thread, 0 for none.
+static BINDER: AtomicUsize = AtomicUsize::new(0);
+static ORIGIN: AtomicU8 = AtomicU8::new(0);
+static BINDING: Mutex<()> = Mutex::new(());
+
+/// Where the implementation in use comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This artifact's own implementation.
+    Embedded,
+    /// The libtvm_ffi that was in the process.
+    Process,
+    /// The table of another Kernpack library or program.
+    Joined,
+}
+
+/// The functions of the process's implementation; binds at first use.
+///
+/// # Aborts
+/// When a libtvm_ffi in the process is too old to be used: there is no implementation that could report the error.
+#[inline]
+pub fn api() -> &'static ApiTable {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        return bind_at_first_use();
+    }
+    // SAFETY: only tables that live forever are stored.
+    unsafe { &*table }
+}
+
+/// Where the implementation in use comes from; binds at first use.
+pub fn origin() -> Origin {
+    api();
+    origin_while_binding()
+}
+
+/// Like [`origin`], for code that runs while this artifact binds.
+pub(crate) fn origin_while_binding() -> Origin {
+    match ORIGIN.load(Ordering::Acquire) {
+        1 => Origin::Process,
+        2 => Origin::Joined,
+        _ => Origin::Embedded,
+    }
+}
+
+/// Version that the implementation in use reports.
+pub fn version() -> TVMFFIVersion {
+    let mut version = TVMFFIVersion { major: 0, minor: 0, patch: 0 };
+    // SAFETY: `version` is writable.
+    unsafe { (api().get_version)(&mut version) };
+    version
+}
+
+/// Makes this artifact's own implementation serve the process, whatever else is loaded. For a library that *is* an
+/// implementation (`kernpack-capi`); does nothing when already bound.
+pub fn serve_embedded() {
+    let _ = bind_to(|| Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded)));
+}
+
+/// The implementation that a library is bound to, without binding it.
+pub(crate) fn bound() -> *const ApiTable {
+    TABLE.load(Ordering::Acquire)
+}
+
+/// Binds to a host's table (the handshake of a Rust host with a library that it loads).
+///
+/// # Errors
+/// When the table has another layout, or this library is already bound to another implementation, or what it brings
+/// can not be registered there.
+///
+/// # Safety
+/// `table` is NULL or an [`ApiTable`] of some version that lives forever.
+pub(crate) unsafe fn join(table: *const ApiTable) -> Result<()> {
+    if table.is_null() {
+        return Err(Error::runtime_error("the host handed over no function table"));
+    }
+    // SAFETY: all versions of the table begin with these two fields.
+    let (magic, size) = unsafe { ((*table).magic, (*table).struct_size) };
+    if magic != ApiTable::MAGIC || size < size_of::<ApiTable>() {
+        return Err(Error::runtime_error(
+            "the program that loads this library was built with an incompatible version of kernpack; build both with the \
+             same version",
+        ));
+    }
+    bind_to(|| Ok((table.cast_mut(), Origin::Joined)))?;
+    // SAFETY: both tables are valid and live forever.
+    if !unsafe { same_implementation(&*bound_or_pending(), &*table) } {
+        return Err(Error::runtime_error(
+            "this library already uses another implementation of the TVM FFI in this process, so it can not share types, \
+             functions and errors with the program that loads it; load it before anything else uses it",
+        ));
+    }
+    Ok(())
+}
+
+/// Binds and registers at once when libtvm_ffi is in the process; a library's constructor calls it.
+pub(crate) fn bind_if_process_has_one() {
+    if TABLE.load(Ordering::Acquire).is_null() && find_in_process().is_some() {
+        bind_at_first_use();
+    }
+}
+
+fn bound_or_pending() -> *const ApiTable {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
+}
+
+pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
+    ptr::fn_addr_eq(a.error_set_raised, b.error_set_raised) && ptr::fn_addr_eq(a.get_type_info, b.get_type_info)
+}
+
+#[cold]
+#[inline(never)]
+fn bind_at_first_use() -> &'static ApiTable {
+    let found = bind_to(|| {
+        if let Some(lookup) = find_in_process() {
+            // SAFETY: the symbols are those of the implementation that was found.
+            return match unsafe { ApiTable::from_symbols(lookup) } {
+                Ok(table) => Ok((Box::into_raw(Box::new(table)), Origin::Process)),
+                Err(missing) => Err(missing),
+            };
+        }
+        if let Some(table) = find_bound_sibling() {
+            return Ok((table, Origin::Joined));
+        }
+        Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded))
+    });
+    if let Err(error) = found {
+        // A constructor or a first use has nobody to report to; `registration::problems` keeps the text.
+        for line in error.message().lines() {
+            eprintln!("kernpack: {line}");
+        }
+        if bound_or_pending().is_null() {
+            std::process::abort();
+        }
+    }
+    // SAFETY: bound above, and tables live forever.
+    unsafe { &*bound_or_pending() }
+}
+
+/// Binds to what `find` gives, then registers what this artifact brings. Other threads wait; the binding thread itself,
+/// coming back here while it registers, sees the table already.
+fn bind_to(find: impl FnOnce() -> core::result::Result<(*mut ApiTable, Origin), &'static str>) -> Result<()> {
+    let me = thread_identity();
+    if BINDER.load(Ordering::Acquire) == me {
+        return Ok(());
+    }
+    let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !TABLE.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    let (table, origin) = match find() {
+        Ok(found) => found,
+        Err(missing) => {
+            // No implementation is there to make an error object for the caller, so this text goes through `Error`'s
+            // own cell, which needs none.
+            return Err(Error::runtime_error(format!(
+                "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.14 or newer"
+            )));
+        }
+    };
+    ORIGIN.store(origin as u8, Ordering::Release);
+    // SAFETY: tables live forever.
+    embedded::serving::set_serving(unsafe { &*table });
+    install_hook();
+    PENDING.store(table, Ordering::Release);
+    BINDER.store(me, Ordering::Release);
+    let registered = registration::register_all(origin);
+    TABLE.store(table, Ordering::Release);
+    BINDER.store(0, Ordering::Release);
+    registered
+}
+
+/// A number that no other running thread has: the address of a thread-local.
+fn thread_identity() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| ptr::from_ref(mark) as usize)
+}
+
+/// How to look up symbols of the libtvm_ffi in this process; `None` when there is none.
+fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
+    const PROBE: &CStr = c"TVMFFIErrorSetRaised";
+    // SAFETY: plain symbol lookups; RTLD_NOLOAD only finds what is already loaded.
+    let scope = unsafe {
+        if !libc::dlsym(libc::RTLD_DEFAULT, PROBE.as_ptr()).is_null() {
+            libc::RTLD_DEFAULT
+        } else {
+            // Loaded without RTLD_GLOBAL: its shared-object name finds it all the same.
+            let library = libc::dlopen(c"libtvm_ffi.so".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() || libc::dlsym(library, PROBE.as_ptr()).is_null() {
+                return None;
+            }
+            library
+        }
+    };
+    // SAFETY: `scope` stays valid: it is the default scope, or a handle that is never closed.
+    Some(move |name: &'static CStr| unsafe { libc::dlsym(scope, name.as_ptr()) })
+}
+
+/// The table of another Kernpack library in this process that is bound already (two libraries in a C program, say).
+fn find_bound_sibling() -> Option<*mut ApiTable> {
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> i32 {
+        // SAFETY: `dl_iterate_phdr` passes a valid description, and `names` is the vector given to it below.
+        unsafe {
+            let name = (*info).dlpi_name;
+            if !name.is_null() && *name != 0 {
+                (*names.cast::<Vec<CString>>()).push(CStr::from_ptr(name).to_owned());
+            }
+        }
+        0
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: the callback matches and the vector outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
+    names.iter().find_map(|name| {
+        // SAFETY: RTLD_NOLOAD runs no code; the symbol's type is fixed by its versioned name.
+        unsafe {
+            let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() {
+                return None;
+            }
+            let symbol = libc::dlsym(library, c"__kernpack_bound_api_v1".as_ptr());
+            libc::dlclose(library);
+            if symbol.is_null() {
+                return None;
+            }
+            let ask: unsafe extern "C" fn() -> *const ApiTable = core::mem::transmute(symbol);
+            let table = ask();
+            let usable =
+                !table.is_null() && (*table).magic == ApiTable::MAGIC && (*table).struct_size >= size_of::<ApiTable>();
+            usable.then_some(table.cast_mut())
+        }
+    })
+}

@@ -1,0 +1,112 @@
+//! What a loader owes to generated code, and the other direction: a library's own way to its imports.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use std::ffi::CString;
+
+use super::device_module;
+use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
+use super::shared_library::{SharedLibrary, loaded_bytes};
+use super::Module;
+use crate::abi::TVMFFIObject;
+use crate::embedded::failure::Failure;
+use crate::function::Function;
+use crate::host::{self, Origin};
+use crate::value::IntoAny;
+use crate::{Error, Result, embedded, exports};
+
+/// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
+pub(super) fn fill_context_symbols(library: &SharedLibrary) {
+    for (name, value) in embedded::module_env::context_symbols() {
+        let Ok(name) = CString::new(name) else { continue };
+        let variable = library.symbol(&name).cast::<*mut c_void>();
+        if !variable.is_null() {
+            // SAFETY: the ABI reserves these names for pointer variables that the loader sets.
+            unsafe { variable.write(value) };
+        }
+    }
+}
+
+/// Registers the context symbols that are functions of the table, for hosts that no runtime has given them to.
+pub(crate) fn register_context_symbols() -> Result<()> {
+    if host::origin_while_binding() != Origin::Embedded {
+        return Ok(());
+    }
+    embedded::module_env::set_import_lookup(lookup_for_library);
+    let api = host::api();
+    let symbols: [(&CStr, *mut c_void); 4] = [
+        (c"__TVMFFIFunctionCall", api.function_call as *mut c_void),
+        (c"__TVMFFIErrorSetRaisedFromCStr", api.error_set_raised_from_c_str as *mut c_void),
+        (c"__TVMFFIEnvModLookupFromImports", api.env_mod_lookup_from_imports as *mut c_void),
+        (c"__TVMFFIHandleInitOnce", api.handle_init_once as *mut c_void),
+    ];
+    for (name, address) in symbols {
+        // SAFETY: the name is a C string; the address is a function that lives forever.
+        Error::check(unsafe { (api.env_mod_register_context_symbol)(name.as_ptr(), address) })?;
+    }
+    Ok(())
+}
+
+/// Looks a name up in the imports of the library whose context is `library_ctx`: the embedded implementation's
+/// `TVMFFIEnvModLookupFromImports` asks this before the global functions. NULL or a new reference.
+///
+/// # Safety
+/// `library_ctx` is a context that [`super::loader`] stored.
+unsafe fn lookup_for_library(
+    library_ctx: *mut TVMFFIObject,
+    name: &[u8],
+) -> core::result::Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: a context is a module's handle, and that module is kept alive forever.
+    let module = unsafe { Module::borrowed(library_ctx) };
+    let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
+    match module.find_import(name) {
+        // SAFETY: a function value holds an object; its reference goes to the caller.
+        Ok(Some(function)) => Ok(unsafe { function.into_any().into_raw().payload.v_obj }),
+        Ok(None) => Ok(ptr::null_mut()),
+        Err(error) => Err(Failure::runtime(error.message().to_owned())),
+    }
+}
+
+/// The function `name` in the imports of this library.
+pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
+    let context = exports::library_context();
+    if context.is_null() {
+        return Err(Error::runtime_error(format!(
+            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
+             Rust, tvm_ffi.load_module(path) in Python"
+        )));
+    }
+    let c_name =
+        CString::new(name).map_err(|_| Error::value_error("a function's name can not contain a NUL byte"))?;
+    let mut function: *mut TVMFFIObject = ptr::null_mut();
+    // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
+    unsafe {
+        let status =
+            (host::api().env_mod_lookup_from_imports)(context.cast(), c_name.as_ptr().cast::<c_char>(), &mut function);
+        Error::check(status)?;
+        embedded::inc_ref(function);
+        Ok(Function::from_object(function))
+    }
+}
+
+/// Registers a loader for each kind of device image that this artifact carries, unless the process has one.
+pub(crate) fn register_loaders() -> Result<()> {
+    let Some(blob) = exports::own_symbol(LIBRARY_BIN_SYMBOL) else { return Ok(()) };
+    // Whatever is wrong with the blob, the loader of the library says it better.
+    let Some(tree) = loaded_bytes(blob)
+        .and_then(|memory| memory.get(..LibraryBin::total_size(*memory.first_chunk()?).ok()?))
+        .and_then(|bytes| LibraryBin::parse(bytes).ok())
+    else {
+        return Ok(());
+    };
+    for entry in tree.modules() {
+        if entry.kind() != "cuda" {
+            continue;
+        }
+        let name = "ffi.Module.load_from_bytes.cuda";
+        if Function::get_global(name)?.is_none() {
+            Function::register_global(name, &device_module::loader(c"cuda"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The module of a device image: keeps the payload, knows its kernels.
+
+use core::ffi::CStr;
+
+use super::Module;
+use super::device_image::DeviceImage;
+use super::implementation::{ModuleImpl, new_module, property};
+use crate::function::{Function, did_you_mean};
+use crate::value::Bytes;
+use crate::{Error, Result};
+
+/// A restored image. The payload stays as it came, so saving it gives the same bytes.
+struct DeviceModule {
+    kind: &'static CStr,
+    payload: Bytes,
+}
+
+/// The function that restores modules of `kind` from their bytes.
+pub(super) fn loader(kind: &'static CStr) -> Function {
+    Function::from_fn(move |payload: Bytes| -> Result<Module> {
+        DeviceImage::parse(&payload)
+            .map_err(|error| Error::runtime_error(format!("corrupt {} module: {error}", kind.to_string_lossy())))?;
+        Ok(new_module(DeviceModule { kind, payload }))
+    })
+}
+
+impl DeviceModule {
+    fn image(&self) -> Result<DeviceImage<'_>> {
+        DeviceImage::parse(&self.payload).map_err(|error| Error::runtime_error(error.to_string()))
+    }
+}
+
+impl ModuleImpl for DeviceModule {
+    fn kind(&self) -> &CStr {
+        self.kind
+    }
+
+    fn property_mask(&self) -> i32 {
+        property::BINARY_SERIALIZABLE | property::RUNNABLE
+    }
+
+    fn function(&self, name: &str) -> Result<Option<Function>> {
+        let image = self.image()?;
+        let Some(kernel) = image.kernels().iter().find(|kernel| kernel.name == name) else { return Ok(None) };
+        super::cuda::kernel(&self.payload, kernel).map(Some)
+    }
+
+    fn function_names(&self) -> Vec<String> {
+        let Ok(image) = self.image() else { return Vec::new() };
+        image.kernels().iter().map(|kernel| kernel.name.to_owned()).collect()
+    }
+
+    fn save_to_bytes(&self) -> Result<Bytes> {
+        Ok(self.payload.clone())
+    }
+
+    fn write_formats(&self) -> Vec<String> {
+        self.image().map(|image| vec![image.format().to_owned()]).unwrap_or_default()
+    }
+
+    fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
+        let image = self.image()?;
+        if format != image.format() {
+            let hint = did_you_mean(format, [image.format()]);
+            return Err(Error::value_error(format!("the image is in format '{}', not '{format}'{hint}", image.format())));
+        }
+        Ok(std::fs::write(path, image.code())?)
+    }
+
+    fn inspect_source(&self, _format: &str) -> Result<String> {
+        let image = self.image()?;
+        Ok(match image.format() {
+            "ptx" | "cuda" => String::from_utf8_lossy(image.code()).into_owned(),
+            _ => String::new(),
+        })
+    }
+}
+

@@ -1,0 +1,375 @@
+use core::ffi::CStr;
+use core::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::implementation::{implementation, vtable_of};
+use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
+use crate::container::Array;
+use crate::function::{Function, did_you_mean};
+use crate::host::{self, Origin};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Str, ToArg, TypeSchema};
+use crate::{Error, Result, embedded};
+
+/// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
+#[derive(Clone)]
+pub struct Module {
+    object: ObjRef<ObjectRoot>,
+}
+
+impl Module {
+    /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
+    ///
+    /// A library stays loaded for the life of the process, so its functions and objects may outlive the module.
+    ///
+    /// # Errors
+    /// RuntimeError that names the file and what is wrong with it: missing, no library, another architecture, a corrupt
+    /// import tree, a module kind without a loader, or functions that can not be registered.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let Some(text) = path.to_str() else {
+            return Err(Error::value_error(format!("the path {} is not valid UTF-8", path.display())));
+        };
+        // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
+        let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
+        super::loader::check_file(Path::new(&text))?;
+        let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
+        if host::origin() == Origin::Process {
+            // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
+            Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
+        }
+        Ok(module)
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Module`.
+    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        Self { object: unsafe { ObjRef::from_object(object) } }
+    }
+
+    /// A new reference to a module that someone else keeps alive.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Module`.
+    pub(crate) unsafe fn borrowed(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe {
+            embedded::inc_ref(object);
+            Self::from_object(object)
+        }
+    }
+
+    /// The module's own function of this name.
+    ///
+    /// # Errors
+    /// KeyError with the nearest names when the module has none.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        if let Some(function) = self.get_function(name, false)? {
+            return Ok(function);
+        }
+        let names = self.function_names();
+        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        Err(Error::key_error(format!("module of kind '{}' has no function '{name}'{hint}", self.kind())))
+    }
+
+    /// The function of this name, looked for in the imports too when `query_imports`; `None` when there is none.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn get_function(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
+        Function::global("ffi.ModuleGetFunction")?.call_as((self, name, query_imports))
+    }
+
+    /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
+    pub fn function_names(&self) -> Vec<String> {
+        // SAFETY: the object is a live module.
+        unsafe { implementation(self.object.object()) }.map(|module| module.function_names()).unwrap_or_default()
+    }
+
+    /// Kind: `library`, `cuda`, ...
+    pub fn kind(&self) -> String {
+        // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
+        unsafe {
+            let (vtable, this) = vtable_of(self.object.object());
+            CStr::from_ptr((vtable.kind)(this)).to_string_lossy().into_owned()
+        }
+    }
+
+    /// Bits: 1 can be serialized, 2 can run, 4 can be exported as an object file.
+    pub fn property_mask(&self) -> i32 {
+        // SAFETY: the object is a live module.
+        unsafe {
+            let (vtable, this) = vtable_of(self.object.object());
+            (vtable.property_mask)(this)
+        }
+    }
+
+    /// The imported modules, in order.
+    pub fn imports(&self) -> Vec<Module> {
+        let imports = self.imports_array();
+        imports.to_vec()
+    }
+
+    fn imports_array(&self) -> Array<Module> {
+        // SAFETY: the object is a live module, whose cell owns an array.
+        let raw = unsafe {
+            let cell: &TVMFFIModuleCell = embedded::body(self.object.object());
+            AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, cell.imports.cast()))
+        };
+        // An array that holds something else than modules would break the ABI's contract; it counts as empty.
+        Array::from_any(&raw).unwrap_or_else(|_| Array::from_iter(std::iter::empty::<Module>()))
+    }
+
+    /// The JSON metadata of a function; `None` when the module has none.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn metadata(&self, name: &str) -> Result<Option<String>> {
+        Function::global("ffi.ModuleGetFunctionMetadata")?.call_as((self, name, false))
+    }
+
+    /// The documentation of a function; `None` when the module has none.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn doc(&self, name: &str) -> Result<Option<String>> {
+        Function::global("ffi.ModuleGetFunctionDoc")?.call_as((self, name, false))
+    }
+
+    /// Adds a module to the imports.
+    ///
+    /// # Errors
+    /// RuntimeError when that would make a cycle.
+    pub fn import(&self, other: &Module) -> Result<()> {
+        Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
+    }
+
+    /// The import as the embedded implementation does it.
+    pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
+        let mut pending = vec![other.clone()];
+        let mut seen: Vec<Module> = Vec::new();
+        while let Some(module) = pending.pop() {
+            if module.object.ptr_eq(&self.object) {
+                return Err(Error::runtime_error(format!(
+                    "Cyclic dependency detected during import: a module of kind '{}' would import itself",
+                    self.kind()
+                )));
+            }
+            if !seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
+                pending.extend(module.imports());
+                seen.push(module);
+            }
+        }
+        self.append_import(other);
+        Ok(())
+    }
+
+    /// Appends without a check.
+    pub(super) fn append_import(&self, other: &Module) {
+        let mut imports: Vec<Module> = self.imports();
+        imports.push(other.clone());
+        self.set_imports(imports);
+    }
+
+    pub(super) fn clear_imports_locally(&self) {
+        self.set_imports(Vec::new());
+    }
+
+    fn set_imports(&self, imports: Vec<Module>) {
+        // SAFETY: the object is a live module; the new array replaces the old one, which is released. Changing a module's
+        // imports while another thread reads them breaks the ABI's contract for modules.
+        unsafe {
+            let cell: &mut TVMFFIModuleCell = embedded::body_mut(self.object.object());
+            let array = imports.into_any().into_raw().payload.v_obj;
+            let old = core::mem::replace(&mut cell.imports, array);
+            embedded::dec_ref(old);
+        }
+    }
+
+    /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
+    pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
+        static CHANGING: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = Str::new(name).into_any();
+        // SAFETY: the object is a live module, whose cell owns a map that is only used here, under the lock.
+        let cache = unsafe { embedded::body::<TVMFFIModuleCell>(self.object.object()).import_lookup_cache };
+        // SAFETY: as above; an entry is borrowed from the map and gets a reference of its own.
+        let known = unsafe { embedded::map::get(cache, key.as_view().raw()) }.ok().flatten();
+        if let Some(known) = known {
+            // SAFETY: the map keeps the value alive.
+            return unsafe { AnyView::from_raw(known) }.to_owned()?.to().map(Some);
+        }
+        for import in self.imports() {
+            if let Some(function) = raw::visit(&import, true, &mut |module| raw::function(module, name))? {
+                let value = function.clone().into_any().into_raw();
+                // SAFETY: as above; the map takes over key and value.
+                let _ = unsafe { embedded::map::set(cache, key.into_raw(), value) };
+                return Ok(Some(function));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether both are the same module.
+    pub(crate) fn same(&self, other: &Module) -> bool {
+        self.object.ptr_eq(&other.object)
+    }
+
+    /// The C++ address, which libraries get as their context.
+    pub(super) fn context(&self) -> *mut core::ffi::c_void {
+        self.object.object().cast()
+    }
+}
+
+/// The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
+/// implementation do.
+pub(crate) mod raw {
+    use super::*;
+
+    /// Visits the module and, when `imports`, everything that it imports, depth first; stops at the first result.
+    pub(crate) fn visit<T>(
+        module: &Module,
+        imports: bool,
+        look: &mut dyn FnMut(&Module) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut pending = vec![module.clone()];
+        let mut seen: Vec<Module> = Vec::new();
+        while let Some(module) = pending.pop() {
+            if seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
+                continue;
+            }
+            if let Some(found) = look(&module)? {
+                return Ok(Some(found));
+            }
+            if imports {
+                pending.extend(module.imports().into_iter().rev());
+            }
+            seen.push(module);
+        }
+        Ok(None)
+    }
+
+    /// The module's own function.
+    pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> {
+        // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, which writes NULL or an
+        // owned function.
+        unsafe {
+            if let Some(module) = implementation(module.object.object()) {
+                return module.function(name);
+            }
+            let (vtable, this) = vtable_of(module.object.object());
+            let name = Str::new(name).into_any();
+            let mut out = core::ptr::null_mut();
+            (vtable.function)(&mut out, this, name.as_view().raw());
+            Ok((!out.is_null()).then(|| Function::from_object(out)))
+        }
+    }
+
+    /// Metadata (or documentation) of the module's own function.
+    pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
+        // SAFETY: as in `function`; the vtable writes None or an owned string.
+        unsafe {
+            if let Some(module) = implementation(module.object.object()) {
+                return if documentation { module.doc(name) } else { module.metadata(name) };
+            }
+            let (vtable, this) = vtable_of(module.object.object());
+            let ask = if documentation { vtable.doc } else { vtable.metadata };
+            let name = Str::new(name).into_any();
+            let mut out = TVMFFIAny::NONE;
+            ask(&mut out, this, name.as_view().raw());
+            Any::from_raw(out).to()
+        }
+    }
+
+    /// Source code in a format.
+    pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
+        // SAFETY: as in `function`; the vtable writes an owned string.
+        unsafe {
+            if let Some(module) = implementation(module.object.object()) {
+                return module.inspect_source(format).map(|source| Str::new(&source));
+            }
+            let (vtable, this) = vtable_of(module.object.object());
+            let format = Str::new(format).into_any();
+            let mut out = TVMFFIAny::NONE;
+            (vtable.inspect_source)(&mut out, this, format.as_view().raw());
+            Any::from_raw(out).to()
+        }
+    }
+
+    /// Formats that the module can be written in.
+    pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
+        // SAFETY: as in `function`; the vtable writes an owned array.
+        unsafe {
+            if let Some(module) = implementation(module.object.object()) {
+                return Ok(module.write_formats());
+            }
+            let (vtable, this) = vtable_of(module.object.object());
+            let mut out = core::ptr::null_mut();
+            (vtable.write_formats)(&mut out, this);
+            Any::from_object(out).to()
+        }
+    }
+
+    /// Writes the module in a format.
+    pub(crate) fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
+        // SAFETY: as in `function`.
+        unsafe {
+            if let Some(module) = implementation(module.object.object()) {
+                return module.write_to_file(path, format);
+            }
+            let (vtable, this) = vtable_of(module.object.object());
+            let (path, format) = (Str::new(path).into_any(), Str::new(format).into_any());
+            (vtable.write_to_file)(this, path.as_view().raw(), format.as_view().raw());
+        }
+        Ok(())
+    }
+
+    /// Adds an import, refusing cycles.
+    pub(crate) fn import(module: &Module, other: &Module) -> Result<()> {
+        module.import_locally(other)
+    }
+
+    /// Empties the imports.
+    pub(crate) fn clear_imports(module: &Module) {
+        module.clear_imports_locally();
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Module({}, {} imports)", self.kind(), self.imports().len())
+    }
+}
+
+impl Schema for Module {
+    const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
+}
+
+impl<'a> FromAny<'a> for Module {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a module.
+        unsafe {
+            if (*object).type_index != type_index::MODULE {
+                return Err(Mismatch::Type);
+            }
+            Ok(Self::borrowed(object))
+        }
+    }
+}
+
+impl IntoAny for Module {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl ToArg for Module {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}

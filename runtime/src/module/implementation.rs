@@ -1,0 +1,287 @@
+//! Module objects made in Rust, usable by C++ through the vtable that the ABI fixes (abi.md section 12).
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+
+use super::Module;
+use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
+use crate::function::Function;
+use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
+use crate::{Error, Result, embedded};
+
+/// Bits of a module's property mask.
+pub(crate) mod property {
+    /// It can be serialized to bytes.
+    pub(crate) const BINARY_SERIALIZABLE: i32 = 1;
+    /// Its functions can be called.
+    pub(crate) const RUNNABLE: i32 = 2;
+}
+
+/// What a kind of module does.
+pub(crate) trait ModuleImpl: Send + Sync + 'static {
+    /// Name of the kind, which also names its loader: `ffi.Module.load_from_bytes.<kind>`.
+    fn kind(&self) -> &CStr;
+
+    /// Bits of [`property`].
+    fn property_mask(&self) -> i32;
+
+    /// The module's own function of this name.
+    fn function(&self, name: &str) -> Result<Option<Function>>;
+
+    /// JSON metadata of a function.
+    fn metadata(&self, _name: &str) -> Result<Option<Str>> {
+        Ok(None)
+    }
+
+    /// Documentation of a function.
+    fn doc(&self, _name: &str) -> Result<Option<Str>> {
+        Ok(None)
+    }
+
+    /// Names of the functions, for hints.
+    fn function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The serialized module.
+    fn save_to_bytes(&self) -> Result<Bytes> {
+        Err(Error::runtime_error(format!("Module[{}] does not support SaveToBytes", self.kind().to_string_lossy())))
+    }
+
+    /// Writes the module in a format.
+    fn write_to_file(&self, _path: &str, _format: &str) -> Result<()> {
+        Err(Error::runtime_error(format!("Module[{}] does not support WriteToFile", self.kind().to_string_lossy())))
+    }
+
+    /// Formats that [`ModuleImpl::write_to_file`] knows.
+    fn write_formats(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Source code in a format, empty when there is none.
+    fn inspect_source(&self, _format: &str) -> Result<String> {
+        Ok(String::new())
+    }
+}
+
+/// Body of a module object: the ABI's cell, then ours.
+#[repr(C)]
+pub(super) struct ModuleBody {
+    cell: TVMFFIModuleCell,
+    implementation: Box<dyn ModuleImpl>,
+}
+
+// SAFETY: the two handles are references that the body owns; changes to the import tree are the caller's to order.
+unsafe impl Send for ModuleBody {}
+// SAFETY: as above.
+unsafe impl Sync for ModuleBody {}
+
+impl Drop for ModuleBody {
+    fn drop(&mut self) {
+        for handle in [self.cell.imports, self.cell.import_lookup_cache] {
+            if !handle.is_null() {
+                // SAFETY: the cell owns both references, whoever replaced them meanwhile.
+                unsafe { embedded::dec_ref(handle) };
+            }
+        }
+    }
+}
+
+/// Creates a module object.
+pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
+    let cell = TVMFFIModuleCell {
+        imports: embedded::seq::new_array(Vec::new()),
+        import_lookup_cache: embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()),
+    };
+    let body = ModuleBody { cell, implementation: Box::new(implementation) };
+    let vtable = (&raw const VTABLE.kind).cast::<c_void>();
+    let object = embedded::new_polymorphic_object(type_index::MODULE, vtable, body);
+    // SAFETY: a new module object; its one reference goes to the handle.
+    unsafe { Module::from_object(object) }
+}
+
+/// The implementation of a module that was made by [`new_module`] in this artifact; `None` for all others.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a dyn ModuleImpl> {
+    // SAFETY: every module has a vtable pointer 8 bytes before its header; ours marks the modules whose body is ours.
+    unsafe {
+        let vtable = *object.cast::<*const c_void>().sub(1);
+        if !ptr::eq(vtable, (&raw const VTABLE.kind).cast()) {
+            return None;
+        }
+        Some(&*embedded::body::<ModuleBody>(object).implementation)
+    }
+}
+
+/// The C++ object of a module: where its vtable pointer is.
+type This = *mut c_void;
+
+/// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. Results with a destructor are written through a hidden first
+/// pointer, which is returned. None of these may throw.
+#[repr(C)]
+pub(super) struct Vtable {
+    offset_to_top: isize,
+    type_info: *const c_void,
+    /// The vtable pointer of an object points here.
+    pub(super) kind: unsafe extern "C" fn(This) -> *const c_char,
+    pub(super) property_mask: unsafe extern "C" fn(This) -> i32,
+    pub(super) function: unsafe extern "C" fn(*mut *mut TVMFFIObject, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) implements: unsafe extern "C" fn(This, *const TVMFFIAny) -> bool,
+    pub(super) doc: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) metadata: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) write_to_file: unsafe extern "C" fn(This, *const TVMFFIAny, *const TVMFFIAny),
+    pub(super) write_formats: unsafe extern "C" fn(*mut *mut TVMFFIObject, This) -> *mut c_void,
+    pub(super) save_to_bytes: unsafe extern "C" fn(*mut TVMFFIAny, This) -> *mut c_void,
+    pub(super) inspect_source: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) import: unsafe extern "C" fn(This, *const *mut TVMFFIObject),
+    pub(super) clear_imports: unsafe extern "C" fn(This),
+}
+
+// SAFETY: constant function pointers.
+unsafe impl Sync for Vtable {}
+
+static VTABLE: Vtable = Vtable {
+    offset_to_top: 0,
+    type_info: ptr::null(),
+    kind: vt_kind,
+    property_mask: vt_property_mask,
+    function: vt_function,
+    implements: vt_implements,
+    doc: vt_doc,
+    metadata: vt_metadata,
+    write_to_file: vt_write_to_file,
+    write_formats: vt_write_formats,
+    save_to_bytes: vt_save_to_bytes,
+    inspect_source: vt_inspect_source,
+    import: vt_import,
+    clear_imports: vt_clear_imports,
+};
+
+/// The implementation behind a C++ `this`.
+///
+/// # Safety
+/// `this` is the C++ address of a module made by [`new_module`].
+unsafe fn of<'a>(this: This) -> &'a dyn ModuleImpl {
+    // SAFETY: the header follows the vtable pointer, and the body follows the header.
+    unsafe { &*embedded::body::<ModuleBody>(this.byte_add(8).cast()).implementation }
+}
+
+/// A `const String&`.
+///
+/// # Safety
+/// `text` points to a valid string value that lives for `'a`.
+unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
+    // SAFETY: promised by the caller; a view is transparent over the raw struct.
+    let view: &'a AnyView<'a> = unsafe { &*text.cast() };
+    <&str>::from_any(view).unwrap_or_default()
+}
+
+/// C++ expects an exception where this runs; none can be thrown from here, so the error is at least said.
+fn without_exception<T>(result: Result<T>) -> Option<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| result)) {
+        Ok(Ok(value)) => Some(value),
+        Ok(Err(error)) => {
+            eprintln!("kernpack: {error}");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+// Each function below is reached only through the vtable of a module made by `new_module`, so `this` is one, and the other
+// pointers are what the C++ signature says.
+
+unsafe extern "C" fn vt_kind(this: This) -> *const c_char {
+    // SAFETY: see above; the kind lives as long as the module.
+    unsafe { of(this) }.kind().as_ptr()
+}
+
+unsafe extern "C" fn vt_property_mask(this: This) -> i32 {
+    // SAFETY: see above.
+    unsafe { of(this) }.property_mask()
+}
+
+unsafe extern "C" fn vt_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let function = without_exception(of(this).function(text(name))).flatten();
+        out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
+    }
+    out.cast()
+}
+
+unsafe extern "C" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
+    // SAFETY: see above.
+    unsafe { without_exception(of(this).function(text(name))).flatten().is_some() }
+}
+
+unsafe extern "C" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe { out.write(without_exception(of(this).doc(text(name))).flatten().into_any().into_raw()) };
+    out.cast()
+}
+
+unsafe extern "C" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe { out.write(without_exception(of(this).metadata(text(name))).flatten().into_any().into_raw()) };
+    out.cast()
+}
+
+unsafe extern "C" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
+    // SAFETY: see above.
+    without_exception(unsafe { of(this).write_to_file(text(path), text(format)) });
+}
+
+unsafe extern "C" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe { out.write(of(this).write_formats().into_any().into_raw().payload.v_obj) };
+    out.cast()
+}
+
+unsafe extern "C" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let bytes = without_exception(of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
+        out.write(bytes.into_any().into_raw());
+    }
+    out.cast()
+}
+
+unsafe extern "C" fn vt_inspect_source(out: *mut TVMFFIAny, this: This, format: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let source = without_exception(of(this).inspect_source(text(format))).unwrap_or_default();
+        out.write(source.into_any().into_raw());
+    }
+    out.cast()
+}
+
+unsafe extern "C" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
+    // SAFETY: see above; `other` is a `const Module&`, one pointer to a live module.
+    unsafe {
+        let module = Module::borrowed(this.byte_add(8).cast());
+        let other = Module::borrowed(*other);
+        without_exception(module.import_locally(&other));
+    }
+}
+
+unsafe extern "C" fn vt_clear_imports(this: This) {
+    // SAFETY: see above.
+    unsafe { Module::borrowed(this.byte_add(8).cast()) }.clear_imports_locally();
+}
+
+/// The kind of any module, also one made in C++.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn vtable_of<'a>(object: *mut TVMFFIObject) -> (&'a Vtable, This) {
+    // SAFETY: every module's vtable pointer stands 8 bytes before its header and points to the `kind` slot; the two words
+    // before that slot are part of every Itanium vtable.
+    unsafe {
+        let this = object.byte_sub(8);
+        let slots = *this.cast::<*const u8>();
+        (&*slots.sub(core::mem::offset_of!(Vtable, kind)).cast::<Vtable>(), this.cast())
+    }
+}

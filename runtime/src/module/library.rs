@@ -1,0 +1,96 @@
+//! The module of kind `library`: a shared library's functions, found by symbol.
+
+use core::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use super::elf;
+use super::implementation::{ModuleImpl, property};
+use super::shared_library::SharedLibrary;
+use crate::Result;
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::embedded;
+use crate::function::{Function, convert_result, invoke};
+use crate::value::Str;
+
+pub(super) struct LibraryModule {
+    library: Arc<SharedLibrary>,
+}
+
+impl LibraryModule {
+    pub(super) fn new(library: Arc<SharedLibrary>) -> Self {
+        Self { library }
+    }
+
+    /// Calls a symbol without arguments that returns a string.
+    fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
+        match entry_point(self.library.prefixed_symbol(prefix, name)) {
+            // SAFETY: the prefix is reserved for functions of the packed calling convention.
+            Some(call) => convert_result(unsafe { invoke(call, core::ptr::null_mut(), &[]) }?).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn entry_point(symbol: *mut c_void) -> Option<SafeCall> {
+    // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
+    unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(symbol) }
+}
+
+/// What a function of a library needs: its entry point, and the library to stay open.
+struct LibraryFunction {
+    call: SafeCall,
+    _library: Arc<SharedLibrary>,
+}
+
+unsafe extern "C" fn call_library_function(
+    this: *mut c_void,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the handle is a function object made below; the arguments are passed on as they came. Functions of a library
+    // get NULL as their handle.
+    unsafe {
+        let function = embedded::closure_of::<LibraryFunction>(this);
+        (function.call)(core::ptr::null_mut(), args, num_args, result)
+    }
+}
+
+impl ModuleImpl for LibraryModule {
+    fn kind(&self) -> &CStr {
+        c"library"
+    }
+
+    fn property_mask(&self) -> i32 {
+        property::BINARY_SERIALIZABLE | property::RUNNABLE
+    }
+
+    fn function(&self, name: &str) -> Result<Option<Function>> {
+        let Some(call) = entry_point(self.library.prefixed_symbol("__tvm_ffi_", name)) else { return Ok(None) };
+        // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
+        let ours = !self.library.symbol(c"__kernpack_api_v1").is_null();
+        let entry = if ours { call } else { call_library_function };
+        let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
+        // SAFETY: a new function object; its one reference goes to the handle.
+        Ok(Some(unsafe { Function::from_object(function) }))
+    }
+
+    fn metadata(&self, name: &str) -> Result<Option<Str>> {
+        self.text("__tvm_ffi__metadata_", name)
+    }
+
+    fn doc(&self, name: &str) -> Result<Option<Str>> {
+        self.text("__tvm_ffi__doc_", name)
+    }
+
+    fn function_names(&self) -> Vec<String> {
+        let Ok(file) = std::fs::read(self.library.path()) else { return Vec::new() };
+        let symbols = elf::dynamic_symbols(&file);
+        symbols
+            .into_iter()
+            .filter_map(|symbol| symbol.strip_prefix("__tvm_ffi_"))
+            .filter(|name| !name.starts_with('_'))
+            .map(str::to_owned)
+            .collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! Loading a library: join, context symbols, import tree (module.md section 4).
+
+use core::ffi::c_void;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::elf::{self, FileKind};
+use super::implementation::new_module;
+use super::library::LibraryModule;
+use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
+use super::shared_library::{SharedLibrary, loaded_bytes};
+use super::{Module, context};
+use crate::abi::ApiTable;
+use crate::function::Function;
+use crate::value::Bytes;
+use crate::{Error, Result, host};
+
+/// Says what is wrong with a file before the dynamic linker does so less clearly.
+pub(crate) fn check_file(path: &Path) -> Result<()> {
+    let problem = |text: String| Err(Error::runtime_error(format!("can not load {}: {text}", path.display())));
+    if !path.to_string_lossy().contains('/') {
+        // A bare name is looked up by the dynamic linker.
+        return Ok(());
+    }
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return problem("there is no such file".to_owned()),
+        Err(error) => return problem(error.to_string()),
+    };
+    if path.is_dir() {
+        return problem("it is a folder".to_owned());
+    }
+    let mut head = Vec::new();
+    if let Err(error) = file.by_ref().take(64).read_to_end(&mut head) {
+        return problem(error.to_string());
+    }
+    match elf::file_kind(&head) {
+        // Other formats (a module kind of someone's own) have their own loaders, chosen by the file's extension.
+        FileKind::NotElf if !is_shared_library_name(path) => Ok(()),
+        FileKind::NotElf => problem("it is not a shared library (no ELF header)".to_owned()),
+        FileKind::OtherClass(what) => problem(format!("it is {what}, this process is 64-bit little-endian")),
+        FileKind::Machine(machine) if machine != elf::own_machine() && elf::own_machine() != 0 => problem(format!(
+            "it is for {}, this process is {}; build the library for this machine",
+            elf::machine_name(machine),
+            elf::machine_name(elf::own_machine())
+        )),
+        FileKind::Machine(_) => Ok(()),
+    }
+}
+
+fn is_shared_library_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "so" || extension == "dylib" || extension == "dll")
+}
+
+/// `ffi.ModuleLoadFromFile` of the embedded implementation: the file's extension names the loader.
+pub(crate) fn load_from_file(path: &str) -> Result<Module> {
+    let extension = match path.rsplit_once('.') {
+        Some((_, extension)) if !extension.contains('/') => extension,
+        _ => return Err(Error::runtime_error(format!("Failed to get file format from {path}: it has no extension"))),
+    };
+    let format = match extension {
+        "dll" | "dylib" | "dso" => "so",
+        other => other,
+    };
+    let loader = format!("ffi.Module.load_from_file.{format}");
+    let Some(load) = Function::get_global(&loader)? else {
+        return Err(Error::runtime_error(format!(
+            "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
+             that provides it first."
+        )));
+    };
+    load.call_as((path, format))
+}
+
+/// `ffi.Module.load_from_file.so` of the embedded implementation.
+pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
+    let path = Path::new(path);
+    check_file(path)?;
+    let library = Arc::new(SharedLibrary::open(path)?);
+    join(&library)?;
+    context::fill_context_symbols(&library);
+    let in_file = |error: Error| Error::new(error.kind(), format!("can not load {}: {}", path.display(), error.message()));
+    match read_tree(&library).map_err(in_file)? {
+        Some(tree) => build_tree(&library, &tree).map_err(in_file),
+        None => Ok(library_module(&library)),
+    }
+}
+
+/// Hands our table to a Kernpack library, so that it uses the same types, functions and errors.
+fn join(library: &SharedLibrary) -> Result<()> {
+    let symbol = library.symbol(c"__kernpack_api_v1");
+    if symbol.is_null() {
+        return Ok(());
+    }
+    let ours: *const ApiTable = host::api();
+    // SAFETY: the symbol's versioned name fixes its type; the table lives forever.
+    let theirs = unsafe {
+        let handshake: unsafe extern "C" fn(*const ApiTable) -> *const ApiTable = core::mem::transmute(symbol);
+        handshake(ours)
+    };
+    if theirs.is_null() {
+        let error = Error::take_raised();
+        return Err(Error::new(error.kind(), format!("can not load {}: {}", library.path().display(), error.message())));
+    }
+    Ok(())
+}
+
+/// The library's import tree, if it carries one.
+fn read_tree(library: &SharedLibrary) -> Result<Option<LibraryBin<'static>>> {
+    let blob = library.prefixed_symbol(LIBRARY_BIN_SYMBOL, "").cast::<u8>().cast_const();
+    if blob.is_null() {
+        return Ok(None);
+    }
+    let corrupt = |text: String| Error::runtime_error(format!("its {LIBRARY_BIN_SYMBOL} is corrupt: {text}"));
+    let Some(memory) = loaded_bytes(blob) else {
+        return Err(corrupt("the symbol points outside the library".to_owned()));
+    };
+    let Some(header) = memory.first_chunk::<8>() else {
+        return Err(corrupt("it ends before its size".to_owned()));
+    };
+    let size = LibraryBin::total_size(*header).map_err(|error| corrupt(error.to_string()))?;
+    let Some(bytes) = memory.get(..size) else {
+        return Err(corrupt(format!("it says that it has {size} bytes, but the library holds {} from there", memory.len())));
+    };
+    LibraryBin::parse(bytes).map(Some).map_err(|error| corrupt(error.to_string()))
+}
+
+/// Restores every module of the tree and connects them; the root is the result.
+fn build_tree(library: &Arc<SharedLibrary>, tree: &LibraryBin<'static>) -> Result<Module> {
+    let mut modules = Vec::with_capacity(tree.modules().len());
+    for entry in tree.modules() {
+        modules.push(match entry.payload() {
+            None => library_module(library),
+            Some(payload) => restore(entry.kind(), payload)?,
+        });
+    }
+    for (index, module) in modules.iter().enumerate() {
+        for child in tree.imports(index) {
+            if let Some(child) = modules.get(child) {
+                module.append_import(child);
+            }
+        }
+    }
+    modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
+}
+
+/// Restores a module from its bytes through the loader of its kind.
+fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
+    let loader = format!("ffi.Module.load_from_bytes.{kind}");
+    let Some(load) = Function::get_global(&loader)? else {
+        return Err(Error::runtime_error(format!(
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
+             {loader} first"
+        )));
+    };
+    load.call_as((Bytes::new(payload),))
+}
+
+/// The library's own module; tells the library how to find what it imports.
+fn library_module(library: &Arc<SharedLibrary>) -> Module {
+    let module = new_module(LibraryModule::new(Arc::clone(library)));
+    let context = library.symbol(c"__tvm_ffi__library_ctx").cast::<*mut c_void>();
+    if !context.is_null() {
+        // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets. The module it points to must
+        // outlive its use by the library's code; the library is never unloaded, so the module is kept forever, too.
+        unsafe { context.write(module.context()) };
+        core::mem::forget(module.clone());
+    }
+    module
+}

@@ -1,0 +1,29 @@
+//! Modules: loaded units of functions with an import tree.
+//!
+//! A library is one module of kind `library`; device images that it carries are modules of their own (kind `cuda`, ...)
+//! that it imports. `__tvm_ffi__library_bin` holds the tree; [`library_bin`] reads and writes it.
+//!
+//! ```no_run
+//! use kernpack::Module;
+//! let library = Module::load("libimagekit.so")?;
+//! let three: i64 = library.function("add")?.call_as((1, 2))?;
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+
+mod context;
+mod cuda;
+pub mod device_image;
+mod device_module;
+mod elf;
+mod handle;
+mod implementation;
+mod library;
+pub mod library_bin;
+mod loader;
+mod shared_library;
+mod stream;
+
+pub(crate) use context::{lookup_in_imports, register_context_symbols, register_loaders};
+pub use handle::Module;
+pub(crate) use handle::raw;
+pub(crate) use loader::{load_from_file, load_shared_library};

@@ -1,0 +1,98 @@
+use core::ffi::{CStr, c_void};
+use core::ops::Range;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// A library that `dlopen` loaded. It stays loaded for the life of the process.
+pub(super) struct SharedLibrary {
+    handle: *mut c_void,
+    path: PathBuf,
+}
+
+// SAFETY: the dynamic linker's handles may be used from any thread.
+unsafe impl Send for SharedLibrary {}
+// SAFETY: as above.
+unsafe impl Sync for SharedLibrary {}
+
+impl SharedLibrary {
+    /// Loads a library; its constructors run.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let c_path = CString::new(path.as_os_str().as_encoded_bytes())
+            .map_err(|_| Error::value_error(format!("the path {} contains a NUL byte", path.display())))?;
+        // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
+        // SAFETY: the path is a C string. Loading runs the library's constructors: that is what the caller asks for.
+        let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+        if handle.is_null() {
+            return Err(Error::runtime_error(format!("can not load {}: {}", path.display(), last_error())));
+        }
+        Ok(Self { handle, path: path.to_owned() })
+    }
+
+    /// Where it was loaded from.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Address of a symbol, NULL when the library does not have it.
+    pub(super) fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is valid, the name is a C string.
+        unsafe { libc::dlsym(self.handle, name.as_ptr()) }
+    }
+
+    /// Address of `prefix` + `name`, NULL when the library does not have it.
+    pub(super) fn prefixed_symbol(&self, prefix: &str, name: &str) -> *mut c_void {
+        match CString::new(format!("{prefix}{name}")) {
+            Ok(symbol) => self.symbol(&symbol),
+            // A name with a NUL byte is no symbol's.
+            Err(_) => core::ptr::null_mut(),
+        }
+    }
+}
+
+impl Drop for SharedLibrary {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `dlopen` and is closed once; RTLD_NODELETE keeps the code and data in place.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: `dlerror` returns NULL or a C string that is valid until the next call on this thread.
+    unsafe {
+        let text = libc::dlerror();
+        if text.is_null() { "unknown error".to_owned() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+    }
+}
+
+/// The readable memory from `address` to the end of the loaded segment that it is in.
+pub(super) fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
+    struct Search {
+        address: usize,
+        found: Option<Range<usize>>,
+    }
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> i32 {
+        // SAFETY: `dl_iterate_phdr` passes a valid description with `dlpi_phnum` headers; `search` is the struct below.
+        unsafe {
+            let search = &mut *search.cast::<Search>();
+            for i in 0..usize::from((*info).dlpi_phnum) {
+                let header = &*(*info).dlpi_phdr.add(i);
+                let start = ((*info).dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+                let segment = start..start.saturating_add(header.p_memsz as usize);
+                let readable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_R != 0;
+                if readable && segment.contains(&search.address) {
+                    search.found = Some(segment);
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    let mut search = Search { address: address as usize, found: None };
+    // SAFETY: the callback matches and `search` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+    let segment = search.found?;
+    // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
+    Some(unsafe { core::slice::from_raw_parts(address, segment.end - address as usize) })
+}

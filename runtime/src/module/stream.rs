@@ -1,0 +1,167 @@
+//! The primitives of TVM's binary streams: little-endian integers, strings and vectors, without alignment.
+//!
+//! The reader borrows from its input, checks every length against what is left before it does anything with it, and
+//! says in its errors where it was and in which structure.
+
+use std::fmt;
+
+/// What was wrong with a binary stream, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamError {
+    format: &'static str,
+    structure: String,
+    offset: usize,
+    problem: String,
+}
+
+impl StreamError {
+    pub(super) fn new(
+        format: &'static str,
+        structure: impl Into<String>,
+        offset: usize,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self { format, structure: structure.into(), offset, problem: problem.into() }
+    }
+
+    /// Bytes from the start of the blob to the structure that is wrong.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The structure that is wrong, such as `import list`.
+    pub fn structure(&self) -> &str {
+        &self.structure
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} at byte {:#x}: {}", self.format, self.structure, self.offset, self.problem)
+    }
+}
+
+impl std::error::Error for StreamError {}
+
+/// Reads a stream from its start to its end.
+pub(super) struct StreamReader<'a> {
+    format: &'static str,
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> StreamReader<'a> {
+    pub(super) fn new(format: &'static str, bytes: &'a [u8]) -> Self {
+        Self { format, bytes, offset: 0 }
+    }
+
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.bytes.len() - self.offset
+    }
+
+    /// An error at the current position.
+    pub(super) fn error(&self, structure: impl Into<String>, problem: impl Into<String>) -> StreamError {
+        self.error_at(self.offset, structure, problem)
+    }
+
+    pub(super) fn error_at(
+        &self,
+        offset: usize,
+        structure: impl Into<String>,
+        problem: impl Into<String>,
+    ) -> StreamError {
+        StreamError::new(self.format, structure, offset, problem)
+    }
+
+    /// The next `len` bytes.
+    pub(super) fn take(&mut self, len: u64, structure: &str) -> Result<&'a [u8], StreamError> {
+        let left = &self.bytes[self.offset..];
+        let taken = usize::try_from(len).ok().and_then(|len| left.get(..len)).ok_or_else(|| {
+            self.error(structure, format!("needs {len} bytes, but only {} are left; the data is cut off", left.len()))
+        })?;
+        self.offset += taken.len();
+        Ok(taken)
+    }
+
+    fn take_array<const N: usize>(&mut self, structure: &str) -> Result<[u8; N], StreamError> {
+        let taken = self.take(N as u64, structure)?;
+        let mut array = [0; N];
+        array.copy_from_slice(taken);
+        Ok(array)
+    }
+
+    pub(super) fn u8(&mut self, structure: &str) -> Result<u8, StreamError> {
+        Ok(self.take_array::<1>(structure)?[0])
+    }
+
+    pub(super) fn u16(&mut self, structure: &str) -> Result<u16, StreamError> {
+        Ok(u16::from_le_bytes(self.take_array(structure)?))
+    }
+
+    pub(super) fn i32(&mut self, structure: &str) -> Result<i32, StreamError> {
+        Ok(i32::from_le_bytes(self.take_array(structure)?))
+    }
+
+    pub(super) fn u64(&mut self, structure: &str) -> Result<u64, StreamError> {
+        Ok(u64::from_le_bytes(self.take_array(structure)?))
+    }
+
+    /// A number of items of which each takes at least `item_size` bytes: never more than the input can hold.
+    pub(super) fn count(&mut self, item_size: usize, structure: &str) -> Result<usize, StreamError> {
+        let start = self.offset;
+        let count = self.u64(structure)?;
+        let room = self.remaining() / item_size;
+        match usize::try_from(count) {
+            Ok(count) if count <= room => Ok(count),
+            _ => Err(self.error_at(
+                start,
+                structure,
+                format!(
+                    "claims {count} items of {item_size} bytes or more, but only {} bytes follow",
+                    self.remaining()
+                ),
+            )),
+        }
+    }
+
+    /// Length and bytes.
+    pub(super) fn bytes(&mut self, structure: &str) -> Result<&'a [u8], StreamError> {
+        let start = self.offset;
+        let len = self.u64(structure)?;
+        if len > self.remaining() as u64 {
+            let problem = format!("claims {len} bytes, but only {} follow", self.remaining());
+            return Err(self.error_at(start, structure, problem));
+        }
+        self.take(len, structure)
+    }
+
+    /// Length and UTF-8 bytes.
+    pub(super) fn string(&mut self, structure: &str) -> Result<&'a str, StreamError> {
+        let start = self.offset;
+        let bytes = self.bytes(structure)?;
+        std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, "is not UTF-8"))
+    }
+
+    /// Checks that nothing is left.
+    pub(super) fn finish(&self, structure: &str) -> Result<(), StreamError> {
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(self.error(structure, format!("{left} unexpected bytes after the end"))),
+        }
+    }
+}
+
+/// Appends a length and bytes.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_u64(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a little-endian integer.
+pub(super) fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}

@@ -1,0 +1,102 @@
+//! What this artifact brings, and its registration with the host: types, functions, kernels.
+//!
+//! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use linkme::distributed_slice;
+
+use crate::function::{FunctionInfo, KernelInfo};
+use crate::host::Origin;
+use crate::object::TypeDef;
+use crate::{Error, Result, builtins, module, object};
+
+/// Packed functions of this artifact.
+#[distributed_slice]
+pub static KERNPACK_FUNCTIONS_V1: [FunctionInfo];
+
+/// Kernels that build scripts compiled into this artifact.
+#[distributed_slice]
+pub static KERNPACK_KERNELS_V1: [KernelInfo];
+
+/// Object types of this artifact.
+#[distributed_slice]
+pub static KERNPACK_TYPES_V1: [TypeDef];
+
+/// Crates of this artifact that called `library!()`.
+#[distributed_slice]
+pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
+
+/// A crate that called `library!()`.
+pub struct LibraryInfo {
+    /// Crate name.
+    pub crate_name: &'static str,
+    /// Version from its manifest.
+    pub version: &'static str,
+    /// Where `library!()` stands.
+    pub file: &'static str,
+    /// Where `library!()` stands.
+    pub line: u32,
+}
+
+/// What went wrong while this artifact registered; kept because a constructor has nobody to tell.
+static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Everything that went wrong while this artifact registered its types and functions, one sentence each.
+pub fn problems() -> Vec<String> {
+    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Registers everything with the host that was just bound.
+pub(crate) fn register_all(origin: Origin) -> Result<()> {
+    let mut problems = duplicates();
+    let mut note = |result: Result<()>| {
+        if let Err(error) = result {
+            problems.push(error.message().to_owned());
+        }
+    };
+    if origin == Origin::Embedded {
+        note(builtins::register());
+    }
+    note(module::register_context_symbols());
+    for def in KERNPACK_TYPES_V1 {
+        note(object::register_type(def));
+    }
+    for info in KERNPACK_FUNCTIONS_V1 {
+        note(info.register_global());
+    }
+    for info in KERNPACK_KERNELS_V1 {
+        note(info.register_global());
+    }
+    note(module::register_loaders());
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let message = problems.join("\n");
+    *PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    Err(Error::runtime_error(message))
+}
+
+/// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
+/// refuse them: with two crates one definition may win silently.
+fn duplicates() -> Vec<String> {
+    let mut first: HashMap<&str, String> = HashMap::new();
+    let mut found = Vec::new();
+    let functions = KERNPACK_FUNCTIONS_V1
+        .iter()
+        .map(|info| (info.name, format!("{}:{} (crate {})", info.file, info.line, info.crate_name)));
+    let kernels =
+        KERNPACK_KERNELS_V1.iter().map(|info| (info.name, format!("kernel {} (crate {})", info.source, info.crate_name)));
+    for (name, place) in functions.chain(kernels) {
+        if let Some(earlier) = first.get(name) {
+            found.push(format!(
+                "two functions are exported as '{name}': {earlier} and {place}; give one another name with \
+                 #[packed_func(name = \"...\")]"
+            ));
+        } else {
+            first.insert(name, place);
+        }
+    }
+    found
+}

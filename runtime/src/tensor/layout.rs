@@ -1,0 +1,151 @@
+//! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
+
+use core::ops::Range;
+
+use super::Element;
+use crate::abi::{DLTensor, TVMFFIObject, type_index};
+use crate::embedded;
+use crate::value::{AnyView, DataType, Device, Mismatch};
+
+/// The shape and strides of a tensor, in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a> {
+    pub(super) shape: &'a [i64],
+    /// `None` means row major without gaps.
+    pub(super) strides: Option<&'a [i64]>,
+    /// Number of elements.
+    pub(super) len: usize,
+}
+
+/// The `DLTensor` of a tensor object or a tensor pointer.
+pub(super) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
+    // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
+    unsafe {
+        if value.type_index() == type_index::DL_TENSOR_PTR {
+            return value.raw().payload.v_ptr.cast::<DLTensor>().as_ref();
+        }
+        let object: *mut TVMFFIObject = value.object()?;
+        ((*object).type_index == type_index::TENSOR).then(|| embedded::body(object))
+    }
+}
+
+impl<'a> Layout<'a> {
+    /// Reads shape and strides.
+    pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
+        let Ok(ndim) = usize::try_from(tensor.ndim) else {
+            return Err(format!("the tensor has {} dimensions", tensor.ndim));
+        };
+        if ndim == 0 {
+            return Ok(Self { shape: &[], strides: None, len: 1 });
+        }
+        if tensor.shape.is_null() {
+            return Err(format!("the tensor has {ndim} dimensions but no shape"));
+        }
+        // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as the tensor.
+        let (shape, strides) = unsafe {
+            (
+                core::slice::from_raw_parts(tensor.shape, ndim),
+                (!tensor.strides.is_null()).then(|| core::slice::from_raw_parts(tensor.strides, ndim)),
+            )
+        };
+        let mut len = 1usize;
+        let mut overflow = false;
+        for &dimension in shape {
+            let Ok(dimension) = usize::try_from(dimension) else {
+                return Err(format!("the tensor has a negative dimension: {shape:?}"));
+            };
+            let (product, wrapped) = len.overflowing_mul(dimension);
+            overflow |= wrapped;
+            len = product;
+        }
+        if shape.contains(&0) {
+            len = 0;
+        } else if overflow || len > isize::MAX as usize / 16 {
+            return Err(format!("the tensor's shape {shape:?} is larger than memory"));
+        }
+        Ok(Self { shape, strides, len })
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    pub(super) fn is_contiguous(&self) -> bool {
+        let Some(strides) = self.strides else { return true };
+        if self.len <= 1 {
+            return true;
+        }
+        let mut expected = 1i64;
+        for (&dimension, &stride) in self.shape.iter().zip(strides).rev() {
+            if dimension != 1 && stride != expected {
+                return false;
+            }
+            expected = expected.saturating_mul(dimension);
+        }
+        true
+    }
+
+    /// Distance in elements from the first element to the one at `index`; `None` when out of range.
+    pub(super) fn offset(&self, index: &[usize]) -> Option<isize> {
+        if index.len() != self.shape.len() {
+            return None;
+        }
+        let mut offset = 0isize;
+        let mut row_major = 1isize;
+        for axis in (0..index.len()).rev() {
+            let dimension = self.shape[axis] as usize;
+            if index[axis] >= dimension {
+                return None;
+            }
+            let stride = self.strides.map_or(row_major, |strides| strides[axis] as isize);
+            offset += index[axis] as isize * stride;
+            row_major *= dimension as isize;
+        }
+        Some(offset)
+    }
+}
+
+/// Checks that elements of type `T` can be read where the tensor says, and gives the address of the first one.
+pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
+    let dtype = DataType::from_raw(tensor.dtype);
+    if dtype != T::DTYPE {
+        return Err(Mismatch::TypeNote(format!("expected a tensor of {}, got one of {dtype}", T::NAME)));
+    }
+    let device = Device::from_raw(tensor.device);
+    if !device.is_host_accessible() {
+        return Err(Mismatch::Value(format!("the tensor is on {device}, but the function reads it on the CPU; copy it first")));
+    }
+    let layout = Layout::of(tensor).map_err(Mismatch::Value)?;
+    if layout.len == 0 {
+        return Ok((core::ptr::NonNull::dangling().as_ptr(), layout));
+    }
+    if tensor.data.is_null() {
+        return Err(Mismatch::Value(format!("the tensor has shape {:?} but no data", layout.shape)));
+    }
+    let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<T>();
+    if !first.is_aligned() {
+        return Err(Mismatch::Value(format!(
+            "the tensor's data is misaligned: {} needs an address divisible by {}; pass a copy",
+            T::NAME,
+            align_of::<T>()
+        )));
+    }
+    Ok((first, layout))
+}
+
+/// The addresses that a host tensor's elements take; `None` for other values, other devices and empty tensors.
+pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
+    let tensor = dl_tensor(value)?;
+    let layout = Layout::of(tensor).ok()?;
+    if layout.len == 0 || !Device::from_raw(tensor.device).is_host_accessible() {
+        return None;
+    }
+    let first = (tensor.data as usize).wrapping_add(tensor.byte_offset as usize);
+    let size = DataType::from_raw(tensor.dtype).size();
+    let Some(strides) = layout.strides else { return Some(first..first.saturating_add(layout.len * size)) };
+    let (mut low, mut high) = (0i128, 0i128);
+    for (&dimension, &stride) in layout.shape.iter().zip(strides) {
+        let reach = i128::from(dimension - 1) * i128::from(stride);
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    let at = |elements: i128| (first as i128 + elements * size as i128).clamp(0, usize::MAX as i128) as usize;
+    Some(at(low)..at(high + 1))
+}

@@ -1,0 +1,22 @@
+//! Tensors: [`Tensor`] owns a reference, [`TensorView`] and [`TensorViewMut`] give typed access to the elements.
+//!
+//! Memory is shared with NumPy, PyTorch and the others through DLPack; nothing is copied on the way in or out.
+//!
+//! ```
+//! use kernpack::Tensor;
+//! let tensor = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap();
+//! let view = tensor.view::<f32>().unwrap();
+//! assert_eq!(view.get(&[1, 2]), Some(6.0));
+//! assert_eq!(view.as_slice().unwrap().len(), 6);
+//! assert!(tensor.view::<u8>().is_err(), "the element type is checked");
+//! ```
+
+mod element;
+mod layout;
+mod tensor;
+mod view;
+
+pub use element::Element;
+pub(crate) use layout::byte_range;
+pub use tensor::Tensor;
+pub use view::{TensorView, TensorViewMut};

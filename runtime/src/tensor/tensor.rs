@@ -1,0 +1,304 @@
+use core::ffi::c_void;
+use core::fmt;
+use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
+
+use super::layout::Layout;
+use super::{Element, TensorView, TensorViewMut};
+use crate::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIObject, type_index};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::{Error, Result, embedded, host};
+
+/// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
+pub struct Tensor {
+    object: ObjRef<ObjectRoot>,
+    /// Whether Rust allocated the data, so that nobody outside this object can reach it.
+    exclusive: bool,
+}
+
+/// A tensor object whose data is `storage`.
+#[repr(C)]
+struct Body<S> {
+    tensor: DLTensor,
+    /// Shape, then strides.
+    dimensions: Box<[i64]>,
+    storage: S,
+}
+
+// SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on one thread.
+unsafe impl<S: Send> Send for Body<S> {}
+
+/// Zeroed memory with the alignment that kernels expect.
+struct AlignedBytes {
+    start: *mut u8,
+    allocation: Allocation,
+}
+
+impl AlignedBytes {
+    /// 64 bytes: a cache line and the widest vector register.
+    const ALIGNMENT: usize = 64;
+
+    fn zeroed(size: usize) -> Result<Self> {
+        let allocation = Allocation::from_size_align(size.max(1), Self::ALIGNMENT)
+            .map_err(|_| Error::value_error(format!("a tensor of {size} bytes is larger than memory")))?;
+        // SAFETY: the size is not 0.
+        let start = unsafe { alloc_zeroed(allocation) };
+        if start.is_null() {
+            if size > 1 << 20 {
+                return Err(Error::new("MemoryError", format!("out of memory for a tensor of {size} bytes")));
+            }
+            handle_alloc_error(allocation);
+        }
+        Ok(Self { start, allocation })
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with this layout.
+        unsafe { dealloc(self.start, self.allocation) }
+    }
+}
+
+/// Number of elements of a shape.
+fn count(shape: &[i64]) -> Result<usize> {
+    let negative = || Error::value_error(format!("a shape can not have a negative dimension: {shape:?}"));
+    let mut len = 1usize;
+    for &dimension in shape {
+        let dimension = usize::try_from(dimension).map_err(|_| negative())?;
+        len = len
+            .checked_mul(dimension)
+            .ok_or_else(|| Error::value_error(format!("a tensor of shape {shape:?} is larger than memory")))?;
+    }
+    Ok(len)
+}
+
+impl Tensor {
+    /// A tensor on the CPU that takes over `values`, in row-major order. Nothing is copied.
+    ///
+    /// # Errors
+    /// ValueError when the number of values is not the product of `shape`.
+    pub fn from_vec<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Result<Self> {
+        let len = count(shape)?;
+        if values.len() != len {
+            return Err(Error::value_error(format!(
+                "{} values do not fill a tensor of shape {shape:?}, which has {len}",
+                values.len()
+            )));
+        }
+        let data = if len == 0 { core::ptr::null_mut() } else { values.as_mut_ptr().cast() };
+        Ok(Self::with_storage(data, T::DTYPE, shape, values))
+    }
+
+    /// A tensor on the CPU with a copy of `values`, in row-major order.
+    ///
+    /// # Errors
+    /// As for [`Tensor::from_vec`].
+    pub fn from_slice<T: Element>(values: &[T], shape: &[i64]) -> Result<Self> {
+        Self::from_vec(values.to_vec(), shape)
+    }
+
+    /// A tensor of zeros on the CPU, aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// ValueError for a negative dimension; MemoryError when a large tensor does not fit into memory.
+    pub fn zeros<T: Element>(shape: &[i64]) -> Result<Self> {
+        let size = count(shape)?
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| Error::value_error(format!("a tensor of shape {shape:?} is larger than memory")))?;
+        let storage = AlignedBytes::zeroed(size)?;
+        Ok(Self::with_storage(storage.start.cast(), T::DTYPE, shape, storage))
+    }
+
+    fn with_storage<S>(data: *mut c_void, dtype: DataType, shape: &[i64], storage: S) -> Self {
+        let mut dimensions = shape.to_vec();
+        dimensions.resize(2 * shape.len(), 1);
+        let (sizes, strides) = dimensions.split_at_mut(shape.len());
+        for axis in (1..sizes.len()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(sizes[axis].max(1));
+        }
+        let mut dimensions = dimensions.into_boxed_slice();
+        let start = dimensions.as_mut_ptr();
+        let tensor = DLTensor {
+            data,
+            device: Device::CPU.raw(),
+            ndim: shape.len() as i32,
+            dtype: dtype.raw(),
+            shape: start,
+            strides: start.wrapping_add(shape.len()),
+            byte_offset: 0,
+        };
+        let object = embedded::new_object(type_index::TENSOR, Body { tensor, dimensions, storage });
+        // SAFETY: a new tensor object; its one reference is this one.
+        Self { object: unsafe { ObjRef::from_object(object) }, exclusive: true }
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `object` is a live `ffi.Tensor`.
+    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        Self { object: unsafe { ObjRef::from_object(object) }, exclusive: false }
+    }
+
+    /// A tensor that shares the data of a DLPack tensor and gives it back when it dies.
+    ///
+    /// # Errors
+    /// What the host reports; `managed` is then still the caller's.
+    ///
+    /// # Safety
+    /// `managed` is a valid DLPack tensor that the caller owns; on success it belongs to the result.
+    pub unsafe fn from_dlpack(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
+        let mut object = core::ptr::null_mut();
+        // SAFETY: promised by the caller.
+        unsafe {
+            Error::check((host::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
+            Ok(Self::from_object(object))
+        }
+    }
+
+    /// A DLPack tensor that shares the data and keeps this tensor alive; whoever receives it calls its deleter.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
+        let mut managed = core::ptr::null_mut();
+        // SAFETY: the object is a tensor and alive; `managed` is writable.
+        unsafe { Error::check((host::api().tensor_to_dlpack_versioned)(self.object.object(), &mut managed))? };
+        Ok(managed)
+    }
+
+    /// The DLPack description, borrowed.
+    pub fn dl_tensor(&self) -> &DLTensor {
+        // SAFETY: the object is a tensor and lives as long as `self`.
+        unsafe { embedded::body(self.object.object()) }
+    }
+
+    /// Dimensions, in elements.
+    pub fn shape(&self) -> &[i64] {
+        Layout::of(self.dl_tensor()).map_or(&[], |layout| layout.shape)
+    }
+
+    /// Strides, in elements; `None` means row major without gaps.
+    pub fn strides(&self) -> Option<&[i64]> {
+        Layout::of(self.dl_tensor()).ok().and_then(|layout| layout.strides)
+    }
+
+    /// Number of dimensions.
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        Layout::of(self.dl_tensor()).map_or(0, |layout| layout.len)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DataType {
+        DataType::from_raw(self.dl_tensor().dtype)
+    }
+
+    /// Where the data is.
+    pub fn device(&self) -> Device {
+        Device::from_raw(self.dl_tensor().device)
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        Layout::of(self.dl_tensor()).is_ok_and(|layout| layout.is_contiguous())
+    }
+
+    /// Read access to the elements as `T`.
+    ///
+    /// # Errors
+    /// TypeError for another element type; ValueError for data on another device or misaligned data.
+    pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
+        TensorView::of(self.dl_tensor()).map_err(|mismatch| self.mismatch(mismatch))
+    }
+
+    /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that nobody else can
+    /// see the change half done.
+    ///
+    /// # Errors
+    /// As for [`Tensor::view`]; ValueError when the tensor is shared.
+    pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
+        // SAFETY: the object is alive.
+        if !self.exclusive || !unsafe { embedded::is_unique(self.object.object()) } {
+            return Err(Error::value_error(
+                "the tensor is shared, so it can not be written to in place; write to a new tensor, or take a TensorViewMut as \
+                 the parameter of a packed function",
+            ));
+        }
+        // SAFETY: the data belongs to this object alone, which has one reference, borrowed exclusively.
+        unsafe { TensorViewMut::of(self.dl_tensor()) }.map_err(|mismatch| self.mismatch(mismatch))
+    }
+
+    #[cold]
+    #[track_caller]
+    fn mismatch(&self, mismatch: Mismatch) -> Error {
+        let arg = self.to_arg();
+        // SAFETY: `arg` borrows from `self`.
+        mismatch.into_error::<Self>("", &unsafe { AnyView::from_raw(arg.raw()) })
+    }
+}
+
+impl Clone for Tensor {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), exclusive: self.exclusive }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}, {:?}, {})", self.dtype(), self.shape(), self.device())
+    }
+}
+
+impl Schema for Tensor {
+    const TYPE: TypeSchema = TypeSchema::new("ffi.Tensor");
+}
+
+impl<'a> FromAny<'a> for Tensor {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        if value.type_index() == type_index::DL_TENSOR_PTR {
+            return Err(Mismatch::TypeNote(
+                "expected Tensor, got a borrowed DLTensor*, which can not be kept; pass an ffi.Tensor, or take a TensorView"
+                    .to_owned(),
+            ));
+        }
+        let object = value.object().ok_or(Mismatch::Type)?;
+        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a tensor.
+        unsafe {
+            if (*object).type_index != type_index::TENSOR {
+                return Err(Mismatch::Type);
+            }
+            embedded::inc_ref(object);
+            Ok(Self::from_object(object))
+        }
+    }
+}
+
+impl IntoAny for Tensor {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+}
+
+impl ToArg for Tensor {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}
+
+impl From<Tensor> for Any {
+    fn from(tensor: Tensor) -> Self {
+        tensor.into_any()
+    }
+}

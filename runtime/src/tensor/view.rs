@@ -1,0 +1,201 @@
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::Element;
+use super::layout::{Layout, dl_tensor, elements_of};
+use crate::abi::DLTensor;
+use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
+use crate::{Error, Result};
+
+/// Read access to the elements of a tensor in host memory, for the time of a call or a borrow.
+///
+/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. The caller of
+/// a packed function must not write to a tensor from elsewhere while the function reads it (the ABI's contract).
+#[derive(Clone, Copy)]
+pub struct TensorView<'a, T> {
+    first: *const T,
+    layout: Layout<'a>,
+    elements: PhantomData<&'a [T]>,
+}
+
+/// Write access to the elements of a tensor in host memory.
+///
+/// As a parameter of a packed function it may not share memory with another tensor argument; that is checked at each call.
+pub struct TensorViewMut<'a, T> {
+    first: *mut T,
+    layout: Layout<'a>,
+    elements: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: a view is a shared borrow of plain numbers.
+unsafe impl<T: Element> Send for TensorView<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for TensorView<'_, T> {}
+// SAFETY: an exclusive borrow of plain numbers.
+unsafe impl<T: Element> Send for TensorViewMut<'_, T> {}
+// SAFETY: as above; writing needs `&mut self`.
+unsafe impl<T: Element> Sync for TensorViewMut<'_, T> {}
+
+impl<'a, T: Element> TensorView<'a, T> {
+    pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
+        let (first, layout) = elements_of::<T>(tensor)?;
+        Ok(Self { first, layout, elements: PhantomData })
+    }
+
+    /// All elements in row-major order, in place.
+    ///
+    /// # Errors
+    /// ValueError when the tensor is not contiguous; [`TensorView::to_vec`] and [`TensorView::iter`] work then.
+    pub fn as_slice(&self) -> Result<&'a [T]> {
+        if !self.layout.is_contiguous() {
+            return Err(not_contiguous(&self.layout));
+        }
+        // SAFETY: `elements_of` checked type, alignment and size; DLPack says the data is there; the view borrows it.
+        Ok(unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
+    }
+}
+
+impl<'a, T: Element> TensorViewMut<'a, T> {
+    /// # Safety
+    /// Nobody else reads or writes the elements for `'a`.
+    pub(super) unsafe fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
+        let (first, layout) = elements_of::<T>(tensor)?;
+        Ok(Self { first, layout, elements: PhantomData })
+    }
+
+    /// All elements in row-major order, in place.
+    ///
+    /// # Errors
+    /// ValueError when the tensor is not contiguous.
+    pub fn as_slice(&self) -> Result<&[T]> {
+        self.as_view().as_slice()
+    }
+
+    /// All elements in row-major order, in place, to be written.
+    ///
+    /// # Errors
+    /// ValueError when the tensor is not contiguous; [`TensorViewMut::set`] works then.
+    pub fn as_slice_mut(&mut self) -> Result<&mut [T]> {
+        if !self.layout.is_contiguous() {
+            return Err(not_contiguous(&self.layout));
+        }
+        // SAFETY: as in `TensorView::as_slice`, and this view is the only one.
+        Ok(unsafe { core::slice::from_raw_parts_mut(self.first, self.layout.len) })
+    }
+
+    /// Writes the element at `index`; false when out of range.
+    pub fn set(&mut self, index: &[usize], value: T) -> bool {
+        let Some(offset) = self.layout.offset(index) else { return false };
+        // SAFETY: the index is in range, so the element is part of the tensor; this view is the only one.
+        unsafe { self.first.offset(offset).write(value) };
+        true
+    }
+
+    /// Read access.
+    pub fn as_view(&self) -> TensorView<'_, T> {
+        TensorView { first: self.first, layout: self.layout, elements: PhantomData }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn not_contiguous(layout: &Layout<'_>) -> Error {
+    Error::value_error(format!(
+        "the tensor is not contiguous: shape {:?}, strides {:?} (in elements); pass a contiguous copy, for example \
+         numpy.ascontiguousarray(x)",
+        layout.shape,
+        layout.strides.unwrap_or_default()
+    ))
+}
+
+macro_rules! shared_methods {
+    ($view:ident) => {
+        impl<'a, T: Element> $view<'a, T> {
+            /// Dimensions, in elements.
+            pub fn shape(&self) -> &'a [i64] {
+                self.layout.shape
+            }
+
+            /// Number of dimensions.
+            pub fn ndim(&self) -> usize {
+                self.layout.shape.len()
+            }
+
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                self.layout.len
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.layout.len == 0
+            }
+
+            /// Whether the elements lie in row-major order without gaps.
+            pub fn is_contiguous(&self) -> bool {
+                self.layout.is_contiguous()
+            }
+
+            /// The element at `index`, one number for each dimension; `None` when out of range.
+            pub fn get(&self, index: &[usize]) -> Option<T> {
+                let offset = self.layout.offset(index)?;
+                // SAFETY: the index is in range, so the element is part of the tensor.
+                Some(unsafe { self.first.offset(offset).read() })
+            }
+
+            /// The elements in row-major order, whatever the strides.
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+                let mut index = vec![0usize; self.layout.shape.len()];
+                (0..self.layout.len).map(move |_| {
+                    // The odometer stays in range as long as elements are left.
+                    let value = self.get(&index).unwrap_or(T::ZERO);
+                    for axis in (0..index.len()).rev() {
+                        index[axis] += 1;
+                        if index[axis] < self.layout.shape[axis] as usize {
+                            break;
+                        }
+                        index[axis] = 0;
+                    }
+                    value
+                })
+            }
+
+            /// The elements in row-major order, copied.
+            pub fn to_vec(&self) -> Vec<T> {
+                match self.as_slice() {
+                    Ok(slice) => slice.to_vec(),
+                    Err(_) => self.iter().collect(),
+                }
+            }
+        }
+
+        impl<T: Element> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({}, {:?})", stringify!($view), T::NAME, self.layout.shape)
+            }
+        }
+
+        impl<T> Schema for $view<'_, T> {
+            const TYPE: TypeSchema = TypeSchema::new("ffi.Tensor");
+        }
+    };
+}
+shared_methods!(TensorView);
+shared_methods!(TensorViewMut);
+
+impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        Self::of(dl_tensor(value).ok_or(Mismatch::Type)?)
+    }
+}
+
+/// Only for parameters of packed functions, whose generated code checks for overlap; elsewhere use
+/// [`Tensor::view_mut`](super::Tensor::view_mut).
+impl<'a, T: Element> FromAny<'a> for TensorViewMut<'a, T> {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let tensor = dl_tensor(value).ok_or(Mismatch::Type)?;
+        // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the
+        // call; generated code has checked that no other argument shares its memory.
+        unsafe { Self::of(tensor) }
+    }
+}

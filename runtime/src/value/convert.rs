@@ -1,0 +1,225 @@
+use core::marker::PhantomData;
+
+use super::{Any, AnyView, Schema, TypeSchema};
+use crate::abi::TVMFFIAny;
+use crate::{Error, Result};
+
+/// A Rust type that an argument or result can be converted into.
+///
+/// Implemented for numbers, text, tensors, containers, functions, modules and objects; conversions never lose data
+/// silently: an integer that does not fit is an error.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be a parameter of a packed function",
+    label = "no conversion from an FFI value to this type",
+    note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
+    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
+)]
+pub trait FromAny<'a>: Schema + Sized {
+    /// Converts, borrowing from the value where the type borrows.
+    ///
+    /// # Errors
+    /// Why the value does not convert; the caller adds what was expected of which argument.
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
+}
+
+/// A Rust type that can be given to a packed function as an argument.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be an argument of a packed function",
+    label = "no conversion from this type to an FFI value",
+    note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, &Tensor, &Function, &Module, &ObjRef<T> and &Any convert"
+)]
+pub trait ToArg {
+    /// A view of `self`, or a temporary that owns a converted value.
+    fn to_arg(&self) -> Arg<'_>;
+}
+
+/// A Rust type that a packed function can return or a container can hold.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not become an FFI value",
+    label = "no conversion from this type to an FFI value",
+    note = "for a struct of your own: add `#[derive(Object)]` and use `ObjRef<YourType>`"
+)]
+pub trait IntoAny: Schema {
+    /// Converts to an owned value.
+    fn into_any(self) -> Any;
+}
+
+/// What a packed function may return: a value, nothing, or a `Result` of these whose error converts to
+/// [`Error`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be returned from a packed function",
+    label = "not a value that converts, nor a `Result` of one",
+    note = "return a type that converts (numbers, String, Vec, Tensor, ObjRef<T>, ...), nothing, or Result<T, E> where E: Into<kernpack::Error>",
+    note = "for a struct of your own: add `#[derive(Object)]` and return `ObjRef<YourType>`"
+)]
+pub trait IntoReturn {
+    /// Schema of the value on success.
+    const TYPE: TypeSchema;
+
+    /// The raw owned value, or the error.
+    ///
+    /// # Errors
+    /// The function's own error.
+    fn into_return(self) -> Result<TVMFFIAny>;
+}
+
+impl<T: IntoAny> IntoReturn for T {
+    const TYPE: TypeSchema = <T as Schema>::TYPE;
+
+    #[inline]
+    fn into_return(self) -> Result<TVMFFIAny> {
+        Ok(self.into_any().into_raw())
+    }
+}
+
+impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E> {
+    const TYPE: TypeSchema = <T as Schema>::TYPE;
+
+    #[inline]
+    fn into_return(self) -> Result<TVMFFIAny> {
+        match self {
+            Ok(value) => Ok(value.into_any().into_raw()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Why a value did not convert.
+#[derive(Debug)]
+pub enum Mismatch {
+    /// The value has another type.
+    Type,
+    /// The value has another type; the text says more than "expected X, got Y" could.
+    TypeNote(String),
+    /// The type is right, the value is not: out of range, not UTF-8, not contiguous. The text is a whole clause.
+    Value(String),
+}
+
+impl Mismatch {
+    /// The clause for people: `expected int, got str`.
+    pub(crate) fn describe(&self, expected: &TypeSchema, got: &AnyView<'_>) -> String {
+        match self {
+            Self::Type => format!("expected {expected}, got {}", got.type_name()),
+            Self::TypeNote(text) | Self::Value(text) => text.clone(),
+        }
+    }
+
+    /// The kind of error that this is.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Type | Self::TypeNote(_) => "TypeError",
+            Self::Value(_) => "ValueError",
+        }
+    }
+
+    /// An error whose message begins with `context`.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn into_error<T: Schema>(self, context: &str, got: &AnyView<'_>) -> Error {
+        Error::new(self.kind(), format!("{context}{}", self.describe(&T::TYPE, got)))
+    }
+}
+
+/// An argument on its way into a call: a view, and possibly a temporary owned value that the view points into.
+pub struct Arg<'a> {
+    raw: TVMFFIAny,
+    owned: bool,
+    borrowed: PhantomData<&'a TVMFFIAny>,
+}
+
+impl<'a> Arg<'a> {
+    /// An argument that borrows.
+    #[inline]
+    pub const fn borrowed(view: AnyView<'a>) -> Self {
+        Self { raw: *view.raw(), owned: false, borrowed: PhantomData }
+    }
+
+    /// An argument that owns its value for the time of the call.
+    #[inline]
+    pub const fn owned(value: Any) -> Self {
+        Self { raw: value.into_raw(), owned: true, borrowed: PhantomData }
+    }
+
+    /// The raw view; valid as long as `self`.
+    #[inline]
+    pub const fn raw(&self) -> TVMFFIAny {
+        self.raw
+    }
+}
+
+impl Drop for Arg<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: `owned` took the value over, and it is released once.
+            drop(unsafe { Any::from_raw(self.raw) });
+        }
+    }
+}
+
+impl<T: ToArg + ?Sized> ToArg for &T {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        (**self).to_arg()
+    }
+}
+
+impl Schema for Any {
+    const TYPE: TypeSchema = TypeSchema::new("Any");
+}
+
+impl<'a> FromAny<'a> for Any {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        Any::from_view(value).ok_or_else(|| {
+            Mismatch::TypeNote(
+                "expected a value that can be kept, got a borrowed DLTensor*; pass an ffi.Tensor, or take a TensorView"
+                    .to_owned(),
+            )
+        })
+    }
+}
+
+impl IntoAny for Any {
+    #[inline]
+    fn into_any(self) -> Any {
+        self
+    }
+}
+
+impl ToArg for Any {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(*self.as_view())
+    }
+}
+
+impl Schema for AnyView<'_> {
+    const TYPE: TypeSchema = TypeSchema::new("Any");
+}
+
+impl<'a> FromAny<'a> for AnyView<'a> {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        Ok(*value)
+    }
+}
+
+impl ToArg for AnyView<'_> {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(*self)
+    }
+}
+
+macro_rules! from_into_any {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<$($generics)*> From<$type> for Any {
+            fn from(value: $type) -> Self {
+                IntoAny::into_any(value)
+            }
+        }
+    )*};
+}
+from_into_any!([] bool, [] i8, [] i16, [] i32, [] i64, [] u8, [] u16, [] u32, [] u64, [] usize, [] isize, [] f32, [] f64,
+    ['a] &'a str, [] String, ['a] &'a [u8], [] super::Str, [] super::Bytes, [] super::DataType, [] super::Device);

@@ -1,0 +1,26 @@
+//! Values: [`Any`] and [`AnyView`], and how Rust types become them and come out of them.
+//!
+//! ```
+//! use kernpack::{Any, IntoAny};
+//! let value: Any = "hello".into_any();
+//! assert_eq!(value.to::<String>().unwrap(), "hello");
+//! assert_eq!(value.to::<i64>().unwrap_err().message(), "expected int, got str");
+//! ```
+
+mod any;
+mod convert;
+mod data_type;
+mod device;
+mod optional;
+mod scalar;
+mod schema;
+mod text;
+mod type_name;
+
+pub use any::{Any, AnyView};
+pub use convert::{Arg, FromAny, IntoAny, IntoReturn, Mismatch, ToArg};
+pub use data_type::DataType;
+pub use device::Device;
+pub use schema::{Schema, TypeSchema};
+pub use text::{Bytes, Str};
+pub(crate) use type_name::{type_key, type_name};

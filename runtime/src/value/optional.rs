@@ -1,0 +1,29 @@
+use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+
+impl<T: Schema> Schema for Option<T> {
+    const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[T::TYPE] };
+}
+
+impl<'a, T: FromAny<'a>> FromAny<'a> for Option<T> {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        if value.is_none() { Ok(None) } else { T::from_any(value).map(Some) }
+    }
+}
+
+impl<T: IntoAny> IntoAny for Option<T> {
+    #[inline]
+    fn into_any(self) -> Any {
+        self.map_or(Any::NONE, IntoAny::into_any)
+    }
+}
+
+impl<T: ToArg> ToArg for Option<T> {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        match self {
+            Some(value) => value.to_arg(),
+            None => Arg::borrowed(AnyView::NONE),
+        }
+    }
+}

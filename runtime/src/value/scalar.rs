@@ -1,0 +1,315 @@
+use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::abi::{TVMFFIAny, type_index};
+use crate::embedded;
+
+#[inline]
+fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
+    // SAFETY: only called with plain values, which refer to nothing.
+    unsafe { AnyView::from_raw(raw) }
+}
+
+#[inline]
+fn any(raw: TVMFFIAny) -> Any {
+    // SAFETY: only called with plain values, which own nothing.
+    unsafe { Any::from_raw(raw) }
+}
+
+#[cold]
+fn not_an_int(value: &AnyView<'_>) -> Mismatch {
+    if value.type_index() == type_index::BIG_INT {
+        return Mismatch::Value("the integer does not fit into 64 bits".to_owned());
+    }
+    Mismatch::Type
+}
+
+#[cold]
+fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt::Display, max: u64) -> Mismatch {
+    Mismatch::Value(format!("{value} is out of range for {name} ({min} to {max})"))
+}
+
+impl Schema for i64 {
+    const TYPE: TypeSchema = TypeSchema::new("int");
+}
+
+impl<'a> FromAny<'a> for i64 {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        match value.type_index() {
+            // SAFETY: integers and booleans have an integer payload.
+            type_index::INT | type_index::BOOL => Ok(unsafe { value.raw().payload.v_int64 }),
+            _ => Err(not_an_int(value)),
+        }
+    }
+}
+
+impl IntoAny for i64 {
+    #[inline]
+    fn into_any(self) -> Any {
+        any(TVMFFIAny::int(self))
+    }
+}
+
+impl ToArg for i64 {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(view(TVMFFIAny::int(*self)))
+    }
+}
+
+macro_rules! narrow_int {
+    ($($type:ident),*) => {$(
+        impl Schema for $type {
+            const TYPE: TypeSchema = TypeSchema::new("int");
+        }
+
+        impl<'a> FromAny<'a> for $type {
+            #[inline]
+            fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+                let wide = i64::from_any(value)?;
+                $type::try_from(wide).map_err(|_| out_of_range(wide, stringify!($type), $type::MIN, $type::MAX as u64))
+            }
+        }
+
+        impl IntoAny for $type {
+            #[inline]
+            fn into_any(self) -> Any {
+                any(TVMFFIAny::int(self as i64))
+            }
+        }
+
+        impl ToArg for $type {
+            #[inline]
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::borrowed(view(TVMFFIAny::int(*self as i64)))
+            }
+        }
+    )*};
+}
+narrow_int!(i8, i16, i32, u8, u16, u32, isize);
+
+impl Schema for u64 {
+    const TYPE: TypeSchema = TypeSchema::new("int");
+}
+
+impl<'a> FromAny<'a> for u64 {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        if value.type_index() == type_index::BIG_INT {
+            return from_big_int(value);
+        }
+        let wide = i64::from_any(value)?;
+        u64::try_from(wide).map_err(|_| out_of_range(wide, "u64", 0, u64::MAX))
+    }
+}
+
+/// A big integer whose two words say that it is between 2^63 and 2^64 - 1.
+#[cold]
+fn from_big_int(value: &AnyView<'_>) -> Result<u64, Mismatch> {
+    // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
+    let words = unsafe { embedded::big_int::content(value.raw()).as_slice() };
+    match words.as_chunks().0 {
+        [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
+        _ => Err(Mismatch::Value(format!("the integer is out of range for u64 (0 to {})", u64::MAX))),
+    }
+}
+
+impl IntoAny for u64 {
+    #[inline]
+    fn into_any(self) -> Any {
+        match i64::try_from(self) {
+            Ok(small) => small.into_any(),
+            Err(_) => {
+                let words = u128::from(self).to_le_bytes();
+                // Two whole words are always valid content; the value is new.
+                // SAFETY: as above.
+                embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
+            }
+        }
+    }
+}
+
+impl ToArg for u64 {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        match i64::try_from(*self) {
+            Ok(small) => Arg::borrowed(view(TVMFFIAny::int(small))),
+            Err(_) => Arg::owned(self.into_any()),
+        }
+    }
+}
+
+impl Schema for usize {
+    const TYPE: TypeSchema = TypeSchema::new("int");
+}
+
+impl<'a> FromAny<'a> for usize {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        u64::from_any(value).map(|wide| wide as usize)
+    }
+}
+
+impl IntoAny for usize {
+    #[inline]
+    fn into_any(self) -> Any {
+        (self as u64).into_any()
+    }
+}
+
+impl ToArg for usize {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        match i64::try_from(*self) {
+            Ok(small) => Arg::borrowed(view(TVMFFIAny::int(small))),
+            Err(_) => Arg::owned(self.into_any()),
+        }
+    }
+}
+
+impl Schema for bool {
+    const TYPE: TypeSchema = TypeSchema::new("bool");
+}
+
+impl<'a> FromAny<'a> for bool {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        match value.type_index() {
+            // SAFETY: booleans and integers have an integer payload.
+            type_index::BOOL | type_index::INT => Ok(unsafe { value.raw().payload.v_int64 } != 0),
+            _ => Err(Mismatch::Type),
+        }
+    }
+}
+
+impl IntoAny for bool {
+    #[inline]
+    fn into_any(self) -> Any {
+        any(TVMFFIAny::bool(self))
+    }
+}
+
+impl ToArg for bool {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(view(TVMFFIAny::bool(*self)))
+    }
+}
+
+impl Schema for f64 {
+    const TYPE: TypeSchema = TypeSchema::new("float");
+}
+
+impl<'a> FromAny<'a> for f64 {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        // SAFETY: the member read is the one that the type index names.
+        unsafe {
+            match value.type_index() {
+                type_index::FLOAT => Ok(value.raw().payload.v_float64),
+                type_index::INT | type_index::BOOL => Ok(value.raw().payload.v_int64 as f64),
+                _ => Err(Mismatch::Type),
+            }
+        }
+    }
+}
+
+impl IntoAny for f64 {
+    #[inline]
+    fn into_any(self) -> Any {
+        any(TVMFFIAny::float(self))
+    }
+}
+
+impl ToArg for f64 {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(view(TVMFFIAny::float(*self)))
+    }
+}
+
+impl Schema for f32 {
+    const TYPE: TypeSchema = TypeSchema::new("float");
+}
+
+impl<'a> FromAny<'a> for f32 {
+    /// Rounds to the nearest f32; a finite number beyond the range of f32 is an error.
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let wide = f64::from_any(value)?;
+        let narrow = wide as f32;
+        if narrow.is_infinite() && wide.is_finite() {
+            return Err(Mismatch::Value(format!("{wide:e} is out of range for f32")));
+        }
+        Ok(narrow)
+    }
+}
+
+impl IntoAny for f32 {
+    #[inline]
+    fn into_any(self) -> Any {
+        any(TVMFFIAny::float(f64::from(self)))
+    }
+}
+
+impl ToArg for f32 {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(view(TVMFFIAny::float(f64::from(*self))))
+    }
+}
+
+impl Schema for () {
+    const TYPE: TypeSchema = TypeSchema::new("None");
+}
+
+impl<'a> FromAny<'a> for () {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        if value.is_none() { Ok(()) } else { Err(Mismatch::Type) }
+    }
+}
+
+impl IntoAny for () {
+    #[inline]
+    fn into_any(self) -> Any {
+        Any::NONE
+    }
+}
+
+impl ToArg for () {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(AnyView::NONE)
+    }
+}
+
+/// An untyped pointer travels as an integer-like value; it is never dereferenced here.
+impl Schema for *mut core::ffi::c_void {
+    const TYPE: TypeSchema = TypeSchema::new("void*");
+}
+
+impl<'a> FromAny<'a> for *mut core::ffi::c_void {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        match value.type_index() {
+            // SAFETY: opaque pointers have a pointer payload.
+            type_index::OPAQUE_PTR => Ok(unsafe { value.raw().payload.v_ptr }),
+            type_index::NONE => Ok(core::ptr::null_mut()),
+            _ => Err(Mismatch::Type),
+        }
+    }
+}
+
+impl IntoAny for *mut core::ffi::c_void {
+    #[inline]
+    fn into_any(self) -> Any {
+        any(TVMFFIAny::pointer(type_index::OPAQUE_PTR, self))
+    }
+}
+
+impl ToArg for *mut core::ffi::c_void {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::borrowed(view(TVMFFIAny::pointer(type_index::OPAQUE_PTR, *self)))
+    }
+}

@@ -1,0 +1,84 @@
+use core::fmt;
+
+/// The type of a value as the ABI's metadata and our error messages name it.
+///
+/// The JSON form is the stock one: `{"type":"ffi.Array","args":[{"type":"int"}]}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeSchema {
+    /// The type's key: `int`, `ffi.String`, `Optional`, `Tuple`, an object's type key.
+    pub key: &'static str,
+    /// Type arguments.
+    pub args: &'static [TypeSchema],
+}
+
+/// A type that has a place in the ABI's type schema.
+pub trait Schema {
+    /// The type's schema.
+    const TYPE: TypeSchema;
+}
+
+impl TypeSchema {
+    /// A type without arguments.
+    pub const fn new(key: &'static str) -> Self {
+        Self { key, args: &[] }
+    }
+
+    /// Appends the JSON form to `out`.
+    pub fn write_json(&self, out: &mut String) {
+        out.push_str("{\"type\":\"");
+        out.push_str(self.key);
+        out.push('"');
+        if !self.args.is_empty() {
+            out.push_str(",\"args\":[");
+            for (i, arg) in self.args.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                arg.write_json(out);
+            }
+            out.push(']');
+        }
+        out.push('}');
+    }
+}
+
+/// Python-like names for people: `int`, `str`, `Optional[float]`, `Array[int]`.
+impl fmt::Display for TypeSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(readable(self.key))?;
+        if let [first, rest @ ..] = self.args {
+            write!(f, "[{first}")?;
+            for arg in rest {
+                write!(f, ", {arg}")?;
+            }
+            f.write_str("]")?;
+        }
+        Ok(())
+    }
+}
+
+/// A type key as people read it.
+pub(crate) fn readable(key: &str) -> &str {
+    match key {
+        "ffi.String" | "const char*" | "ffi.SmallStr" | "std::string" => "str",
+        "ffi.Bytes" | "ffi.SmallBytes" | "TVMFFIByteArray*" => "bytes",
+        "ffi.BigInt" => "int",
+        "DLTensor*" => "Tensor",
+        _ => key.strip_prefix("ffi.").unwrap_or(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_display() {
+        const ITEM: TypeSchema = TypeSchema::new("ffi.String");
+        let list = TypeSchema { key: "ffi.Array", args: &[ITEM] };
+        let mut json = String::new();
+        list.write_json(&mut json);
+        assert_eq!(json, r#"{"type":"ffi.Array","args":[{"type":"ffi.String"}]}"#);
+        assert_eq!(list.to_string(), "Array[str]");
+    }
+}

@@ -1,0 +1,242 @@
+use core::borrow::Borrow;
+use core::fmt;
+use core::ops::Deref;
+
+use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
+use crate::embedded;
+
+const STR: TypeSchema = TypeSchema::new("ffi.String");
+const BYTES: TypeSchema = TypeSchema::new("ffi.Bytes");
+
+/// The bytes of a string value; small strings are read in place, so the result borrows from `value`.
+#[inline]
+fn str_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
+    match value.type_index() {
+        type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
+            // SAFETY: the view's invariant.
+            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::Type)
+        }
+        type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::STR),
+        _ => Err(Mismatch::Type),
+    }
+}
+
+#[inline]
+fn plain_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
+    match value.type_index() {
+        type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
+            // SAFETY: the view's invariant.
+            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::Type)
+        }
+        type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::BYTES),
+        _ => Err(Mismatch::Type),
+    }
+}
+
+/// The bytes of a string object behind an rvalue reference.
+#[cold]
+fn moved_text<'a>(value: &'a AnyView<'a>, index: i32) -> Result<&'a [u8], Mismatch> {
+    let object = value.object().ok_or(Mismatch::Type)?;
+    // SAFETY: the object is alive for `'a`, and its index says that its body is a byte array.
+    unsafe {
+        if (*object).type_index != index {
+            return Err(Mismatch::Type);
+        }
+        Ok(embedded::body::<TVMFFIByteArray>(object).as_slice())
+    }
+}
+
+impl Schema for &str {
+    const TYPE: TypeSchema = STR;
+}
+
+impl<'a> FromAny<'a> for &'a str {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        core::str::from_utf8(str_bytes(value)?).map_err(|error| {
+            Mismatch::Value(format!("the string is not valid UTF-8 at byte {}; pass bytes instead", error.valid_up_to()))
+        })
+    }
+}
+
+impl IntoAny for &str {
+    #[inline]
+    fn into_any(self) -> Any {
+        // SAFETY: the value is new.
+        unsafe { Any::from_raw(embedded::new_string(self.as_bytes())) }
+    }
+}
+
+/// Strings of up to 7 bytes travel inside the value; longer ones are copied into a string object.
+impl ToArg for str {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::owned(self.into_any())
+    }
+}
+
+impl Schema for String {
+    const TYPE: TypeSchema = STR;
+}
+
+impl<'a> FromAny<'a> for String {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        <&str>::from_any(value).map(str::to_owned)
+    }
+}
+
+impl IntoAny for String {
+    #[inline]
+    fn into_any(self) -> Any {
+        self.as_str().into_any()
+    }
+}
+
+impl ToArg for String {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        self.as_str().to_arg()
+    }
+}
+
+impl Schema for &[u8] {
+    const TYPE: TypeSchema = BYTES;
+}
+
+impl<'a> FromAny<'a> for &'a [u8] {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        plain_bytes(value)
+    }
+}
+
+impl IntoAny for &[u8] {
+    #[inline]
+    fn into_any(self) -> Any {
+        // SAFETY: the value is new.
+        unsafe { Any::from_raw(embedded::new_bytes(self)) }
+    }
+}
+
+impl ToArg for [u8] {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::owned(self.into_any())
+    }
+}
+
+macro_rules! text_type {
+    ($name:ident, $target:ty, $view:ty, $schema:expr, $what:literal, $get:expr) => {
+        #[doc = concat!("Owned ", $what, " in the ABI's own form: copying it is one reference count, or nothing when short.")]
+        #[derive(Clone)]
+        pub struct $name(Any);
+
+        impl $name {
+            /// Copies.
+            pub fn new(text: $view) -> Self {
+                Self(text.into_any())
+            }
+
+            /// The content.
+            pub fn get(&self) -> &$target {
+                #[allow(clippy::redundant_closure_call, reason = "one macro for two types")]
+                ($get)(self.0.as_view())
+            }
+        }
+
+        impl Deref for $name {
+            type Target = $target;
+            fn deref(&self) -> &$target {
+                self.get()
+            }
+        }
+
+        impl AsRef<$target> for $name {
+            fn as_ref(&self) -> &$target {
+                self.get()
+            }
+        }
+
+        impl Borrow<$target> for $name {
+            fn borrow(&self) -> &$target {
+                self.get()
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.get() == other.get()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl core::hash::Hash for $name {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                self.get().hash(state);
+            }
+        }
+
+        impl From<$view> for $name {
+            fn from(text: $view) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.get().fmt(f)
+            }
+        }
+
+        impl Schema for $name {
+            const TYPE: TypeSchema = $schema;
+        }
+
+        impl<'a> FromAny<'a> for $name {
+            fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+                // Checks type and content once, here.
+                <$view>::from_any(value)?;
+                Any::from_view(value).map(Self).ok_or(Mismatch::Type)
+            }
+        }
+
+        impl IntoAny for $name {
+            #[inline]
+            fn into_any(self) -> Any {
+                self.0
+            }
+        }
+
+        impl ToArg for $name {
+            #[inline]
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::borrowed(*self.0.as_view())
+            }
+        }
+    };
+}
+
+text_type!(Str, str, &str, STR, "text", |view| {
+    // `from_any` and `new` let only valid UTF-8 in, and strings never change.
+    <&str>::from_any(view).unwrap_or_default()
+});
+text_type!(Bytes, [u8], &[u8], BYTES, "bytes", |view| <&[u8]>::from_any(view).unwrap_or_default());
+
+impl fmt::Display for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+/// A C string argument for calls that want no copy: borrowed, NUL-terminated.
+impl ToArg for core::ffi::CStr {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        let raw = TVMFFIAny::pointer(type_index::RAW_STR, self.as_ptr().cast_mut().cast());
+        // SAFETY: the pointer is a NUL-terminated string that lives as long as the borrow.
+        Arg::borrowed(unsafe { AnyView::from_raw(raw) })
+    }
+}

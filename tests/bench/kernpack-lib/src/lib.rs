@@ -1,0 +1,17 @@
+//! Our benchmark library: `add` and `fail`.
+
+use kernpack::{Result, bail, packed_func};
+
+kernpack::library!();
+
+/// Adds two integers.
+#[packed_func]
+fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+/// Fails, whatever the code.
+#[packed_func]
+fn fail(code: i64) -> Result<i64> {
+    bail!(ValueError, "code {} is not allowed", code)
+}

@@ -1,0 +1,214 @@
+//! One function per type that converts. `tests/python/conversions.json` has the rows: what goes in, what comes out or
+//! which error. The Rust test and the Python test both load this library and run the same rows.
+
+use std::collections::HashMap;
+
+use kernpack::{
+    Any, Array, Bytes, DataType, Device, Function, Map, Module, ObjRef, Object, Result, Shape, Str, Tensor, TensorView,
+    TensorViewMut, packed_func,
+};
+
+kernpack::library!();
+
+/// A function that returns its argument, so that a row tests the way in and the way out.
+macro_rules! echo {
+    ($($name:ident: $type:ty),* $(,)?) => {$(
+        /// Returns its argument.
+        #[packed_func]
+        pub fn $name(x: $type) -> $type {
+            x
+        }
+    )*};
+}
+echo! {
+    echo_bool: bool,
+    echo_i8: i8,
+    echo_i16: i16,
+    echo_i32: i32,
+    echo_i64: i64,
+    echo_u8: u8,
+    echo_u16: u16,
+    echo_u32: u32,
+    echo_u64: u64,
+    echo_f32: f32,
+    echo_f64: f64,
+    echo_string: String,
+    echo_ffi_str: Str,
+    echo_ffi_bytes: Bytes,
+    echo_option_i64: Option<i64>,
+    echo_option_i8: Option<i8>,
+    echo_option_string: Option<String>,
+    echo_option_tensor: Option<Tensor>,
+    echo_pair: (i64, String),
+    echo_triple: (bool, f64, Option<i64>),
+    echo_vec: Vec<i64>,
+    echo_vec_u8: Vec<u8>,
+    echo_vec_string: Vec<String>,
+    echo_vec_option: Vec<Option<i64>>,
+    echo_nested: Vec<Vec<i64>>,
+    echo_hash_map: HashMap<String, i64>,
+    echo_hash_map_nested: HashMap<String, Vec<i64>>,
+    echo_dtype: DataType,
+    echo_device: Device,
+    echo_shape: Shape,
+    echo_array: Array<i64>,
+    echo_array_any: Array<Any>,
+    echo_map: Map<Str, i64>,
+    echo_map_int: Map<i64, f64>,
+    echo_tensor: Tensor,
+    echo_function: Function,
+    echo_any: Any,
+}
+
+/// Adds two integers.
+#[packed_func]
+pub fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+/// Takes nothing.
+#[packed_func]
+pub fn answer() -> i64 {
+    42
+}
+
+/// Returns nothing.
+#[packed_func]
+pub fn nothing(_x: i64) {}
+
+/// The text, borrowed from the argument.
+#[packed_func]
+pub fn echo_str(x: &str) -> String {
+    x.to_owned()
+}
+
+/// The bytes, borrowed from the argument.
+#[packed_func]
+pub fn echo_slice(x: &[u8]) -> Bytes {
+    Bytes::new(x)
+}
+
+/// Calls `f` with one integer.
+#[packed_func]
+pub fn apply(f: Function, x: i64) -> Result<Any> {
+    f.call((x,))
+}
+
+/// Calls `f` with a string of these bytes, UTF-8 or not: no Python or Rust string can hold them.
+#[packed_func]
+pub fn apply_to_string_of(f: Function, bytes: &[u8]) -> Result<Any> {
+    let text = kernpack::embedded::new_string(bytes);
+    // SAFETY: `new_string` gives one reference to a new string, and it is this value's.
+    let text = unsafe { Any::from_raw(text) };
+    f.call((text,))
+}
+
+/// The kind of a module.
+#[packed_func]
+pub fn module_kind(m: Module) -> Result<String> {
+    Ok(m.kind()?.to_string())
+}
+
+/// Adds up all elements, whatever the strides.
+#[packed_func]
+pub fn sum_f32(x: TensorView<f32>) -> f64 {
+    x.iter().map(f64::from).sum()
+}
+
+/// All elements in row-major order, whatever the strides.
+#[packed_func]
+pub fn list_i32(x: TensorView<i32>) -> Vec<i32> {
+    x.to_vec()
+}
+
+/// All elements of a contiguous tensor.
+#[packed_func]
+pub fn slice_i32(x: TensorView<i32>) -> Result<Vec<i32>> {
+    Ok(x.as_slice()?.to_vec())
+}
+
+/// All elements of a tensor of bytes.
+#[packed_func]
+pub fn list_u8(x: TensorView<u8>) -> Vec<u8> {
+    x.to_vec()
+}
+
+/// One element, or nothing when the index is outside.
+#[packed_func]
+pub fn element_i32(x: TensorView<i32>, row: usize, column: usize) -> Option<i32> {
+    x.get(&[row, column])
+}
+
+/// Adds `amount` to every element in place.
+#[packed_func]
+pub fn increase_i32(mut x: TensorViewMut<i32>, amount: i32) -> Result<()> {
+    x.as_slice_mut()?.iter_mut().for_each(|element| *element = element.wrapping_add(amount));
+    Ok(())
+}
+
+/// Copies `src` into `dst`, which must be other memory.
+#[packed_func]
+pub fn copy_i32(src: TensorView<i32>, mut dst: TensorViewMut<i32>) -> Result<()> {
+    let (src, dst) = (src.as_slice()?, dst.as_slice_mut()?);
+    kernpack::ensure!(src.len() == dst.len(), ValueError, "{} elements do not fit into {}", src.len(), dst.len());
+    dst.copy_from_slice(src);
+    Ok(())
+}
+
+/// A tensor's dtype, device and shape.
+#[packed_func]
+pub fn tensor_facts(x: Tensor) -> (DataType, Device, Shape) {
+    (x.dtype(), x.device(), Shape::new(x.shape()))
+}
+
+/// A point in the plane.
+#[derive(Object)]
+#[object(key = "conversions.Point")]
+#[repr(C)]
+pub struct Point {
+    /// To the right.
+    pub x: i64,
+    /// Upwards.
+    pub y: i64,
+}
+
+/// A point with a name.
+#[derive(Object)]
+#[object(key = "conversions.Place")]
+#[repr(C)]
+pub struct Place {
+    #[base]
+    point: Point,
+    /// What it is called.
+    pub name: Str,
+}
+
+/// Makes a point.
+#[packed_func]
+pub fn point(x: i64, y: i64) -> ObjRef<Point> {
+    ObjRef::new(Point { x, y })
+}
+
+/// Makes a place.
+#[packed_func]
+pub fn place(x: i64, y: i64, name: Str) -> ObjRef<Place> {
+    ObjRef::new(Place { point: Point { x, y }, name })
+}
+
+/// The coordinates of a point, or of anything derived from one.
+#[packed_func]
+pub fn coordinates(p: ObjRef<Point>) -> (i64, i64) {
+    (p.x, p.y)
+}
+
+/// The name of a place.
+#[packed_func]
+pub fn name_of(p: ObjRef<Place>) -> Str {
+    p.name.clone()
+}
+
+/// The name of a place, if there is one.
+#[packed_func]
+pub fn name_if_any(p: Option<ObjRef<Place>>) -> Option<Str> {
+    p.map(|place| place.name.clone())
+}

@@ -1,0 +1,2 @@
+/* What `scale` multiplies by. */
+#define FACTOR 3

@@ -1,0 +1,60 @@
+//! Loads this crate's own library, as a host that knows nothing of the crate does. This program does not link the crate: nothing here names it.
+
+use kernpack::{Function, Module, Tensor};
+use std::path::PathBuf;
+
+/// cargo puts the library beside this test program.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("a test program has a path");
+    let name = format!("{}downstream{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    program.parent().expect("a program lies in a folder").join(name)
+}
+
+fn module() -> Module {
+    Module::load(library()).expect("the library loads")
+}
+
+#[test]
+fn functions_and_kernels() {
+    let module = module();
+    let int = |name: &str, args: (i64,)| module.function(name).unwrap().call_as::<i64>(args).unwrap();
+    assert_eq!(module.function("add").unwrap().call_as::<i64>((2, 3)).unwrap(), 5);
+    assert_eq!(int("scale", (7,)), 21);
+    assert_eq!(int("negate", (7,)), -7);
+}
+
+#[test]
+fn names_are_registered_with_the_crate_name() {
+    let _module = module();
+    for name in ["downstream.add", "downstream.make_point", "downstream.scale", "downstream.negate"] {
+        assert!(Function::get_global(name).unwrap().is_some(), "{name}");
+    }
+}
+
+#[test]
+fn objects_cross() {
+    let module = module();
+    let point = module.function("downstream.make_point").unwrap().call((3.0, 4.0)).unwrap();
+    assert_eq!(point.type_key(), "downstream.Point");
+    assert_eq!(module.function("length").unwrap().call_as::<f64>((&point,)).unwrap(), 5.0);
+}
+
+#[test]
+fn tensors_cross() {
+    let tensor = Tensor::from_vec(vec![1.0f32, 2.0, 3.5, 4.0], &[2, 2]).unwrap();
+    assert_eq!(module().function("sum").unwrap().call_as::<f64>((&tensor,)).unwrap(), 10.5);
+}
+
+#[test]
+fn errors_name_what_was_wrong() {
+    let module = module();
+    let error = module.function("parse").unwrap().call(("seven",)).unwrap_err();
+    assert_eq!((error.kind(), error.message()), ("ValueError", "'seven' is no number"));
+    let error = module.function("add").unwrap().call((1, "two")).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        ("TypeError", "add(a: int, b: int): argument 'b': expected int, got str")
+    );
+    let error = module.function("scale").unwrap().call(("two",)).unwrap_err();
+    assert_eq!((error.kind(), error.message()), ("TypeError", "scale(x: int): expected one int"));
+}

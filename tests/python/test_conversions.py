@@ -1,0 +1,174 @@
+"""The conversion rules of conversions.json, from stock Python. tests/tests/conversions.rs runs the same rows from Rust.
+
+A row names a function of the library in tests/conversions-lib, its arguments, and the result or the error (kind and
+message). JSON values stand for themselves; what JSON lacks is an object with one key:
+
+    {"bytes": "00ff"}  {"float": "nan"}  {"integer": "18446744073709551616"}  {"map": [[key, value], ...]}
+    {"dtype": "float32"}  {"device": "cuda:1"}  {"shape": [2, 3]}
+    {"tensor": {"dtype": ..., "shape": ..., "data": ..., "strides": ..., "byte_offset": ..., "misaligned": true}}
+    {"function": "name"}  {"module": true}  {"point": [x, y]}  {"place": [x, y, name]}
+
+`data` is the memory from which shape and strides (in elements) pick. A row with "hosts" runs only there.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm_ffi
+
+ROWS = json.loads(Path(__file__).with_name("conversions.json").read_text())
+OURS = [row for row in ROWS if "python" in row.get("hosts", ["python"])]
+RESULTS = [row for row in OURS if "result" in row]
+ERRORS = [row for row in OURS if "error" in row]
+KINDS = {"TypeError": TypeError, "ValueError": ValueError}
+
+
+@pytest.fixture(scope="module")
+def library():
+    path = os.environ.get("CONVERSIONS_LIBRARY")
+    assert path, "set CONVERSIONS_LIBRARY to the path of libconversions.so (cargo build -p conversions)"
+    return tvm_ffi.load_module(path)
+
+
+def decode(value, library):
+    """The Python value that a JSON value stands for."""
+    match value:
+        case list():
+            return [decode(element, library) for element in value]
+        case {"bytes": digits}:
+            return bytes.fromhex(digits)
+        case {"float": text}:
+            return float(text)
+        case {"integer": text}:
+            return int(text)
+        case {"map": pairs}:
+            return {key: decode(element, library) for key, element in pairs}
+        case {"dtype": name}:
+            return tvm_ffi.dtype(name)
+        case {"device": name}:
+            return tvm_ffi.device(name)
+        case {"shape": extents}:
+            return tvm_ffi.Shape(extents)
+        case {"tensor": description}:
+            return tensor(**description)
+        case {"function": name}:
+            return library[name]
+        case {"module": True}:
+            return library
+        case {"point": arguments}:
+            return library.point(*arguments)
+        case {"place": arguments}:
+            return library.place(*arguments)
+        case dict():
+            raise ValueError(f"unknown tag {value}")
+    return value
+
+
+def tensor(dtype, shape, data, strides=None, misaligned=False):
+    """An array over memory that holds `data`, one byte past an aligned address if `misaligned`."""
+    elements = np.array(data, dtype)
+    memory = np.zeros(elements.nbytes + elements.itemsize, np.uint8)
+    start = 1 if misaligned else 0
+    memory[start : start + elements.nbytes] = elements.view(np.uint8) if elements.size else 0
+    elements = memory[start : start + elements.nbytes].view(dtype)
+    if strides is None:
+        return elements[: int(np.prod(shape))].reshape(shape)
+    return np.lib.stride_tricks.as_strided(elements, shape, [stride * elements.itemsize for stride in strides])
+
+
+def encode(value):
+    """The JSON value that stands for a result, so that True, 1 and 1.0 stay different."""
+    match value:
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return {"float": str(value)}
+        case tvm_ffi.dtype():  # a kind of str
+            return {"dtype": str(value)}
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"bytes": value.hex()}
+        case tvm_ffi.Shape():
+            return {"shape": list(value)}
+        case tvm_ffi.Array() | tuple() | list():
+            return [encode(element) for element in value]
+        case tvm_ffi.Map():
+            return {"map": sorted([encode(key), encode(element)] for key, element in value.items())}
+        case tvm_ffi.Device():
+            return {"device": str(value)}
+        case tvm_ffi.Tensor():
+            array = np.from_dlpack(value)
+            return {"tensor": {"dtype": str(array.dtype), "shape": list(array.shape), "data": array.ravel().tolist()}}
+        case tvm_ffi.Function():
+            return {"function": True}
+    return {"object": type_key(value)} | {name: encode(getattr(value, name)) for name in field_names(value)}
+
+
+def type_key(value):
+    return type(value).__tvm_ffi_type_info__.type_key
+
+
+def field_names(value):
+    """Names of the fields, those of the base types first."""
+    names, info = [], type(value).__tvm_ffi_type_info__
+    while info is not None:
+        names = [field.name for field in info.fields] + names
+        info = info.parent_type_info
+    return names
+
+
+def text(value):
+    return json.dumps(value, sort_keys=True)
+
+
+def row_id(row):
+    return row["rule"]
+
+
+@pytest.mark.parametrize("row", RESULTS, ids=row_id)
+def test_result(library, row):
+    arguments = [decode(argument, library) for argument in row["args"]]
+    assert text(encode(library[row["function"]](*arguments))) == text(row["result"])
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=row_id)
+def test_error(library, row):
+    arguments = [decode(argument, library) for argument in row["args"]]
+    kind, message = row["error"]
+    with pytest.raises(KINDS[kind]) as caught:
+        library[row["function"]](*arguments)
+    assert type(caught.value) is KINDS[kind]
+    assert str(caught.value) == message
+
+
+def test_every_function_has_a_row():
+    """A function without a row is a rule that nobody checks; `apply_to_string_of` is only there for a row."""
+    source = Path(__file__).parents[1] / "conversions-lib" / "src" / "lib.rs"
+    names = {line.split("(")[0].removeprefix("pub fn ") for line in source.read_text().splitlines() if "pub fn " in line}
+    names = {name.strip() for name in names if "$" not in name}
+    assert names - {row["function"] for row in ROWS} - {"copy_i32"} == set()
+
+
+def test_write_in_place(library):
+    array = np.arange(6, dtype=np.int32).reshape(2, 3)
+    library.increase_i32(array, 10)
+    assert array.tolist() == [[10, 11, 12], [13, 14, 15]]
+
+
+def test_write_needs_memory_of_its_own(library):
+    array = np.arange(8, dtype=np.int32)
+    library.copy_i32(array[:4], array[4:])
+    assert array.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    with pytest.raises(ValueError, match="arguments 'src' and 'dst' share memory"):
+        library.copy_i32(array[:4], array[3:7])
+    with pytest.raises(ValueError, match="arguments 'src' and 'dst' share memory"):
+        library.copy_i32(array, array)
+
+
+def test_write_to_a_tensor_that_is_not_contiguous(library):
+    array = np.zeros((4, 4), np.int32)
+    with pytest.raises(ValueError, match="contiguous"):
+        library.increase_i32(array[:, ::2], 1)
+    assert not array.any()

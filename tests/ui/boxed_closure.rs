@@ -1,0 +1,8 @@
+use kernpack::packed_func;
+
+#[packed_func]
+fn apply(f: Box<dyn Fn(i64) -> i64>, x: i64) -> i64 {
+    f(x)
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use kernpack::packed_func;
+
+#[packed_func(name = "plus", name = "add")]
+fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+fn main() {}

@@ -1,0 +1,3 @@
+kernpack::library!(name = "imagekit");
+
+fn main() {}

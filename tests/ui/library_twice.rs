@@ -1,0 +1,4 @@
+kernpack::library!();
+kernpack::library!();
+
+fn main() {}

@@ -1,0 +1,8 @@
+use kernpack::Object;
+
+#[derive(Object)]
+#[object(key = "imagekit.Nothing")]
+#[repr(C)]
+pub struct Nothing;
+
+fn main() {}

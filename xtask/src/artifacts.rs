@@ -1,0 +1,40 @@
+//! What the builds leave behind: the example's library and host program, and the tests' library.
+
+use crate::Result;
+use crate::environment::Environment;
+use crate::step::{self, Show};
+use crate::workspace::shared_library;
+use std::path::PathBuf;
+
+/// The built example.
+pub(crate) struct Imagekit {
+    /// `libimagekit.so`, which every host loads.
+    pub(crate) library: PathBuf,
+    /// The Rust host program.
+    pub(crate) host: PathBuf,
+}
+
+impl Imagekit {
+    /// Builds the library and its Rust host with optimization.
+    pub(crate) fn build(environment: &Environment) -> Result<Self> {
+        let mut cargo = environment.cargo("build");
+        cargo.args(["--release", "--package", "imagekit", "--package", "imagekit-host"]);
+        step::run("build examples/imagekit and its Rust host", &mut cargo, Show::Warnings)?;
+        let folder = environment.workspace.cargo_target().join("release");
+        let built = Imagekit { library: shared_library(&folder, "imagekit"), host: folder.join("imagekit-host") };
+        for file in [&built.library, &built.host] {
+            if !file.is_file() {
+                return Err(format!("the build of examples/imagekit left no {}", file.display()).into());
+            }
+        }
+        Ok(built)
+    }
+}
+
+/// Builds the library that the conversion tests call, with optimization, and gives its path.
+pub(crate) fn build_conversions(environment: &Environment) -> Result<PathBuf> {
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--release", "--package", "conversions"]);
+    step::run("build tests/conversions-lib", &mut cargo, Show::Warnings)?;
+    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "conversions"))
+}

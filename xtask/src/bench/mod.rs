@@ -1,0 +1,6 @@
+//! `cargo xtask bench`: measurements against the peers, all in one run.
+
+mod caller;
+pub(crate) mod calls;
+mod programs;
+mod samples;

@@ -1,0 +1,84 @@
+//! Builds the libraries and the callers of `tests/bench`.
+
+use crate::Result;
+use crate::python::Python;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, find_on_path, shared_library};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Everything that `bench calls` starts or loads.
+pub(crate) struct Programs {
+    /// The library made with Kernpack.
+    pub(crate) kernpack_library: PathBuf,
+    /// The library made with the C++ headers.
+    pub(crate) cpp_library: PathBuf,
+    /// The library made with the tvm-ffi crate.
+    pub(crate) crate_library: PathBuf,
+    /// The library to weigh: like imagekit, without kernels, stripped.
+    pub(crate) size_library: PathBuf,
+    /// Our Rust caller.
+    pub(crate) kernpack_caller: PathBuf,
+    /// The C++ caller.
+    pub(crate) cpp_caller: PathBuf,
+    /// The tvm-ffi crate's Rust caller.
+    pub(crate) crate_caller: PathBuf,
+    /// The Python caller's script.
+    pub(crate) python_caller: PathBuf,
+}
+
+impl Programs {
+    /// Builds everything with optimization.
+    pub(crate) fn build(workspace: &Workspace, python: &Python) -> Result<Self> {
+        let sources = workspace.root().join("tests/bench");
+        let (cpp_library, cpp_caller) = build_cpp(workspace, python, &sources.join("cpp"))?;
+        let peer = build_cargo(workspace, python, &sources.join("crate-peer"), "bench-peer")?;
+        let ours = build_cargo(workspace, python, &sources, "bench-ours")?;
+        Ok(Programs {
+            kernpack_library: shared_library(&ours, "kernpack_bench_lib"),
+            cpp_library,
+            crate_library: shared_library(&peer, "crate_peer_lib"),
+            size_library: shared_library(&ours, "kernpack_size_lib"),
+            kernpack_caller: ours.join("kernpack-bench-caller"),
+            cpp_caller,
+            crate_caller: peer.join("crate-peer-caller"),
+            python_caller: sources.join("python/caller.py"),
+        })
+    }
+}
+
+/// Builds one of the cargo workspaces and gives the folder of what it built.
+fn build_cargo(workspace: &Workspace, python: &Python, folder: &Path, target: &str) -> Result<PathBuf> {
+    let target = workspace.cargo_target().join(target);
+    let mut cargo = workspace.cargo("build");
+    cargo.args(["--release", "--manifest-path"]).arg(folder.join("Cargo.toml")).env("CARGO_TARGET_DIR", &target);
+    // The peer's build script asks tvm-ffi-config, which is in the environment.
+    let mut paths = vec![python.programs().to_path_buf()];
+    paths.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
+    cargo.env("PATH", env::join_paths(paths)?);
+    let name = folder.strip_prefix(workspace.root()).unwrap_or(folder);
+    step::run(&format!("cargo build --release in {}", name.display()), &mut cargo, Show::Warnings)?;
+    Ok(target.join("release"))
+}
+
+/// Builds the C++ library and the C++ caller against the wheel's headers and its `libtvm_ffi`.
+fn build_cpp(workspace: &Workspace, python: &Python, sources: &Path) -> Result<(PathBuf, PathBuf)> {
+    let compiler = env::var_os("CXX")
+        .map(PathBuf::from)
+        .or_else(|| ["c++", "g++", "clang++"].into_iter().find_map(find_on_path))
+        .ok_or("no C++ compiler on PATH: install one (Debian: apt-get install g++), or set CXX")?;
+    let folder = workspace.folder("bench")?;
+    let library = shared_library(&folder, "cpp_peer_lib");
+    let caller = folder.join("cpp-peer-caller");
+    let shared: &[&str] = &["-fPIC", "-shared"];
+    for (source, result, flags) in [("lib.cc", &library, shared), ("caller.cc", &caller, &[])] {
+        let mut command: Command = workspace.command(&compiler);
+        command.args(["-O3", "-std=c++17"]).args(flags).arg("-I").arg(python.tvm_ffi_include());
+        command.arg(sources.join(source)).arg("-o").arg(result);
+        command.arg("-L").arg(python.tvm_ffi_library_folder()).arg("-ltvm_ffi");
+        command.arg(format!("-Wl,-rpath,{}", python.tvm_ffi_library_folder().display()));
+        step::run(&format!("compile tests/bench/cpp/{source}"), &mut command, Show::Warnings)?;
+    }
+    Ok((library, caller))
+}

@@ -1,0 +1,46 @@
+//! The numbers of one case, one per round.
+
+/// Nanoseconds per call, in the order of the rounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds the next round's number.
+    pub(crate) fn push(&mut self, nanoseconds: f64) {
+        self.0.push(nanoseconds);
+    }
+
+    /// The middle number.
+    pub(crate) fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
+    /// The number below which this share of the rounds lies.
+    pub(crate) fn at(&self, share: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let index = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
+        sorted.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Our number by theirs in each round, and the median of that: a slow moment of the machine slows both.
+    pub(crate) fn ratio(&self, other: &Samples) -> f64 {
+        Samples(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect()).median()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_ratios() {
+        let ours = Samples(vec![1.0, 30.0, 2.0]);
+        let theirs = Samples(vec![2.0, 60.0, 8.0]);
+        assert_eq!(ours.median(), 2.0);
+        assert_eq!(ours.at(0.0), 1.0);
+        assert_eq!(ours.at(1.0), 30.0);
+        assert_eq!(ours.ratio(&theirs), 0.5);
+        assert!(Samples::default().median().is_nan());
+    }
+}

@@ -1,0 +1,53 @@
+//! `cargo xtask ci`: what continuous integration runs, on any machine.
+
+use crate::environment::Environment;
+use crate::step::{self, Show};
+use crate::{Result, demo, runner};
+use std::process::Command;
+use std::time::Instant;
+
+/// Crates with a workspace of their own, for formatting and lints: they are outside ours.
+const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml"];
+
+/// Runs every check, also after one that fails, and names those that failed.
+pub(crate) fn run() -> Result {
+    let start = Instant::now();
+    let environment = Environment::prepare()?;
+    let mut failed = Vec::new();
+    let mut keep = |name: &str, outcome: Result| {
+        if let Err(error) = outcome {
+            println!("failed: {error}");
+            failed.push(name.to_string());
+        }
+    };
+    for (name, mut command) in checks(&environment) {
+        keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
+    }
+    keep("test", runner::run_in(&environment));
+    keep("demo", demo::run_in(&environment));
+    if failed.is_empty() {
+        println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());
+        return Ok(());
+    }
+    Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
+}
+
+/// Formatting, lints and documentation.
+fn checks(environment: &Environment) -> Vec<(String, Command)> {
+    let cargo = |subcommand: &str, arguments: &[&str]| {
+        let mut command = environment.cargo(subcommand);
+        command.args(arguments);
+        (format!("cargo {subcommand} {}", arguments.join(" ")), command)
+    };
+    let mut checks = vec![cargo("fmt", &["--all", "--check"])];
+    checks.extend(OUTSIDE.map(|manifest| cargo("fmt", &["--all", "--check", "--manifest-path", manifest])));
+    checks.push(cargo("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]));
+    checks.extend(
+        OUTSIDE
+            .map(|manifest| cargo("clippy", &["--all-targets", "--manifest-path", manifest, "--", "-D", "warnings"])),
+    );
+    let (name, mut doc) = cargo("doc", &["--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    checks.push((name, doc));
+    checks
+}

@@ -1,0 +1,56 @@
+//! What every command of a test or a demo finds in its environment.
+
+use crate::Result;
+use crate::cuda::{self, Compiler};
+use crate::python::Python;
+use crate::workspace::Workspace;
+use std::path::Path;
+use std::process::Command;
+
+/// The workspace with its Python and its CUDA compiler, prepared.
+pub(crate) struct Environment {
+    /// The checkout.
+    pub(crate) workspace: Workspace,
+    /// The Python in `target/venv`.
+    pub(crate) python: Python,
+    cuda: Compiler,
+}
+
+impl Environment {
+    /// Finds or installs everything, and says what was found.
+    pub(crate) fn prepare() -> Result<Self> {
+        let workspace = Workspace::find()?;
+        let python = Python::prepare(&workspace)?;
+        let cuda = cuda::prepare(&workspace, &python)?;
+        println!("Python: {}", python.interpreter().display());
+        match &cuda {
+            Compiler::Found => println!("CUDA compiler: the one on this machine"),
+            Compiler::Home(home) => println!("CUDA compiler: {}", home.display()),
+            Compiler::Missing(why) => println!("CUDA compiler: none, images for GPUs are not built ({why})"),
+        }
+        Ok(Environment { workspace, python, cuda })
+    }
+
+    /// cargo, with everything that builds and tests may ask for.
+    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = self.workspace.cargo(subcommand);
+        self.describe(&mut command);
+        command
+    }
+
+    /// Another program, with the same.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = self.workspace.command(program);
+        self.describe(&mut command);
+        command
+    }
+
+    fn describe(&self, command: &mut Command) {
+        command.env("KERNPACK_PYTHON", self.python.interpreter());
+        command.env("KERNPACK_TVM_FFI_INCLUDE", self.python.tvm_ffi_include());
+        command.env("KERNPACK_TVM_FFI_LIB", self.python.tvm_ffi_library_folder());
+        if let Some(home) = self.cuda.home() {
+            command.env("CUDA_HOME", home);
+        }
+    }
+}

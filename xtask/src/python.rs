@@ -1,0 +1,180 @@
+//! The Python environment in `target/venv`: made once, made anew when its list of packages or its Python changes.
+
+use crate::Result;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, find_on_path};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The list of packages. Its text is the stamp of an environment that is complete.
+const REQUIREMENTS: &str = include_str!("../requirements.txt");
+
+/// What a Python must say of itself to serve: its version and where it is.
+const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
+
+/// A Python with every package of `requirements.txt`.
+pub(crate) struct Python {
+    interpreter: PathBuf,
+    include: PathBuf,
+    library_folder: PathBuf,
+}
+
+impl Python {
+    /// The environment in `target/venv`, made if it is not there or not complete.
+    pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
+        let base = base_interpreter(workspace)?;
+        let folder = workspace.folder("venv")?;
+        let interpreter = folder.join("bin/python");
+        let stamp_file = folder.join("complete");
+        let stamp = format!("{}\n{REQUIREMENTS}", base.identity);
+        let complete = fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp);
+        if !complete || say(workspace, &interpreter, IDENTIFY).is_err() {
+            make(workspace, &base.program, &folder)?;
+            install(workspace, &interpreter)?;
+            fs::write(&stamp_file, stamp).map_err(|error| format!("cannot write {}: {error}", stamp_file.display()))?;
+        }
+        let find =
+            |function| say(workspace, &interpreter, &format!("import tvm_ffi.libinfo as l; print(l.{function}())"));
+        let include = PathBuf::from(find("find_include_path")?);
+        let library = PathBuf::from(find("find_libtvm_ffi")?);
+        let library_folder = library.parent().ok_or("libtvm_ffi has no folder")?.to_path_buf();
+        Ok(Python { interpreter, include, library_folder })
+    }
+
+    /// The Python program.
+    pub(crate) fn interpreter(&self) -> &Path {
+        &self.interpreter
+    }
+
+    /// The folder of its programs, `tvm-ffi-config` among them.
+    pub(crate) fn programs(&self) -> &Path {
+        self.interpreter.parent().unwrap_or(Path::new("."))
+    }
+
+    /// The C and C++ headers of the `apache-tvm-ffi` wheel.
+    pub(crate) fn tvm_ffi_include(&self) -> &Path {
+        &self.include
+    }
+
+    /// The folder of the stock `libtvm_ffi`.
+    pub(crate) fn tvm_ffi_library_folder(&self) -> &Path {
+        &self.library_folder
+    }
+
+    /// The text that a short Python program prints.
+    pub(crate) fn say(&self, workspace: &Workspace, program: &str) -> Result<String> {
+        say(workspace, &self.interpreter, program)
+    }
+}
+
+/// A Python of this machine.
+struct Base {
+    program: PathBuf,
+    identity: String,
+}
+
+/// The Python to make the environment with: `PYTHON`, else `python3` or `python` on PATH, 3.9 or newer.
+fn base_interpreter(workspace: &Workspace) -> Result<Base> {
+    let program = env::var_os("PYTHON")
+        .map(PathBuf::from)
+        .or_else(|| find_on_path("python3"))
+        .or_else(|| find_on_path("python"))
+        .ok_or(
+            "no python3 on PATH: install Python 3.9 or newer (Debian: python3 and python3-venv), or set PYTHON to it",
+        )?;
+    let identity = say(workspace, &program, IDENTIFY)?;
+    match version(&identity) {
+        Some(version) if version >= (3, 9) => Ok(Base { program, identity }),
+        _ => {
+            Err(format!("{} is Python {identity}: 3.9 or newer is needed; set PYTHON to another", program.display())
+                .into())
+        }
+    }
+}
+
+/// Major and minor number at the start of `3.11.7 /usr/bin/python3`.
+fn version(identity: &str) -> Option<(u32, u32)> {
+    let mut numbers = identity.split(['.', ' ']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Makes an empty environment. Debian packs the module for it apart; as root that package is installed here.
+fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
+    let make = || {
+        let mut command = workspace.command(base);
+        command.args(["-m", "venv", "--clear"]).arg(folder);
+        step::watch("make a Python environment in target/venv", &mut command, Show::Warnings)
+    };
+    if make()?.success {
+        return Ok(());
+    }
+    let advice = "install the package python3-venv (Debian, Ubuntu: apt-get install python3-venv), or set PYTHON to a Python that has the modules venv and ensurepip";
+    let has_modules = say(workspace, base, "import venv, ensurepip").is_ok();
+    if has_modules || !is_root(workspace) || find_on_path("apt-get").is_none() {
+        return Err(format!("{} -m venv failed: {advice}", base.display()).into());
+    }
+    let mut update = workspace.command("apt-get");
+    step::watch("apt-get update", update.args(["-q", "update"]), Show::Warnings)?;
+    let mut install = workspace.command("apt-get");
+    install
+        .args(["-q", "install", "-y", "--no-install-recommends", "python3-venv"])
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    step::run("apt-get install python3-venv", &mut install, Show::Warnings)
+        .map_err(|error| format!("{error}; {} -m venv failed: {advice}", base.display()))?;
+    if make()?.success {
+        return Ok(());
+    }
+    Err(format!("{} -m venv failed with python3-venv installed: {advice}", base.display()).into())
+}
+
+/// Installs every package of the list. pip keeps what it downloads in its own cache.
+fn install(workspace: &Workspace, interpreter: &Path) -> Result {
+    let list = workspace.root().join("xtask/requirements.txt");
+    let mut command = workspace.command(interpreter);
+    command
+        .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", "-r"])
+        .arg(list);
+    step::run("install the packages of xtask/requirements.txt into target/venv", &mut command, Show::Warnings).map_err(|error| {
+        format!("{error}: the Python packages of xtask/requirements.txt could not be installed (they come from PyPI, or from the index that pip is configured for)")
+    })?;
+    Ok(())
+}
+
+/// Runs a short Python program and gives what it prints, without the last line break.
+fn say(workspace: &Workspace, interpreter: &Path, program: &str) -> Result<String> {
+    let output = workspace
+        .command(interpreter)
+        .args(["-c", program])
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", interpreter.display()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_string());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().last().unwrap_or("no message");
+    Err(format!("{} -c '{program}': {last}", interpreter.display()).into())
+}
+
+/// Whether this process may install packages for the machine.
+fn is_root(workspace: &Workspace) -> bool {
+    workspace.command("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for (identity, expected) in [
+            ("3.11.7 /usr/bin/python3", Some((3, 11))),
+            ("3.9.18 /opt/python 3/bin/python", Some((3, 9))),
+            ("2.7.18 /usr/bin/python", Some((2, 7))),
+            ("", None),
+            ("three", None),
+        ] {
+            assert_eq!(version(identity), expected, "{identity}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask test`: every test runner of the project, and the sum of what they report.
+
+use crate::Result;
+use crate::artifacts::{self, Imagekit};
+use crate::environment::Environment;
+use crate::step::{self, Finished, Show};
+use crate::totals::Totals;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Folders with Python tests, from the root.
+const PYTHON_TESTS: [&str; 2] = ["tests/python", "examples/imagekit/python"];
+
+/// Prepares everything, then runs every test.
+pub(crate) fn run() -> Result {
+    run_in(&Environment::prepare()?)
+}
+
+/// Runs every runner, whatever the others said, and ends with the line of totals.
+pub(crate) fn run_in(environment: &Environment) -> Result {
+    let mut report = Report::default();
+    let libraries = match build_libraries(environment) {
+        Ok(libraries) => libraries,
+        Err(error) => {
+            report.fail(error.to_string());
+            return report.close();
+        }
+    };
+
+    let mut workspace = environment.cargo("test");
+    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone());
+    report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
+
+    for folder in PYTHON_TESTS {
+        let mut pytest = environment.command(environment.python.interpreter());
+        pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
+        pytest.envs(libraries.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+        report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
+    }
+
+    for subcommand in ["build", "test"] {
+        let mut command = downstream(environment, subcommand);
+        report.add(&format!("cargo {subcommand} in tests/downstream"), &mut command, Totals::of_cargo)?;
+    }
+    report.close()
+}
+
+/// The libraries that tests load, by the variable that tells where they are.
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 2]> {
+    let imagekit = Imagekit::build(environment)?.library;
+    Ok([("IMAGEKIT_LIBRARY", imagekit), ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?)])
+}
+
+/// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.
+fn downstream(environment: &Environment, subcommand: &str) -> Command {
+    let mut cargo = environment.cargo(subcommand);
+    let manifest = environment.workspace.root().join("tests/downstream/Cargo.toml");
+    cargo.current_dir(std::env::temp_dir()).arg("--manifest-path").arg(manifest);
+    cargo
+}
+
+/// What the runners said so far.
+#[derive(Default)]
+struct Report {
+    totals: Totals,
+    failures: Vec<String>,
+}
+
+impl Report {
+    /// Runs one runner and adds what it reports. One that fails without naming a failed test counts as one failure.
+    fn add(&mut self, name: &str, command: &mut Command, read: fn(&str) -> Totals) -> Result {
+        let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
+        let mut totals = read(&output);
+        let skipped = skipped_by_rust(&output);
+        totals.passed = totals.passed.saturating_sub(skipped);
+        totals.skipped += skipped;
+        if !success && totals.failed == 0 {
+            self.fail(format!("{name}: ended before its tests were done"));
+        }
+        self.failures.extend(failed_tests(&output).map(|test| format!("{name}: {test}")));
+        self.totals += totals;
+        Ok(())
+    }
+
+    /// Notes one failure that no runner reports.
+    fn fail(&mut self, what: String) {
+        self.totals.failed += 1;
+        self.failures.push(what);
+    }
+
+    /// Prints the failures and, alone on the last line, the totals.
+    fn close(self) -> Result {
+        for failure in &self.failures {
+            println!("failed: {failure}");
+        }
+        println!("{}", self.totals);
+        match self.totals.failed {
+            0 => Ok(()),
+            1 => Err("1 test failed".into()),
+            count => Err(format!("{count} tests failed").into()),
+        }
+    }
+}
+
+/// Rust's harness has no word for a test that finds out that it can not run here. Ours write `skipped: <what and why>` and return.
+fn skipped_by_rust(output: &str) -> u64 {
+    output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
+}
+
+/// The names of failed tests, of Rust's harness and of pytest.
+fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| {
+        let rust = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
+        let python = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
+        rust.or(python)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn runners_are_summed() {
+        let mut report = Report::default();
+        for (name, script) in [
+            ("good", "echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured'; echo 'skipped: no GPU' >&2"),
+            ("bad", "echo 'test a::b ... FAILED'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"),
+            ("broken", "echo 'error: could not compile'; exit 101"),
+        ] {
+            report.add(name, &mut shell(script), Totals::of_cargo).unwrap();
+        }
+        assert_eq!(report.totals.to_string(), "5 passed, 2 failed, 2 skipped");
+        assert_eq!(report.failures, ["bad: a::b", "broken: ended before its tests were done"]);
+        assert!(report.close().is_err());
+    }
+
+    #[test]
+    fn names_of_failed_tests() {
+        let output = "test a ... ok\ntest b::c ... FAILED\nFAILED tests/python/test_x.py::test_y - assert 1 == 2\nERROR test_z.py\nfailed";
+        let names: Vec<&str> = failed_tests(output).collect();
+        assert_eq!(names, ["b::c", "tests/python/test_x.py::test_y - assert 1 == 2", "test_z.py"]);
+    }
+}

@@ -1,0 +1,132 @@
+//! One command as one step: its name, its lines or a sign of life every ten seconds, and the time it took.
+
+use crate::Result;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// What of a command's output a person sees while it runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Every line.
+    Lines,
+    /// Warnings, and the last lines if it fails.
+    Warnings,
+}
+
+/// What a finished command wrote, standard output and standard error together, and how it ended.
+pub(crate) struct Finished {
+    /// All its lines.
+    pub(crate) output: String,
+    /// Whether it ended with status 0.
+    pub(crate) success: bool,
+    status: String,
+}
+
+/// A line at least this often, also from a silent command.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// How many lines of a failed command's output are shown when it was silent until then.
+const LAST_LINES: usize = 100;
+
+/// Runs a step; a command that fails is an error that names the step.
+pub(crate) fn run(name: &str, command: &mut Command, show: Show) -> Result<String> {
+    let finished = watch(name, command, show)?;
+    if finished.success { Ok(finished.output) } else { Err(format!("{name}: {}", finished.status).into()) }
+}
+
+/// Runs a step; a command that fails is no error here, one that does not start is.
+pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Finished> {
+    println!("> {name}");
+    let start = Instant::now();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{name}: cannot start {}: {error}", command.get_program().to_string_lossy()))?;
+    let (sender, lines) = mpsc::channel();
+    let stdout = child.stdout.take().ok_or("no standard output")?;
+    let stderr = child.stderr.take().ok_or("no standard error")?;
+    let error_sender = sender.clone();
+    std::thread::spawn(move || forward(stdout, &sender));
+    std::thread::spawn(move || forward(stderr, &error_sender));
+
+    let mut output = String::new();
+    let mut last_print = Instant::now();
+    loop {
+        let wait = SIGN_OF_LIFE.saturating_sub(last_print.elapsed());
+        match lines.recv_timeout(wait) {
+            Ok(line) => {
+                if show == Show::Lines || line.starts_with("warning: ") {
+                    println!("  {line}");
+                    last_print = Instant::now();
+                }
+                output.push_str(&line);
+                output.push('\n');
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let latest = output.lines().last().unwrap_or_default().trim();
+                println!("  ... {name}: {} s  {latest}", start.elapsed().as_secs());
+                last_print = Instant::now();
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() && show == Show::Warnings {
+        let all: Vec<&str> = output.lines().collect();
+        for line in &all[all.len().saturating_sub(LAST_LINES)..] {
+            println!("  {line}");
+        }
+    }
+    let verdict = if status.success() { "done" } else { "FAILED" };
+    println!("  {verdict} in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(Finished { output, success: status.success(), status: format!("{program} ended with {status}") })
+}
+
+/// Sends the lines of one stream until it ends. Bytes that are no UTF-8 do not stop it.
+fn forward(stream: impl Read, lines: &Sender<String>) {
+    let mut reader = BufReader::new(stream);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_string();
+        if lines.send(line).is_err() {
+            return;
+        }
+        bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn collects_both_streams_and_the_status() {
+        let finished = watch("two streams", &mut shell("echo out; echo err >&2; exit 3"), Show::Warnings).unwrap();
+        assert!(finished.output.contains("out\n") && finished.output.contains("err\n"), "{}", finished.output);
+        assert!(!finished.success);
+    }
+
+    #[test]
+    fn a_failed_step_is_named() {
+        let error = run("the step", &mut shell("exit 3"), Show::Warnings).unwrap_err().to_string();
+        assert!(error.starts_with("the step: sh ended with"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_named() {
+        let error = run("the step", &mut Command::new("no-such-program"), Show::Lines).unwrap_err().to_string();
+        assert!(error.contains("cannot start no-such-program"), "{error}");
+    }
+}

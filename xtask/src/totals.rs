@@ -1,0 +1,98 @@
+//! What the test runners report, read off their closing lines and summed.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Tests that passed.
+    pub(crate) passed: u64,
+    /// Tests that failed, or did not get as far as running.
+    pub(crate) failed: u64,
+    /// Tests that were left out.
+    pub(crate) skipped: u64,
+}
+
+impl Totals {
+    /// Sums the closing lines of Rust's test harness: `test result: ok. 5 passed; 0 failed; 1 ignored; ...`.
+    pub(crate) fn of_cargo(output: &str) -> Self {
+        let mut totals = Totals::default();
+        for line in output.lines().filter_map(|line| line.trim().strip_prefix("test result: ")) {
+            totals += Totals::of_counts(line);
+        }
+        totals
+    }
+
+    /// Reads pytest's closing line: `== 3 failed, 5 passed, 2 skipped in 0.12s ==`.
+    pub(crate) fn of_pytest(output: &str) -> Self {
+        let closing = output.lines().rev().find(|line| line.contains(" in ") && line.ends_with(['=', 's', ')']));
+        closing.map(Totals::of_counts).unwrap_or_default()
+    }
+
+    /// Sums pairs of a number and a word.
+    fn of_counts(line: &str) -> Self {
+        let mut totals = Totals::default();
+        let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || c == ',' || c == ';').collect();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u64>() else { continue };
+            match pair[1] {
+                "passed" | "xpassed" => totals.passed += count,
+                "failed" | "error" | "errors" => totals.failed += count,
+                "ignored" | "skipped" | "xfailed" => totals.skipped += count,
+                _ => {}
+            }
+        }
+        totals
+    }
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(passed: u64, failed: u64, skipped: u64) -> Totals {
+        Totals { passed, failed, skipped }
+    }
+
+    #[test]
+    fn cargo() {
+        let two = "running 5 tests\ntest result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s\n\n   \
+                   Doc-tests kernpack\ntest result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.5s\n";
+        for (output, expected) in [
+            (two, totals(12, 2, 1)),
+            ("error: could not compile `kernpack`", totals(0, 0, 0)),
+            ("test passed: 12 passed", totals(0, 0, 0)),
+        ] {
+            assert_eq!(Totals::of_cargo(output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn pytest() {
+        for (output, expected) in [
+            ("....\n========= 4 passed in 0.12s =========\n", totals(4, 0, 0)),
+            ("4 passed in 0.12s\n", totals(4, 0, 0)),
+            ("=== 1 failed, 4 passed, 2 skipped, 3 xfailed, 1 warning in 61.00s (0:01:01) ===", totals(4, 1, 5)),
+            ("=== 2 errors in 0.1s ===", totals(0, 2, 0)),
+            ("=== no tests ran in 0.01s ===", totals(0, 0, 0)),
+            ("python: No module named pytest", totals(0, 0, 0)),
+        ] {
+            assert_eq!(Totals::of_pytest(output), expected, "{output}");
+        }
+    }
+}

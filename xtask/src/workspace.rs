@@ -1,0 +1,116 @@
+//! The folders of this checkout, and commands that start in it as if a person had typed them.
+
+use crate::Result;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One checkout of the project.
+pub(crate) struct Workspace {
+    root: PathBuf,
+    cargo_target: PathBuf,
+}
+
+impl Workspace {
+    /// The checkout that this program was built from.
+    pub(crate) fn find() -> Result<Self> {
+        let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&manifest_dir).parent().ok_or("xtask has no parent folder")?.to_path_buf();
+        // This program lies in <target>/<profile>/: that finds the folder whoever configured it.
+        let executable = env::current_exe()?;
+        let cargo_target =
+            executable.ancestors().nth(2).ok_or("xtask does not run from a target folder")?.to_path_buf();
+        Ok(Workspace { root, cargo_target })
+    }
+
+    /// The root of the checkout.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// cargo's target folder, wherever it was configured.
+    pub(crate) fn cargo_target(&self) -> &Path {
+        &self.cargo_target
+    }
+
+    /// A folder of ours below `target/`, made if it does not exist.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.root.join("target").join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// A command that starts in the root, without what `cargo run` put into our own environment.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root);
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(set_by_cargo_run) {
+                command.env_remove(name);
+            }
+        }
+        // cargo run puts the Rust toolchain's own libraries here; a host that only works with them must not pass.
+        match env::var_os("LD_LIBRARY_PATH").map(|value| self.without_cargo_folders(&value)) {
+            Some(kept) if !kept.is_empty() => command.env("LD_LIBRARY_PATH", kept),
+            _ => command.env_remove("LD_LIBRARY_PATH"),
+        };
+        command.env("PYTHONUNBUFFERED", "1");
+        command
+    }
+
+    /// cargo, in the root, writing into the target folder that this program lies in, without colours.
+    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = self.command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.arg(subcommand).env("CARGO_TARGET_DIR", &self.cargo_target).env("CARGO_TERM_COLOR", "never");
+        command
+    }
+
+    fn without_cargo_folders(&self, paths: &OsStr) -> OsString {
+        let added = |path: &PathBuf| path.starts_with(&self.cargo_target) || path.join("rustlib").is_dir();
+        env::join_paths(env::split_paths(paths).filter(|path| !path.as_os_str().is_empty() && !added(path)))
+            .unwrap_or_default()
+    }
+}
+
+/// Whether `cargo run` sets this variable for the program that it runs.
+fn set_by_cargo_run(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_")
+        || matches!(
+            name,
+            "CARGO_MANIFEST_DIR"
+                | "CARGO_MANIFEST_PATH"
+                | "CARGO_BIN_NAME"
+                | "CARGO_CRATE_NAME"
+                | "CARGO_PRIMARY_PACKAGE"
+        )
+}
+
+/// The path of a shared library that cargo built: `libname.so` in `folder`.
+pub(crate) fn shared_library(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{}{name}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX))
+}
+
+/// The first file of this name in the folders of PATH.
+pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH")?;
+    env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_run_variables() {
+        for (name, expected) in [
+            ("CARGO_PKG_NAME", true),
+            ("CARGO_MANIFEST_DIR", true),
+            ("CARGO_HOME", false),
+            ("CARGO_TARGET_DIR", false),
+            ("PATH", false),
+        ] {
+            assert_eq!(set_by_cargo_run(name), expected, "{name}");
+        }
+    }
+}
