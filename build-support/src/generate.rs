@@ -104,7 +104,8 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
     }};
 
     /// `{shown}`, from {source}.
-    pub static {item}: ::kernpack::Kernel = ::kernpack::Kernel::new(&info_{base});
+    // SAFETY: the name says that the symbol follows the packed calling convention.
+    pub static {item}: ::kernpack::Kernel = unsafe {{ ::kernpack::Kernel::new(&info_{base}) }};
 "#,
         symbol = format!("{}{name}", crate::symbols::PREFIX),
         source = source,
@@ -120,12 +121,12 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
             r#"
     /// `{shown}`, from {source}. It runs on a CUDA device.
     pub static {item}: ::kernpack::DeviceKernel =
-        ::kernpack::DeviceKernel::new({name:?}, "cuda", __k::ImageStatus::Built);
+        ::kernpack::DeviceKernel::new({name:?}, "cuda", ::kernpack::ImageStatus::Built);
 "#
         );
         return;
     };
-    let reason = format!("{name}: {reason}");
+    let message = format!("cuda kernel '{name}' is not in this library: {reason}");
     let _ = write!(
         out,
         r#"
@@ -133,7 +134,7 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
     pub static {item}: ::kernpack::DeviceKernel = ::kernpack::DeviceKernel::new(
         {name:?},
         "cuda",
-        __k::ImageStatus::NotBuilt(
+        ::kernpack::ImageStatus::NotBuilt(
             {reason:?},
         ),
     );
@@ -150,7 +151,7 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
             fn kernpack_raise(kind: *const c_char, message: *const c_char) -> i32;
         }}
         let message =
-            c{reason:?};
+            c{message:?};
         // SAFETY: both are NUL-terminated strings; the runtime copies them.
         unsafe {{ kernpack_raise(c"RuntimeError".as_ptr(), message.as_ptr()) }}
     }}

@@ -172,7 +172,7 @@ impl Library {
                 let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
                 let _ = writeln!(
                     lines,
-                    "cargo::warning={paths}: not compiled, for {reason}. The kernels will say so when they are called; \
+                    "cargo::warning={paths}: not compiled: {reason}. The kernels will say so when they are called; \
                      KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error"
                 );
             }

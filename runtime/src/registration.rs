@@ -86,8 +86,9 @@ fn duplicates() -> Vec<String> {
     let functions = KERNPACK_FUNCTIONS_V1
         .iter()
         .map(|info| (info.name, format!("{}:{} (crate {})", info.file, info.line, info.crate_name)));
-    let kernels =
-        KERNPACK_KERNELS_V1.iter().map(|info| (info.name, format!("kernel {} (crate {})", info.source, info.crate_name)));
+    let kernels = KERNPACK_KERNELS_V1
+        .iter()
+        .map(|info| (info.name, format!("kernel {} (crate {})", info.source, info.crate_name)));
     for (name, place) in functions.chain(kernels) {
         if let Some(earlier) = first.get(name) {
             found.push(format!(

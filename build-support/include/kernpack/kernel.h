@@ -238,8 +238,9 @@ KERNPACK_UNUSED static inline const char* kernpack_type_name(const TVMFFIAny* va
 /* Checks the number of arguments. */
 KERNPACK_UNUSED static inline int kernpack_arg_count(const char* function, int32_t num_args, int32_t expected) {
   if (num_args == expected) return 0;
-  return kernpack_raisef("TypeError", "%s: expected %d argument%s, got %d", function, (int)expected,
+  kernpack_raisef("TypeError", "%s: expected %d argument%s, got %d", function, (int)expected,
                          expected == 1 ? "" : "s", (int)num_args);
+  return -1;
 }
 
 /* The tensor in argument `index`, whether the host passed a tensor object or a DLTensor. */
@@ -254,8 +255,9 @@ KERNPACK_UNUSED static inline int kernpack_arg_tensor(const char* function, cons
     *out = (DLTensor*)value->v_ptr;
     return 0;
   }
-  return kernpack_raisef("TypeError", "%s: argument %d: expected Tensor, got %s", function, (int)index,
+  kernpack_raisef("TypeError", "%s: argument %d: expected Tensor, got %s", function, (int)index,
                          kernpack_type_name(value));
+  return -1;
 }
 
 /* The integer in argument `index`; a bool counts as 0 or 1. */
@@ -266,8 +268,9 @@ KERNPACK_UNUSED static inline int kernpack_arg_int(const char* function, const T
     *out = value->v_int64;
     return 0;
   }
-  return kernpack_raisef("TypeError", "%s: argument %d: expected int, got %s", function, (int)index,
+  kernpack_raisef("TypeError", "%s: argument %d: expected int, got %s", function, (int)index,
                          kernpack_type_name(value));
+  return -1;
 }
 
 /* The number in argument `index`, an int or bool included. */
@@ -279,8 +282,9 @@ KERNPACK_UNUSED static inline int kernpack_arg_float(const char* function, const
     case kTVMFFIInt:
     case kTVMFFIBool: *out = (double)value->v_int64; return 0;
     default:
-      return kernpack_raisef("TypeError", "%s: argument %d: expected float, got %s", function, (int)index,
-                             kernpack_type_name(value));
+      kernpack_raisef("TypeError", "%s: argument %d: expected float, got %s", function, (int)index,
+                  kernpack_type_name(value));
+  return -1;
   }
 }
 

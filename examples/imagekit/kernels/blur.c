@@ -11,65 +11,40 @@
  */
 #include <kernpack/kernel.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 
-#define SIGNATURE "blur(src: float32[height, width], dst: float32[height, width], radius: int): "
+#define SIGNATURE "blur(src: float32[height, width], dst: float32[height, width], radius: int)"
+#define ARGUMENT SIGNATURE ": argument '%s': "
 #define MAX_RADIUS 1000
 
-/* Raises `kind` about one argument. */
-static int bad_argument(const char* kind, const char* name, const char* problem) {
-  char message[256];
-  snprintf(message, sizeof message, SIGNATURE "argument '%s': %s", name, problem);
-  return kernpack_raise(kind, message);
-}
-
-/* The tensor behind an argument, or NULL if it is none. Hosts pass a tensor object or a bare DLTensor pointer. */
-static const DLTensor* tensor_of(const TVMFFIAny* argument) {
-  switch (argument->type_index) {
-    case kTVMFFITensor:
-      return (const DLTensor*)((const char*)argument->v_ptr + sizeof(TVMFFIObject));
-    case kTVMFFIDLTensorPtr:
-      return (const DLTensor*)argument->v_ptr;
-    default:
-      return NULL;
+/* The contiguous float32 matrix in host memory that argument `index` is: 0 and the tensor, or -1 and an error. */
+static int matrix_of(const TVMFFIAny* args, int32_t index, const char* name, DLTensor** out) {
+  const int32_t type = args[index].type_index;
+  if (type != kTVMFFITensor && type != kTVMFFIDLTensorPtr) {
+    return kernpack_raisef("TypeError", ARGUMENT "expected Tensor, got %s", name, kernpack_type_name(&args[index]));
   }
-}
-
-/* Checks that `argument` is a contiguous float32 matrix in host memory. Returns 0 and the tensor, or raises. */
-static int matrix_of(const TVMFFIAny* argument, const char* name, const DLTensor** out) {
-  const DLTensor* tensor = tensor_of(argument);
-  char problem[128];
-  if (tensor == NULL) return bad_argument("TypeError", name, "expected a tensor");
+  if (kernpack_arg_tensor(SIGNATURE, args, index, out) != 0) return -1;
+  const DLTensor* tensor = *out;
   if (tensor->device.device_type != kDLCPU) {
-    return bad_argument("ValueError", name, "expected a tensor in host memory; copy it to the host first");
+    return kernpack_raisef("ValueError", ARGUMENT "expected a tensor in host memory; copy it to the host first", name);
   }
-  if (tensor->dtype.code != kDLFloat || tensor->dtype.bits != 32 || tensor->dtype.lanes != 1) {
-    snprintf(problem, sizeof problem, "expected elements of type float32, got a type of %d bits and DLPack code %d",
-             tensor->dtype.bits * tensor->dtype.lanes, tensor->dtype.code);
-    return bad_argument("TypeError", name, problem);
+  if (!kernpack_dtype_is(tensor, kDLFloat, 32)) {
+    return kernpack_raisef("TypeError", ARGUMENT "expected float32, got a type of %d bits and DLPack code %d", name,
+                           tensor->dtype.bits * tensor->dtype.lanes, tensor->dtype.code);
   }
   if (tensor->ndim != 2) {
-    snprintf(problem, sizeof problem, "expected 2 dimensions, height and width, got %d", (int)tensor->ndim);
-    return bad_argument("ValueError", name, problem);
+    return kernpack_raisef("ValueError", ARGUMENT "expected 2 dimensions, height and width, got %d", name,
+                           (int)tensor->ndim);
   }
-  const int64_t height = tensor->shape[0], width = tensor->shape[1];
-  /* A stride of a dimension that has at most one element is never used, so it may be anything. */
-  if (tensor->strides != NULL && height > 0 && width > 0 &&
-      ((width > 1 && tensor->strides[1] != 1) || (height > 1 && tensor->strides[0] != width))) {
-    snprintf(problem, sizeof problem, "expected contiguous rows, got strides (%lld, %lld); make a contiguous copy first",
-             (long long)tensor->strides[0], (long long)tensor->strides[1]);
-    return bad_argument("ValueError", name, problem);
+  if (!kernpack_is_contiguous(tensor)) {
+    return kernpack_raisef("ValueError",
+                           ARGUMENT "expected contiguous rows, got strides (%lld, %lld); make a contiguous copy first", name,
+                           (long long)tensor->strides[0], (long long)tensor->strides[1]);
   }
-  if (((uintptr_t)tensor->data + tensor->byte_offset) % sizeof(float) != 0) {
-    return bad_argument("ValueError", name, "expected data aligned to 4 bytes; make a copy first");
+  if ((uintptr_t)kernpack_data(tensor) % sizeof(float) != 0) {
+    return kernpack_raisef("ValueError", ARGUMENT "expected data aligned to 4 bytes; make a copy first", name);
   }
-  *out = tensor;
   return 0;
-}
-
-static float* elements_of(const DLTensor* tensor) {
-  return (float*)((char*)tensor->data + tensor->byte_offset);
 }
 
 static int64_t clamp(int64_t index, int64_t count) {
@@ -107,28 +82,24 @@ static void blur_columns(const float* src, float* dst, double* restrict sums, in
   }
 }
 
+/* The result stays None. */
 int __tvm_ffi_blur(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  const DLTensor *src, *dst;
-  char message[256];
+  DLTensor *src, *dst;
   (void)self;
-  (void)result; /* untouched: the function returns None */
-  if (num_args != 3) {
-    snprintf(message, sizeof message, SIGNATURE "expected 3 arguments, got %d", (int)num_args);
-    return kernpack_raise("TypeError", message);
+  (void)result;
+  if (kernpack_arg_count(SIGNATURE, num_args, 3) != 0) return -1;
+  if (matrix_of(args, 0, "src", &src) != 0 || matrix_of(args, 1, "dst", &dst) != 0) return -1;
+  if (args[2].type_index != kTVMFFIInt) {
+    return kernpack_raisef("TypeError", ARGUMENT "expected int, got %s", "radius", kernpack_type_name(&args[2]));
   }
-  if (matrix_of(&args[0], "src", &src) != 0 || matrix_of(&args[1], "dst", &dst) != 0) return -1;
-  if (args[2].type_index != kTVMFFIInt) return bad_argument("TypeError", "radius", "expected int");
 
   const int64_t height = src->shape[0], width = src->shape[1], radius = args[2].v_int64;
   if (dst->shape[0] != height || dst->shape[1] != width) {
-    snprintf(message, sizeof message, SIGNATURE "argument 'dst': expected the shape of src, (%lld, %lld), got (%lld, %lld)",
-             (long long)height, (long long)width, (long long)dst->shape[0], (long long)dst->shape[1]);
-    return kernpack_raise("ValueError", message);
+    return kernpack_raisef("ValueError", ARGUMENT "expected the shape of src, (%lld, %lld), got (%lld, %lld)", "dst",
+                           (long long)height, (long long)width, (long long)dst->shape[0], (long long)dst->shape[1]);
   }
   if (radius < 0 || radius > MAX_RADIUS) {
-    snprintf(message, sizeof message, SIGNATURE "argument 'radius': %lld is not from 0 to %d", (long long)radius,
-             MAX_RADIUS);
-    return kernpack_raise("ValueError", message);
+    return kernpack_raisef("ValueError", ARGUMENT "%lld is not from 0 to %d", "radius", (long long)radius, MAX_RADIUS);
   }
   if (height == 0 || width == 0) return 0;
 
@@ -139,10 +110,11 @@ int __tvm_ffi_blur(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAn
   if (rows == NULL || sums == NULL) {
     free(rows);
     free(sums);
-    return kernpack_raise("MemoryError", SIGNATURE "no memory for the intermediate image");
+    return kernpack_raise("MemoryError", SIGNATURE ": no memory for the intermediate image");
   }
-  for (int64_t y = 0; y < height; ++y) blur_row(elements_of(src) + y * width, rows + y * width, width, radius);
-  blur_columns(rows, elements_of(dst), sums, height, width, radius);
+  const float* pixels = kernpack_data(src);
+  for (int64_t y = 0; y < height; ++y) blur_row(pixels + y * width, rows + y * width, width, radius);
+  blur_columns(rows, kernpack_data(dst), sums, height, width, radius);
   free(rows);
   free(sums);
   return 0;

@@ -8,6 +8,7 @@ Exit status 1 when a check fails.
 
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -30,7 +31,10 @@ class Report:
 
     @staticmethod
     def row(function: str, kernel: str, check: str, time: str) -> None:
-        print(f"  {function:<16} {kernel:<10} {check:<64} {time:>8}".rstrip(), flush=True)
+        first, *rest = textwrap.wrap(check, 80)
+        print(f"  {function:<16} {kernel:<10} {first:<80} {time:>8}".rstrip(), flush=True)
+        for line in rest:
+            print(" " * 36 + line)
 
     def verdict(self, function: str, kernel: str, good: bool, text: str, milliseconds: float | None = None) -> None:
         self.failed += not good
@@ -110,9 +114,9 @@ def main() -> int:
     save(pictures / "sobel.png", strength, strength.max())
 
     try:
-        report.compare("sobel_cuda", "CUDA", "sobel", 1e-2, lambda: into(imagekit.sobel_cuda, gray))
+        report.compare("sobel_on_cuda", "CUDA", "sobel", 1e-2, lambda: into(imagekit.sobel_on_cuda, gray))
     except RuntimeError as error:
-        report.row("sobel_cuda", "CUDA", f"not run: {str(error).strip().splitlines()[0]}", "")
+        report.row("sobel_on_cuda", "CUDA", f"not run: {str(error).strip().splitlines()[0]}", "")
 
     edges = report.compare("edges", "Rust+C+IR", "edges", 1e-2, lambda: imagekit.edges(photo, RADIUS))
     save(pictures / "edges.png", edges, edges.max())
@@ -152,13 +156,17 @@ def main() -> int:
 
     def fail_at_row_7(row, index):
         if index == 7:
-            raise KeyError("row 7 is not for sale")
+            raise ValueError("row 7 is not for sale")
         return row
 
-    report.expect_error("crop outside", "Rust", ValueError, "top 400 + height 100", lambda: imagekit.crop(gray, 400, 0, 100, 10))
-    report.expect_error("map_rows raises", "Python", KeyError, "row 7", lambda: imagekit.map_rows(gray, fail_at_row_7))
-    report.expect_error("blur wrong dtype", "C", TypeError, "argument 'src'", lambda: imagekit.blur(photo, gray, 1))
-    report.expect_error("to_gray of text", "Rust", TypeError, "argument 'rgb'", lambda: to_gray("photo"))
+    print("  errors, as they arrive:")
+    outside = "top 400 + height 100"
+    report.expect_error("crop", "Rust", ValueError, outside, lambda: imagekit.crop(gray, 400, 0, 100, 10))
+    report.expect_error("map_rows", "Python", ValueError, "row 7", lambda: imagekit.map_rows(gray, fail_at_row_7))
+    report.expect_error("blur", "C", TypeError, "argument 'src'", lambda: imagekit.blur(photo, gray, 1))
+    report.expect_error("sobel", "LLVM IR", TypeError, "expected 2 arguments", lambda: imagekit.sobel(gray))
+    report.expect_error("to_gray", "Rust", TypeError, "argument 'rgb'", lambda: to_gray("photo"))
+    report.expect_error("blurr", "", AttributeError, "no function 'blurr'", lambda: imagekit.blurr)
 
     print(f"\nascii_art, a Rust function that returns a string:\n{imagekit.ascii_art(gray, 72)}")
     print(f"pictures: {pictures}")

@@ -19,7 +19,7 @@ from sklearn.datasets import load_sample_image
 # The arguments that both hosts pass.
 RADIUS = 3
 GAIN = 1.6
-CROP = {"top": 150, "left": 190, "height": 180, "width": 260}
+CROP = {"top": 15, "left": 60, "height": 240, "width": 300}
 
 
 def gray(rgb: np.ndarray) -> np.ndarray:

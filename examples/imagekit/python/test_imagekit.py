@@ -191,8 +191,8 @@ def test_wrong_argument_count(imagekit, gray):
 def test_wrong_argument_type(imagekit, gray):
     check_error(TypeError, TO_GRAY + "argument 'rgb': expected Tensor, got str", imagekit["imagekit.to_gray"], "photo")
     check_error(TypeError, CROP + "argument 'left': expected int, got float", imagekit.crop, gray, 0, 1.5, 2, 2)
-    check_error(TypeError, BLUR + "argument 'src': expected a tensor", imagekit.blur, None, gray, 1)
-    check_error(TypeError, BLUR + "argument 'radius': expected int", imagekit.blur, gray, gray, 1.5)
+    check_error(TypeError, BLUR + "argument 'src': expected Tensor, got None", imagekit.blur, None, gray, 1)
+    check_error(TypeError, BLUR + "argument 'radius': expected int, got float", imagekit.blur, gray, gray, 1.5)
     check_error(TypeError, SOBEL + f"argument 'dst': {MATRIX}", imagekit.sobel, gray, "dst")
     check_error(
         TypeError,
@@ -213,7 +213,7 @@ def test_wrong_dtype(imagekit, gray, photo):
     )
     wide = gray.astype(np.float64)
     check_error(
-        TypeError, BLUR + "argument 'src': expected elements of type float32, got a type of 64 bits and DLPack code 2",
+        TypeError, BLUR + "argument 'src': expected float32, got a type of 64 bits and DLPack code 2",
         imagekit.blur, wide, gray, 1,
     )
     check_error(TypeError, SOBEL + f"argument 'src': {MATRIX}", imagekit.sobel, photo, gray)
@@ -294,10 +294,10 @@ def test_missing_function(imagekit):
     assert imagekit.implements_function("blur")
 
 
-def test_sobel_cuda_says_what_is_missing(imagekit, gray):
+def test_sobel_on_cuda_says_what_is_missing(imagekit, gray):
     """A NumPy array is never on a CUDA device, so this fails everywhere, each time for a reason that is named."""
     with pytest.raises((RuntimeError, ValueError)) as caught:
-        imagekit.sobel_cuda(gray, np.empty_like(gray))
+        imagekit.sobel_on_cuda(gray, np.empty_like(gray))
     assert "cuda" in str(caught.value).lower()
 
 
@@ -352,7 +352,6 @@ def test_metadata(imagekit):
     assert repr(schema) == "Callable[[Tensor, int, int, int, int], Tensor]"
     schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("describe")["type_schema"])
     assert repr(schema) == "Callable[[Tensor], Map[str, Any]]"
-    assert imagekit.get_function_metadata("crop")["arg_names"] == ["image", "top", "left", "height", "width"]
 
 
 def test_documentation(imagekit):
@@ -366,7 +365,7 @@ def test_global_functions(imagekit, photo, gray):
         f"imagekit.{name}"
         for name in [
             "to_gray", "histogram", "otsu_threshold", "contrast", "crop", "map_rows", "make_scaler", "describe", "to_pgm",
-            "ascii_art", "edges", "sobel_cuda", "blur", "sobel",
+            "ascii_art", "edges", "sobel_on_cuda", "blur", "sobel",
         ]
     }  # fmt: skip
     result = tvm_ffi.get_global_func("imagekit.to_gray")(photo)

@@ -23,7 +23,7 @@ pub fn edges(rgb: TensorView<u8>, radius: i64) -> Result<Tensor> {
 ///
 /// `src` and `dst` are float32 of shape (height, width), contiguous, in the memory of one device.
 #[packed_func]
-pub fn sobel_cuda(src: Tensor, dst: Tensor) -> Result<()> {
+pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     /// Threads of a block: columns, rows.
     const BLOCK: (i64, i64) = (32, 8);
 
@@ -42,7 +42,7 @@ pub fn sobel_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     if height == 0 || width == 0 {
         return Ok(());
     }
-    let (columns, rows) = (width.div_ceil(BLOCK.0), height.div_ceil(BLOCK.1));
+    let (columns, rows) = ((width + BLOCK.0 - 1) / BLOCK.0, (height + BLOCK.1 - 1) / BLOCK.1);
     kernel.call((&src, &dst, height, width, columns, rows, 1, BLOCK.0, BLOCK.1, 1))?;
     Ok(())
 }

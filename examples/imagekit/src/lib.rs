@@ -14,7 +14,7 @@
 //! | [`kernels::blur`] | C | box blur |
 //! | [`kernels::sobel`] | LLVM IR | edge strength |
 //! | [`edges`](edges::edges) | Rust | gray, blurred, edge strength: the kernels called from Rust |
-//! | [`sobel_cuda`](edges::sobel_cuda) | CUDA | edge strength on a device |
+//! | [`sobel_on_cuda`](edges::sobel_on_cuda) | CUDA | edge strength on a device |
 
 kernpack::library!();
 

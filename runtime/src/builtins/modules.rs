@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::global;
+use crate::Result;
 use crate::function::Function;
 use crate::module::{self, Module, raw};
 use crate::value::Str;
-use crate::Result;
 
 /// Modules that stay loaded until someone removes them.
 static KEPT: Mutex<Vec<Module>> = Mutex::new(Vec::new());

@@ -38,11 +38,7 @@ pub(super) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], 
 }
 
 /// Says which element of a sequence did not convert.
-pub(super) fn in_element<T: Schema, C: Schema>(
-    mismatch: Mismatch,
-    index: usize,
-    value: &AnyView<'_>,
-) -> Mismatch {
+pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize, value: &AnyView<'_>) -> Mismatch {
     let clause = mismatch.describe(&T::TYPE, value);
     match mismatch {
         Mismatch::Value(_) => Mismatch::Value(format!("element {index}: {clause}")),

@@ -4,9 +4,9 @@ use core::marker::PhantomData;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
-use crate::embedded;
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
 ///
@@ -39,16 +39,13 @@ fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>
 unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)> {
     // SAFETY: promised by the caller; owned entries are valid views.
     unsafe {
-        embedded::map::iter(object)
-            .map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value)))
-            .collect()
+        embedded::map::iter(object).map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value))).collect()
     }
 }
 
 /// A new map object that owns the entries.
 fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
-    let entries: Vec<(TVMFFIAny, TVMFFIAny)> =
-        entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
+    let entries: Vec<(TVMFFIAny, TVMFFIAny)> = entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
     // SAFETY: a new object; its one reference goes to the value.
     match embedded::map::new_map(entries) {
         Ok(map) => unsafe { Any::from_object(map) },
@@ -217,4 +214,3 @@ macro_rules! std_map {
 }
 std_map!(HashMap<K: Eq, Hash; V; S>);
 std_map!(BTreeMap<K: Ord; V>);
-

@@ -174,4 +174,3 @@ impl From<Function> for ObjRef<ObjectRoot> {
         function.object
     }
 }
-

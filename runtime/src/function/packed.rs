@@ -1,7 +1,7 @@
 //! What `#[packed_func]` expands to calls these. The success path is inlined; everything else is one cold call.
 
-use super::panic::guard;
 use super::FunctionInfo;
+use super::panic::guard;
 use crate::abi::TVMFFIAny;
 use crate::tensor::byte_range;
 use crate::value::{AnyView, FromAny, IntoAny, Mismatch};

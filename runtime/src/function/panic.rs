@@ -58,7 +58,10 @@ pub(crate) fn guard_field(body: impl FnOnce() -> Result<()>) -> i32 {
 #[inline(never)]
 fn raise(info: &FunctionInfo, error: Error) -> i32 {
     // On its way up the error collects the frame of each packed function that it leaves.
-    error.append_backtrace(&frame(info));
+    // Closures have no line of their own.
+    if info.line > 0 {
+        error.append_backtrace(&frame(info));
+    }
     error.raise();
     -1
 }

@@ -4,10 +4,10 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use std::ffi::CString;
 
+use super::Module;
 use super::device_module;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::{SharedLibrary, loaded_bytes};
-use super::Module;
 use crate::abi::TVMFFIObject;
 use crate::embedded::failure::Failure;
 use crate::function::Function;
@@ -76,8 +76,7 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
              Rust, tvm_ffi.load_module(path) in Python"
         )));
     }
-    let c_name =
-        CString::new(name).map_err(|_| Error::value_error("a function's name can not contain a NUL byte"))?;
+    let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name can not contain a NUL byte"))?;
     let mut function: *mut TVMFFIObject = ptr::null_mut();
     // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
     unsafe {
@@ -89,24 +88,25 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     }
 }
 
-/// Registers a loader for each kind of device image that this artifact carries, unless the process has one.
+/// Registers the loader of CUDA images, unless the process has one: always where our own implementation serves, elsewhere
+/// when this artifact carries such an image.
 pub(crate) fn register_loaders() -> Result<()> {
-    let Some(blob) = exports::own_symbol(LIBRARY_BIN_SYMBOL) else { return Ok(()) };
-    // Whatever is wrong with the blob, the loader of the library says it better.
-    let Some(tree) = loaded_bytes(blob)
-        .and_then(|memory| memory.get(..LibraryBin::total_size(*memory.first_chunk()?).ok()?))
-        .and_then(|bytes| LibraryBin::parse(bytes).ok())
-    else {
+    if host::origin_while_binding() != Origin::Embedded && !carries("cuda") {
         return Ok(());
-    };
-    for entry in tree.modules() {
-        if entry.kind() != "cuda" {
-            continue;
-        }
-        let name = "ffi.Module.load_from_bytes.cuda";
-        if Function::get_global(name)?.is_none() {
-            Function::register_global(name, &device_module::loader(c"cuda"))?;
-        }
+    }
+    let name = "ffi.Module.load_from_bytes.cuda";
+    if Function::get_global(name)?.is_none() {
+        Function::register_global(name, &device_module::loader(c"cuda"))?;
     }
     Ok(())
+}
+
+/// Whether this artifact's import tree has a module of this kind. A blob that can not be read has none here; the loader of
+/// the library says what is wrong with it.
+fn carries(kind: &str) -> bool {
+    let tree = exports::own_symbol(LIBRARY_BIN_SYMBOL).and_then(loaded_bytes).and_then(|memory| {
+        let size = LibraryBin::total_size(*memory.first_chunk()?).ok()?;
+        LibraryBin::parse(memory.get(..size)?).ok()
+    });
+    tree.is_some_and(|tree| tree.modules().iter().any(|entry| entry.kind() == kind))
 }

@@ -65,6 +65,8 @@ pub struct ArgType {
 }
 
 impl ArgType {
+    /// Type code of pointers.
+    pub const POINTER_CODE: u8 = 3;
     /// A pointer to device memory.
     pub const POINTER: Self = Self { code: 3, bits: 64, lanes: 1 };
     /// `int`.

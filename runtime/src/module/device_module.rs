@@ -1,8 +1,10 @@
 //! The module of a device image: keeps the payload, knows its kernels.
 
 use core::ffi::CStr;
+use std::sync::Arc;
 
 use super::Module;
+use super::cuda::{self, CudaImage};
 use super::device_image::DeviceImage;
 use super::implementation::{ModuleImpl, new_module, property};
 use crate::function::{Function, did_you_mean};
@@ -13,6 +15,7 @@ use crate::{Error, Result};
 struct DeviceModule {
     kind: &'static CStr,
     payload: Bytes,
+    cuda: Arc<CudaImage>,
 }
 
 /// The function that restores modules of `kind` from their bytes.
@@ -20,7 +23,7 @@ pub(super) fn loader(kind: &'static CStr) -> Function {
     Function::from_fn(move |payload: Bytes| -> Result<Module> {
         DeviceImage::parse(&payload)
             .map_err(|error| Error::runtime_error(format!("corrupt {} module: {error}", kind.to_string_lossy())))?;
-        Ok(new_module(DeviceModule { kind, payload }))
+        Ok(new_module(DeviceModule { kind, cuda: cuda::image(&payload), payload }))
     })
 }
 
@@ -42,7 +45,7 @@ impl ModuleImpl for DeviceModule {
     fn function(&self, name: &str) -> Result<Option<Function>> {
         let image = self.image()?;
         let Some(kernel) = image.kernels().iter().find(|kernel| kernel.name == name) else { return Ok(None) };
-        super::cuda::kernel(&self.payload, kernel).map(Some)
+        cuda::kernel(&self.cuda, kernel).map(Some)
     }
 
     fn function_names(&self) -> Vec<String> {
@@ -62,7 +65,10 @@ impl ModuleImpl for DeviceModule {
         let image = self.image()?;
         if format != image.format() {
             let hint = did_you_mean(format, [image.format()]);
-            return Err(Error::value_error(format!("the image is in format '{}', not '{format}'{hint}", image.format())));
+            return Err(Error::value_error(format!(
+                "the image is in format '{}', not '{format}'{hint}",
+                image.format()
+            )));
         }
         Ok(std::fs::write(path, image.code())?)
     }
@@ -75,4 +81,3 @@ impl ModuleImpl for DeviceModule {
         })
     }
 }
-

@@ -68,9 +68,8 @@ fn symbols(file: &[u8]) -> Option<Vec<&str>> {
     let section_size = number(file, 0x3a, 2)? as usize;
     let section_count = number(file, 0x3c, 2)? as usize;
     let section = |index: usize| file.get(sections.checked_add(index.checked_mul(section_size)?)?..);
-    let table = (0..section_count)
-        .filter_map(section)
-        .find(|header| number(header, 4, 4) == Some(u64::from(SHT_DYNSYM)))?;
+    let table =
+        (0..section_count).filter_map(section).find(|header| number(header, 4, 4) == Some(u64::from(SHT_DYNSYM)))?;
     let (start, size) = (number(table, 0x18, 8)? as usize, number(table, 0x20, 8)? as usize);
     let strings = section(number(table, 0x28, 4)? as usize)?;
     let strings_start = number(strings, 0x18, 8)? as usize;
@@ -78,7 +77,9 @@ fn symbols(file: &[u8]) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     for entry in entries.chunks_exact(24) {
         let defined = number(entry, 6, 2) != Some(0);
-        let Some(name) = number(entry, 0, 4).and_then(|offset| strings_start.checked_add(offset as usize)) else { continue };
+        let Some(name) = number(entry, 0, 4).and_then(|offset| strings_start.checked_add(offset as usize)) else {
+            continue;
+        };
         let Some(rest) = file.get(name..) else { continue };
         let Some(end) = rest.iter().position(|byte| *byte == 0) else { continue };
         if let (true, Ok(name)) = (defined, core::str::from_utf8(&rest[..end])) {

@@ -25,7 +25,9 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
     }
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return problem("there is no such file".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return problem("there is no such file".to_owned());
+        }
         Err(error) => return problem(error.to_string()),
     };
     if path.is_dir() {
@@ -80,7 +82,8 @@ pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let library = Arc::new(SharedLibrary::open(path)?);
     join(&library)?;
     context::fill_context_symbols(&library);
-    let in_file = |error: Error| Error::new(error.kind(), format!("can not load {}: {}", path.display(), error.message()));
+    let in_file =
+        |error: Error| Error::new(error.kind(), format!("can not load {}: {}", path.display(), error.message()));
     match read_tree(&library).map_err(in_file)? {
         Some(tree) => build_tree(&library, &tree).map_err(in_file),
         None => Ok(library_module(&library)),
@@ -101,7 +104,10 @@ fn join(library: &SharedLibrary) -> Result<()> {
     };
     if theirs.is_null() {
         let error = Error::take_raised();
-        return Err(Error::new(error.kind(), format!("can not load {}: {}", library.path().display(), error.message())));
+        return Err(Error::new(
+            error.kind(),
+            format!("can not load {}: {}", library.path().display(), error.message()),
+        ));
     }
     Ok(())
 }
@@ -121,7 +127,10 @@ fn read_tree(library: &SharedLibrary) -> Result<Option<LibraryBin<'static>>> {
     };
     let size = LibraryBin::total_size(*header).map_err(|error| corrupt(error.to_string()))?;
     let Some(bytes) = memory.get(..size) else {
-        return Err(corrupt(format!("it says that it has {size} bytes, but the library holds {} from there", memory.len())));
+        return Err(corrupt(format!(
+            "it says that it has {size} bytes, but the library holds {} from there",
+            memory.len()
+        )));
     };
     LibraryBin::parse(bytes).map(Some).map_err(|error| corrupt(error.to_string()))
 }

@@ -19,11 +19,11 @@
 //! assert!(again.ptr_eq(&point));
 //! ```
 
-mod registration;
 mod reference;
+mod registration;
 mod root;
 
 pub use reference::ObjRef;
-pub use registration::{FieldDef, FieldValue, TypeDef, TypeIndexCell, field_getter, type_index_of};
 pub(crate) use registration::register_type;
+pub use registration::{FieldDef, FieldValue, TypeDef, TypeIndexCell, field_getter, type_index_of};
 pub use root::{Object, ObjectRoot};

@@ -2,7 +2,9 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index};
+use crate::abi::{
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index,
+};
 use crate::function::guard_field;
 use crate::value::{Any, IntoAny, Schema, TypeSchema};
 use crate::{Error, Result, host};

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::Element;
-use crate::abi::{DLTensor, TVMFFIObject, type_index};
+use crate::abi::{DLTensor, TVMFFIObject, device_type, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
 
@@ -110,7 +110,9 @@ pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut 
     }
     let device = Device::from_raw(tensor.device);
     if !device.is_host_accessible() {
-        return Err(Mismatch::Value(format!("the tensor is on {device}, but the function reads it on the CPU; copy it first")));
+        return Err(Mismatch::Value(format!(
+            "the tensor is on {device}, but the function reads it on the CPU; copy it first"
+        )));
     }
     let layout = Layout::of(tensor).map_err(Mismatch::Value)?;
     if layout.len == 0 {
@@ -148,4 +150,16 @@ pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
     }
     let at = |elements: i128| (first as i128 + elements * size as i128).clamp(0, usize::MAX as i128) as usize;
     Some(at(low)..at(high + 1))
+}
+
+/// Address and device number of a contiguous tensor in CUDA memory.
+pub(crate) fn cuda_address(value: &AnyView<'_>) -> Result<(u64, i32), String> {
+    let tensor = dl_tensor(value).ok_or_else(|| format!("expected Tensor, got {}", value.type_name()))?;
+    if !matches!(tensor.device.device_type, device_type::CUDA | device_type::CUDA_MANAGED) {
+        return Err(format!("expected a tensor on cuda, got one on {}", Device::from_raw(tensor.device)));
+    }
+    if !Layout::of(tensor)?.is_contiguous() {
+        return Err("the tensor is not contiguous; pass a contiguous copy".to_owned());
+    }
+    Ok(((tensor.data as u64).wrapping_add(tensor.byte_offset), tensor.device.device_id))
 }

@@ -17,6 +17,6 @@ mod tensor;
 mod view;
 
 pub use element::Element;
-pub(crate) use layout::byte_range;
+pub(crate) use layout::{byte_range, cuda_address};
 pub use tensor::Tensor;
 pub use view::{TensorView, TensorViewMut};

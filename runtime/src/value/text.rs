@@ -55,7 +55,10 @@ impl<'a> FromAny<'a> for &'a str {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         core::str::from_utf8(str_bytes(value)?).map_err(|error| {
-            Mismatch::Value(format!("the string is not valid UTF-8 at byte {}; pass bytes instead", error.valid_up_to()))
+            Mismatch::Value(format!(
+                "the string is not valid UTF-8 at byte {}; pass bytes instead",
+                error.valid_up_to()
+            ))
         })
     }
 }

@@ -62,7 +62,7 @@ impl Report {
         if got.len() == expected.len() {
             // A NaN anywhere makes the comparison below false, so it fails the check.
             let difference = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, nan_or_max);
-            let text = format!("max difference {difference:.2e} (allowed {tolerance:e})");
+            let text = format!("max difference {difference:.1e} (allowed {tolerance:e})");
             self.verdict(function, kernel, difference <= tolerance, &text, Some(best));
         } else {
             let text = format!("{} numbers, expected {}", got.len(), expected.len());
@@ -90,8 +90,29 @@ impl Report {
     }
 }
 
+/// Prints one line; a long check goes on below.
 fn line(function: &str, kernel: &str, check: &str, time: &str) {
-    println!("  {}", format!("{function:<16} {kernel:<10} {check:<64} {time:>8}").trim_end());
+    let mut parts = wrap(check, 80).into_iter();
+    let first = parts.next().unwrap_or_default();
+    println!("  {}", format!("{function:<16} {kernel:<10} {first:<80} {time:>8}").trim_end());
+    for part in parts {
+        println!("{:36}{part}", "");
+    }
+}
+
+/// Breaks text at spaces into lines of at most `width` characters, or one word.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The greater number, or NaN as soon as one of both is: `f64::max` would drop it.

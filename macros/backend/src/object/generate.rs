@@ -15,6 +15,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         Some(Base { ty, .. }) => quote!(#ty),
         None => quote!(__k::ObjectRoot),
     };
+    let layout = quote_spanned!(here=> const _: () = __k::assert_object_layout::<#ident>(););
     let base_layout = base.as_ref().map(|base| base_layout(definition, base));
     let base_access = base.as_ref().map(|base| base_access(definition, base));
     let fields = fields.iter().map(|field| field_definition(definition, field));
@@ -26,7 +27,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         const _: () = {
             use #krate::impl_ as __k;
 
-            const _: () = __k::assert_object_layout::<#ident>();
+            #layout
             #base_layout
 
             #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]

@@ -1,0 +1,65 @@
+//! What is in a shared library that cargo built.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+
+pub(crate) struct BuiltLibrary {
+    bytes: Vec<u8>,
+}
+
+impl BuiltLibrary {
+    pub(crate) fn open(path: &Path) -> Self {
+        Self { bytes: fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) }
+    }
+
+    fn file(&self) -> object::File<'_> {
+        object::File::parse(self.bytes.as_slice()).expect("an object file")
+    }
+
+    /// Names of the packed functions that the library exports, sorted; those of the runtime itself are left out.
+    pub(crate) fn packed_functions(&self) -> Vec<String> {
+        let file = self.file();
+        let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        let names = defined.filter_map(|symbol| symbol.name().ok()?.strip_prefix("__tvm_ffi_").map(str::to_owned));
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('_')).collect();
+        names.sort();
+        names
+    }
+
+    /// The bytes of an exported variable.
+    pub(crate) fn data(&self, name: &str) -> Option<Vec<u8>> {
+        let file = self.file();
+        let symbol = file.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let start = usize::try_from(symbol.address() - section.address()).ok()?;
+        section.data().ok()?.get(start..)?.get(..usize::try_from(symbol.size()).ok()?).map(<[u8]>::to_vec)
+    }
+
+    /// Whether the loader keeps the library for good (`DF_1_NODELETE`).
+    pub(crate) fn is_never_unloaded(&self) -> bool {
+        const DT_FLAGS_1: u64 = 0x6fff_fffb;
+        const DF_1_NODELETE: u64 = 8;
+        let file = self.file();
+        let dynamic = file.section_by_name(".dynamic").expect("a dynamic section");
+        let words: Vec<u64> = dynamic
+            .data()
+            .expect("readable")
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+            .collect();
+        words.chunks_exact(2).any(|entry| entry[0] == DT_FLAGS_1 && entry[1] & DF_1_NODELETE != 0)
+    }
+
+    /// Machine code of a packed function.
+    pub(crate) fn code(&self, name: &str) -> Vec<u8> {
+        let file = self.file();
+        let symbol =
+            file.symbols().find(|symbol| symbol.name() == Ok(&format!("__tvm_ffi_{name}"))).expect("the symbol");
+        let section = file.section_by_index(symbol.section_index().expect("defined")).expect("its section");
+        let start = usize::try_from(symbol.address() - section.address()).expect("small");
+        let size = usize::try_from(symbol.size()).expect("small");
+        section.data().expect("readable")[start..start + size].to_vec()
+    }
+}

@@ -1,0 +1,8 @@
+//! Small packages that use kernpack-build, built by cargo in a folder inside the target folder.
+
+mod cuda_kernels;
+mod host_kernels;
+mod library;
+mod mistakes;
+mod package;
+mod tracking;

@@ -1,0 +1,202 @@
+//! What a user reads when something is wrong.
+
+use crate::package::{Package, c_kernel, ir_kernel};
+
+/// Builds a package with these files and compares the start of the message; every fragment must be in it too.
+#[track_caller]
+fn check(name: &str, calls: &str, files: &[(&str, &str)], variables: &[(&str, &str)], start: &str, fragments: &[&str]) {
+    let mut package = Package::new(name, calls);
+    for (path, text) in files {
+        package = package.file(path, text);
+    }
+    let start = start.replace("DIR", &package.dir.display().to_string());
+    let message = package.failure(variables);
+    assert!(message.starts_with(&format!("Error: {start}")), "{message}");
+    for fragment in fragments {
+        assert!(message.contains(fragment), "no {fragment:?} in {message}");
+    }
+}
+
+#[test]
+fn missing_file() {
+    let calls = ".c([\"kernels/blur.c\"]).llvm_ir([\"sobel.ll\"]).cuda([\"edges.cu\"])";
+    let problem = |file: &str| format!("{file}: no such file; paths are relative to the package, DIR");
+    let start =
+        format!("3 problems\n\n{}\n\n{}\n\n{}", problem("kernels/blur.c"), problem("sobel.ll"), problem("edges.cu"));
+    check("missing-file", calls, &[], &[], &start, &[]);
+}
+
+#[test]
+fn wrong_language() {
+    check(
+        "wrong-language",
+        ".c([\"k.ll\"])",
+        &[("k.ll", "")],
+        &[],
+        "k.ll: not the name of a C or C++ file (.c, .cc,",
+        &[".llvm_ir(..) takes LLVM IR"],
+    );
+}
+
+#[test]
+fn c_syntax_error() {
+    let calls = ".c([\"kernels/bad.c\", \"kernels/worse.cpp\", \"kernels/good.c\"])";
+    let good = c_kernel("good", "1");
+    let files = [("kernels/bad.c", "int f( { }\n"), ("kernels/worse.cpp", "int g( { }\n"), ("kernels/good.c", &good)];
+    let fragments = [
+        "kernels/bad.c: the C compiler failed (exit status: 1)\n  command: ",
+        "-c kernels/bad.c -o ",
+        "\n  output:\n    kernels/bad.c:1:8: error: ",
+        "kernels/worse.cpp: the C++ compiler failed (exit status: 1)\n  command: ",
+    ];
+    check("c-syntax", calls, &files, &[], "2 problems\n\nkernels/bad.c: ", &fragments);
+}
+
+#[test]
+fn missing_compiler() {
+    let k = c_kernel("k", "1");
+    check("no-compiler", ".c([\"k.c\"])", &[("k.c", &k)], &[("CC", "/no/such/cc")], "k.c: ", &["/no/such/cc"]);
+}
+
+#[test]
+fn invalid_ir() {
+    let files = [
+        ("text.ll", "define i32 @f( {\n"),
+        ("noise.bc", "BC\u{0}noise"),
+        ("verify.ll", "define i32 @f() {\n  br label %gone\n}\n"),
+    ];
+    let fragments = ["noise.bc: LLVM can not read it\n    "];
+    check(
+        "invalid-ir",
+        ".llvm_ir([\"text.ll\", \"noise.bc\", \"verify.ll\"])",
+        &files,
+        &[],
+        "3 problems\n\ntext.ll: LLVM can not read it\n    text.ll:1:",
+        &fragments,
+    );
+}
+
+#[test]
+fn ir_that_does_not_verify() {
+    let calls = ".llvm(|context, module| {\n    let f = module.add_function(\"__tvm_ffi_open\", context.i32_type().fn_type(&[], false), None);\n    context.append_basic_block(f, \"entry\");\n    Ok(())\n})";
+    check(
+        "unverified",
+        calls,
+        &[],
+        &[],
+        "build.rs:2: LLVM's verifier rejects it\n    Basic Block in function '__tvm_ffi_open' does not have terminator!",
+        &[],
+    );
+}
+
+#[test]
+fn a_closure_that_fails() {
+    check(
+        "closure-fails",
+        ".llvm(|_, _| Err(\"no filter of size 4\".into()))",
+        &[],
+        &[],
+        "build.rs:2: no filter of size 4",
+        &[],
+    );
+}
+
+#[test]
+fn ir_that_can_not_be_compiled() {
+    let files = [(
+        "asm.ll",
+        "define i32 @__tvm_ffi_f() {\n  call void asm sideeffect \"no such instruction\", \"\"()\n  ret i32 0\n}\n",
+    )];
+    check(
+        "bad-asm",
+        ".llvm_ir([\"asm.ll\"])",
+        &files,
+        &[],
+        "asm.ll: LLVM can not compile it\n    ",
+        &["invalid instruction mnemonic"],
+    );
+}
+
+#[test]
+fn ir_for_another_machine() {
+    let text = format!("target triple = \"riscv64-unknown-linux-gnu\"\n{}", ir_kernel("f"));
+    check(
+        "other-machine",
+        ".llvm_ir([\"k.ll\"])",
+        &[("k.ll", &text)],
+        &[],
+        "k.ll: is for riscv64-unknown-linux-gnu, but the target is ",
+        &["leave `target triple`"],
+    );
+}
+
+#[test]
+fn no_kernel() {
+    let files = [
+        ("blur.c", "int blur(void) { return 0; }\n"),
+        ("hidden.c", "static int __tvm_ffi_h(void) { return 0; }\nint (*const used)(void) = __tvm_ffi_h;\n"),
+    ];
+    let fragments = [
+        "it defines `blur`; is that the kernel? Then name it `__tvm_ffi_blur`",
+        "hidden.c: defines no kernel",
+        "`__tvm_ffi_h` is there, but static or hidden",
+    ];
+    check(
+        "no-kernel",
+        ".c([\"blur.c\", \"hidden.c\"])",
+        &files,
+        &[],
+        "2 problems\n\nblur.c: defines no kernel. A kernel is a C function `int __tvm_ffi_<name>(",
+        &fragments,
+    );
+}
+
+#[test]
+fn duplicate_kernel() {
+    let (c, ir) = (c_kernel("blur", "1"), ir_kernel("blur"));
+    check(
+        "duplicate",
+        ".c([\"a/blur.c\"]).llvm_ir([\"b/blur.ll\"])",
+        &[("a/blur.c", &c), ("b/blur.ll", &ir)],
+        &[],
+        "kernel `blur` is defined twice: by a/blur.c and by b/blur.ll; rename one of them",
+        &[],
+    );
+}
+
+#[test]
+fn reserved_name() {
+    let text = format!("{}char __tvm_ffi__library_bin[8];\n", c_kernel("k", "1"));
+    check(
+        "reserved",
+        ".c([\"k.c\"])",
+        &[("k.c", &text)],
+        &[],
+        "k.c: defines `__tvm_ffi__library_bin`; names that start with `__tvm_ffi__` are reserved",
+        &[],
+    );
+}
+
+#[test]
+fn unknown_cpu() {
+    check(
+        "unknown-cpu",
+        ".cpu(\"pentium-9\")",
+        &[],
+        &[],
+        ".cpu(..) is \"pentium-9\", which is no CPU of ",
+        &["rustc --print target-cpus"],
+    );
+}
+
+#[test]
+fn bad_cuda_policy() {
+    check(
+        "bad-policy",
+        "",
+        &[],
+        &[("KERNPACK_CUDA", "yes")],
+        "KERNPACK_CUDA is \"yes\"; it may be auto, require or off",
+        &[],
+    );
+}

@@ -1,0 +1,166 @@
+//! A package made for one test.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::library::BuiltLibrary;
+
+/// A C kernel that returns a number.
+pub(crate) fn c_kernel(name: &str, value: &str) -> String {
+    format!(
+        "#include <kernpack/kernel.h>\n\
+         KERNPACK_KERNEL({name}) {{ return kernpack_return_int(result, {value}); }}\n"
+    )
+}
+
+/// An LLVM IR kernel that returns None.
+pub(crate) fn ir_kernel(name: &str) -> String {
+    format!("define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{\n  ret i32 0\n}}\n")
+}
+
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    target_dir: PathBuf,
+}
+
+/// What cargo did.
+pub(crate) struct Built {
+    pub(crate) success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Package {
+    /// A fresh package whose build script is `Library::new()` and `calls`. Its library has `library!()`.
+    pub(crate) fn new(name: &str, calls: &str) -> Self {
+        Self::in_folder(name, name, calls)
+    }
+
+    /// The same in a folder of that name.
+    pub(crate) fn in_folder(folder: &str, name: &str, calls: &str) -> Self {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernpack-build");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+        let package = Self { name: name.to_owned(), dir: scratch.join(folder), target_dir: scratch.join("target") };
+        if package.dir.exists() {
+            fs::remove_dir_all(&package.dir).expect("the old package can be removed");
+        }
+        package
+            .file(
+                "Cargo.toml",
+                &format!(
+                    "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+                     [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\n\
+                     [dependencies]\nkernpack = {{ path = '{}' }}\n\n\
+                     [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
+                     [workspace]\n",
+                    root.join("runtime").display(),
+                    env!("CARGO_MANIFEST_DIR"),
+                ),
+            )
+            .file(
+                "build.rs",
+                &format!("fn main() -> kernpack_build::Result<()> {{\n    kernpack_build::Library::new(){calls}.build()\n}}\n"),
+            )
+            .file("src/lib.rs", "#![warn(missing_docs, unreachable_pub)]\n//! Scratch.\nkernpack::library!();\n")
+            .file("Cargo.lock", &fs::read_to_string(root.join("Cargo.lock")).expect("the workspace has a lock file"))
+    }
+
+    /// Writes a file of the package.
+    pub(crate) fn file(self, path: &str, text: &str) -> Self {
+        self.write(path, text);
+        self
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.dir.join(path);
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("folders can be made");
+        fs::write(path, text).expect("files can be written");
+    }
+
+    /// Runs cargo without network, and without what the user's environment says about compilers.
+    pub(crate) fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Built {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(args).arg("--offline").current_dir(&self.dir);
+        command.env("CARGO_TARGET_DIR", &self.target_dir);
+        for name in [
+            "CC",
+            "CFLAGS",
+            "CXX",
+            "CXXFLAGS",
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "KERNPACK_CUDA",
+            "NVCC",
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+        ] {
+            command.env_remove(name);
+        }
+        command.env("PATH", path_without_nvcc());
+        command.envs(variables.iter().copied());
+        let output = command.output().expect("cargo runs");
+        Built {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Builds, which must succeed, and opens the library.
+    pub(crate) fn build(&self) -> BuiltLibrary {
+        self.build_with(&["build"], &[])
+    }
+
+    pub(crate) fn build_with(&self, args: &[&str], variables: &[(&str, &str)]) -> BuiltLibrary {
+        let built = self.cargo(args, variables);
+        assert!(built.success, "{}", built.stderr);
+        assert!(!built.stderr.contains("warning"), "{}", built.stderr);
+        let profile = if args.contains(&"--release") { "release" } else { "debug" };
+        self.library(profile)
+    }
+
+    /// The library of the last build.
+    pub(crate) fn library(&self, profile: &str) -> BuiltLibrary {
+        let file = format!("{}{}{}", env::consts::DLL_PREFIX, self.name.replace('-', "_"), env::consts::DLL_SUFFIX);
+        BuiltLibrary::open(&self.target_dir.join(profile).join(file))
+    }
+
+    /// Builds, which must fail in the build script; the script's own message.
+    pub(crate) fn failure(&self, variables: &[(&str, &str)]) -> String {
+        let built = self.cargo(&["build"], variables);
+        assert!(!built.success, "the build succeeded:\n{}", built.stderr);
+        let message = built.stderr.split("--- stderr\n").nth(1).unwrap_or_else(|| panic!("{}", built.stderr));
+        message
+            .lines()
+            .map(|line| line.strip_prefix("  ").unwrap_or(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim()
+            .to_owned()
+    }
+
+    /// What `src/main.rs` prints.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        let built = self.cargo(&[&["run", "--quiet"], args].concat(), &[]);
+        assert!(built.success, "{}", built.stderr);
+        built.stdout
+    }
+}
+
+impl Built {
+    /// Whether cargo compiled or ran anything (`-v` says so).
+    pub(crate) fn did_work(&self) -> bool {
+        self.stderr
+            .lines()
+            .any(|line| ["Compiling", "Running", "Dirty"].iter().any(|word| line.trim_start().starts_with(word)))
+    }
+}
+
+fn path_without_nvcc() -> std::ffi::OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let nvcc = format!("nvcc{}", env::consts::EXE_SUFFIX);
+    env::join_paths(env::split_paths(&path).filter(|folder| !folder.join(&nvcc).exists())).unwrap_or(path)
+}
