@@ -187,3 +187,59 @@ extern "C" fn report(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
         (*sink.cast::<Diagnostics>()).errors.borrow_mut().push(text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use object::{Architecture, Object as _};
+
+    use super::*;
+    use crate::environment::Environment;
+
+    /// Compiles one module for a target, on whatever machine this is.
+    fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {
+        let folder = std::env::temp_dir().join(format!("kernpack-llvm-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("k.ll"), ir).unwrap();
+        let dir = folder.to_str().unwrap();
+        let environment = Environment::fake(&[
+            ("CARGO_MANIFEST_DIR", dir),
+            ("OUT_DIR", dir),
+            ("CARGO_PKG_NAME", name),
+            ("TARGET", triple),
+            ("HOST", "x86_64-unknown-linux-gnu"),
+            ("CARGO_CFG_TARGET_ARCH", arch),
+            ("CARGO_CFG_TARGET_OS", "linux"),
+        ]);
+        let session = Session::new(environment, None)?;
+        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())]);
+        let object = compiled.map(|compiled| std::fs::read(&compiled[0].object).unwrap());
+        std::fs::remove_dir_all(&folder).unwrap();
+        object
+    }
+
+    const KERNEL: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {\n  ret i32 0\n}\n";
+
+    #[test]
+    fn objects_are_for_the_target() {
+        let rows = [
+            ("x86_64-unknown-linux-gnu", "x86_64", Architecture::X86_64),
+            ("i686-unknown-linux-gnu", "x86", Architecture::I386),
+            ("aarch64-unknown-linux-gnu", "aarch64", Architecture::Aarch64),
+        ];
+        for (triple, arch, expected) in rows {
+            // What the text says about the layout gives way.
+            let ir = format!("target datalayout = \"e-m:e-i64:64-n32:64\"\n{KERNEL}");
+            let object = compile_for(triple, arch, arch, &ir).unwrap();
+            assert_eq!(object::File::parse(object.as_slice()).unwrap().architecture(), expected);
+        }
+    }
+
+    #[test]
+    fn other_targets_are_an_error() {
+        let error = compile_for("s390x-unknown-linux-gnu", "s390x", "other", KERNEL).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for s390x (s390x-unknown-linux-gnu)"
+        );
+    }
+}

@@ -120,12 +120,33 @@ impl Error {
         unsafe { core::str::from_utf8(self.cell().backtrace.as_slice()).unwrap_or_default() }
     }
 
-    /// Appends frames to the backtrace, as an error does on its way up through callers.
-    pub fn append_backtrace(&self, frames: &str) {
+    /// Appends frames to the backtrace, as an error does on its way up through callers. Clones are not affected.
+    pub fn append_backtrace(&mut self, frames: &str) {
+        // SAFETY: the object is alive.
+        if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
+            *self = self.copy_with_backtrace(&format!("{}{frames}", self.backtrace()));
+            return;
+        }
         if let Some(update) = self.cell().update_backtrace {
             let frames = abi::TVMFFIByteArray::new(frames.as_bytes());
-            // SAFETY: the function belongs to this error object, and `frames` lives for the call.
+            // SAFETY: the function belongs to this error object, which nobody else refers to; `frames` lives for the call.
             unsafe { update(self.object.as_ptr(), &frames, backtrace_update::APPEND) };
+        }
+    }
+
+    /// A new error object with the same content but another backtrace. A shared one is never changed in place: another thread
+    /// may be reading it.
+    fn copy_with_backtrace(&self, backtrace: &str) -> Self {
+        let cell = self.cell();
+        // SAFETY: the cell's texts live as long as the object; cause and context are NULL or live objects.
+        unsafe {
+            Self::from_object(embedded::new_error(
+                cell.kind.as_slice(),
+                cell.message.as_slice(),
+                backtrace.as_bytes(),
+                cell.cause_chain,
+                cell.extra_context,
+            ))
         }
     }
 
@@ -243,9 +264,23 @@ from_std_errors!(
     core::array::TryFromSliceError => "ValueError",
     String => "RuntimeError",
     &str => "RuntimeError",
-    Box<dyn std::error::Error + Send + Sync> => "RuntimeError",
-    Box<dyn std::error::Error> => "RuntimeError",
 );
+
+macro_rules! from_boxed_errors {
+    ($($type:ty),*) => {$(
+        /// An [`Error`] in the box comes out as it went in; others become a RuntimeError.
+        impl From<Box<$type>> for Error {
+            #[track_caller]
+            fn from(error: Box<$type>) -> Self {
+                match error.downcast::<Self>() {
+                    Ok(error) => *error,
+                    Err(error) => Self::runtime_error(error.to_string()),
+                }
+            }
+        }
+    )*};
+}
+from_boxed_errors!(dyn std::error::Error, dyn std::error::Error + Send + Sync);
 
 /// Makes an [`Error`]: kind, then a message as in `format!`.
 ///

@@ -5,7 +5,7 @@ pub use linkme;
 pub use crate::abi::TVMFFIAny;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_packed, check_overlap, return_doc, return_metadata,
+    FunctionInfo, KernelInfo, ParamInfo, arg, call_packed, return_doc, return_metadata,
 };
 pub use crate::object::{
     FieldDef, FieldValue, Object, ObjectRoot, TypeDef, TypeIndexCell, field_getter, type_index_of,
@@ -13,7 +13,7 @@ pub use crate::object::{
 pub use crate::registration::{
     KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
-pub use crate::value::{FromAny, IntoReturn, Schema};
+pub use crate::value::{FromAny, FromArg, IntoReturn, Schema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {

@@ -4,8 +4,10 @@ A row names a function of the library in tests/conversions-lib, its arguments, a
 message). JSON values stand for themselves; what JSON lacks is an object with one key:
 
     {"bytes": "00ff"}  {"float": "nan"}  {"integer": "18446744073709551616"}  {"map": [[key, value], ...]}
+    {"list": [...]}  {"dict": [[key, value], ...]}, the mutable containers
     {"dtype": "float32"}  {"device": "cuda:1"}  {"shape": [2, 3]}
-    {"tensor": {"dtype": ..., "shape": ..., "data": ..., "strides": ..., "byte_offset": ..., "misaligned": true}}
+    {"tensor": {"dtype": ..., "shape": ..., "data": ..., "strides": ..., "byte_offset": ..., "misaligned": true,
+                "device": ...}}
     {"function": "name"}  {"module": true}  {"point": [x, y]}  {"place": [x, y, name]}
 
 `data` is the memory from which shape and strides (in elements) pick. A row with "hosts" runs only there.
@@ -46,6 +48,10 @@ def decode(value, library):
             return int(text)
         case {"map": pairs}:
             return {key: decode(element, library) for key, element in pairs}
+        case {"list": elements}:
+            return tvm_ffi.List([decode(element, library) for element in elements])
+        case {"dict": pairs}:
+            return tvm_ffi.Dict({key: decode(element, library) for key, element in pairs})
         case {"dtype": name}:
             return tvm_ffi.dtype(name)
         case {"device": name}:

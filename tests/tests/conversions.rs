@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::ptr;
 
-use kernpack::abi::{DLDataType, DLDevice, DLTensor, TVMFFIAny, device_type, type_index};
-use kernpack::{Any, AnyView, Array, Bytes, DataType, Device, Map, Module, Result, Shape, Str, Tensor};
+use kernpack::abi::{DLTensor, TVMFFIAny, device_type, type_index};
+use kernpack::{Any, AnyView, Array, Bytes, DataType, Device, IntoAny, Map, Module, Result, Shape, Str, Tensor};
 use serde_json::{Value, json};
 
 /// Cargo builds the library as a dependency of this test, next to it.
@@ -66,7 +66,7 @@ struct BorrowedTensor {
 impl Argument {
     fn decode(value: &Value, library: &Module) -> Self {
         match value.get("tensor") {
-            Some(tensor) if ["strides", "byte_offset", "misaligned"].iter().any(|key| tensor.get(key).is_some()) => {
+            Some(tensor) if ["strides", "byte_offset", "misaligned", "device"].iter().any(|key| tensor.get(key).is_some()) => {
                 Self::Tensor(BorrowedTensor::decode(tensor))
             }
             _ => Self::Value(decode(value, library)),
@@ -105,9 +105,9 @@ impl BorrowedTensor {
         let mut strides = tensor.get("strides").map(integers);
         let tensor = DLTensor {
             data: data.cast(),
-            device: DLDevice { device_type: device_type::CPU, device_id: 0 },
+            device: tensor.get("device").map_or(Device::CPU, |name| device(name.as_str().unwrap())).raw(),
             ndim: shape.len() as i32,
-            dtype: DLDataType { code: dtype.code(), bits: dtype.bits(), lanes: dtype.lanes() },
+            dtype: dtype.raw(),
             shape: shape.as_mut_ptr(),
             // NULL strides mean row-major; that is a rule of its own.
             strides: strides.as_mut().map_or(ptr::null_mut(), Vec::as_mut_ptr),
@@ -141,14 +141,14 @@ fn decode(value: &Value, library: &Module) -> Any {
         "float" => Any::from(text().parse::<f64>().unwrap()),
         "map" => {
             let pairs = content.as_array().unwrap().iter().map(|pair| (decode(&pair[0], library), decode(&pair[1], library)));
-            Any::from(pairs.collect::<Map<Any, Any>>())
+            pairs.collect::<Map<Any, Any>>().into_any()
         }
         "dtype" => Any::from(text().parse::<DataType>().unwrap()),
-        "device" => Any::from(text().parse::<Device>().unwrap()),
-        "shape" => Any::from(Shape::new(&integers(content))),
+        "device" => Any::from(device(text())),
+        "shape" => Shape::new(&integers(content)).into_any(),
         "tensor" => Any::from(tensor(content)),
         "function" => Any::from(library.function(text()).unwrap()),
-        "module" => Any::from(library.clone()),
+        "module" => library.clone().into_any(),
         "point" | "place" => {
             let arguments: Vec<Any> =
                 content.as_array().unwrap().iter().map(|argument| decode(argument, library)).collect();
@@ -158,8 +158,17 @@ fn decode(value: &Value, library: &Module) -> Any {
     }
 }
 
+/// `cpu:0`, `cuda:1`.
+fn device(name: &str) -> Device {
+    match name.split_once(':') {
+        Some(("cpu", index)) => Device::new(device_type::CPU, index.parse().unwrap()),
+        Some(("cuda", index)) => Device::cuda(index.parse().unwrap()),
+        _ => panic!("unknown device {name}"),
+    }
+}
+
 fn array(elements: &[Value], library: &Module) -> Any {
-    Any::from(elements.iter().map(|element| decode(element, library)).collect::<Array<Any>>())
+    elements.iter().map(|element| decode(element, library)).collect::<Array<Any>>().into_any()
 }
 
 fn tensor(tensor: &Value) -> Tensor {
@@ -198,7 +207,7 @@ fn encode(value: &Any) -> Result<Value> {
             let entry = |(key, value)| Ok(json!([encode(&key)?, encode(&value)?]));
             let mut entries = value.to::<Map<Any, Any>>()?.iter().map(entry).collect::<Result<Vec<_>>>()?;
             // A HashMap has no order.
-            entries.sort_by_key(|entry| entry[0].to_string());
+            entries.sort_by(|a, b| (a[0].as_i64(), a[0].as_str()).cmp(&(b[0].as_i64(), b[0].as_str())));
             json!({"map": entries})
         }
         type_index::TENSOR => encode_tensor(&value.to()?)?,

@@ -60,8 +60,11 @@ impl Workspace {
     }
 
     /// cargo, in the root, writing into the target folder that this program lies in, without colours.
+    ///
+    /// The one on PATH, as a person calls it: `CARGO` may name the program behind rustup's, which sets up less.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
-        let mut command = self.command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let on_path = find_on_path("cargo").map(PathBuf::into_os_string);
+        let mut command = self.command(on_path.or_else(|| env::var_os("CARGO")).unwrap_or_else(|| "cargo".into()));
         command.arg(subcommand).env("CARGO_TARGET_DIR", &self.cargo_target).env("CARGO_TERM_COLOR", "never");
         command
     }

@@ -95,9 +95,8 @@ fn are_exported_in_release() {
 
 #[test]
 fn bitcode_is_llvm_ir_too() {
-    // The closure stands for a frontend: it writes bitcode beside the script, and the next line compiles it.
-    let calls = "";
-    let package = Package::new("bitcode", calls).file("kernels/f.ll", &ir_kernel("f")).file(
+    // The build script stands for a frontend: it writes bitcode, and the next line compiles it.
+    let package = Package::new("bitcode", "").file("kernels/f.ll", &ir_kernel("f")).file(
         "build.rs",
         r#"
 fn main() -> kernpack_build::Result<()> {
@@ -154,35 +153,24 @@ fn uses_avx(code: &[u8]) -> bool {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_cpu_is_the_one_that_rustc_is_told() {
-    let rows: [(&str, &str, &[(&str, &str)], bool); 4] = [
-        ("cpu-baseline", "", &[], false),
-        ("cpu-told", "", &[("RUSTFLAGS", "-C target-cpu=x86-64-v3")], true),
-        ("cpu-override", ".cpu(\"x86-64-v3\")", &[], true),
-        ("cpu-feature", "", &[("RUSTFLAGS", "-Ctarget-feature=+avx2")], true),
-    ];
-    for (name, calls, variables, avx) in rows {
-        // Flags of rustc would rebuild every dependency; this package alone gets them.
-        let package = Package::new(name, &format!(".c([\"k.c\"]).llvm_ir([\"k.ll\"]){calls}"))
-            .file("k.c", LOOP_C)
-            .file("k.ll", LOOP_IR)
-            .file(
-                ".cargo/config.toml",
-                &match variables {
-                    [(_, flags)] => format!(
-                        "[host]\nrustflags = []\n[build]\nrustflags = {:?}\n",
-                        flags.split(' ').collect::<Vec<_>>()
-                    ),
-                    _ => String::new(),
-                },
-            );
-        let library = package.build();
-        assert_eq!(uses_avx(&library.code("ir")), avx, "{name}, LLVM");
-        assert_eq!(uses_avx(&library.code("c")), avx, "{name}, C");
-    }
+    let calls = ".c([\"k.c\"]).llvm_ir([\"k.ll\"])";
+    let check = |package: &Package, flags: &str, avx: bool| {
+        let library = package.build_for_host_target(&[("RUSTFLAGS", flags)]);
+        assert_eq!(uses_avx(&library.code("ir")), avx, "LLVM with {flags:?}");
+        assert_eq!(uses_avx(&library.code("c")), avx, "C with {flags:?}");
+    };
+    // One package, so that a change of the flags is seen.
+    let package = Package::new("cpu-told", calls).file("k.c", LOOP_C).file("k.ll", LOOP_IR);
+    check(&package, "", false);
+    check(&package, "-C target-cpu=x86-64-v3", true);
+    check(&package, "-Ctarget-feature=+avx2", true);
+    let package = Package::new("cpu-override", &format!("{calls}.cpu(\"x86-64-v3\")"));
+    let package = package.file("k.c", LOOP_C).file("k.ll", LOOP_IR);
+    check(&package, "", true);
 }
 
 #[test]
-fn a_kernel_is_a_python_and_rust_function_of_the_same_name() {
+fn a_kernel_is_a_global_function() {
     let package = Package::new("global-names", ".c([\"k.c\"])").file("k.c", &c_kernel("seven", "7")).file(
         "src/main.rs",
         "fn main() {\n    use global_names as _;\n    let f = kernpack::Function::global(\"global_names.seven\").unwrap();\n    println!(\"{}\", f.call_as::<i64>(()).unwrap());\n}\n",

@@ -51,7 +51,7 @@ class Report:
         result = np.asarray(result) if np.isscalar(result) else np.from_dlpack(result)
         expected = np.load(self.references / f"{reference}.npy").reshape(result.shape)
         difference = np.abs(result.astype(np.float64) - expected).max()
-        text = f"max difference {difference:.2g} (allowed {tolerance:g})"
+        text = f"max difference {difference:.2g} (allowed {tolerance:g})" if difference else "no difference"
         self.verdict(function, kernel, bool(difference <= tolerance), text, best * 1e3)
         return result
 
@@ -84,7 +84,7 @@ def bar_chart(bins: list[int], threshold: int) -> np.ndarray:
     """The histogram as a picture: one column per two pixels, bars up to the threshold darker."""
     chart = np.full((200, 512), 255.0)
     for level, count in enumerate(bins):
-        height = round(190 * count / max(bins))
+        height = 190 * count // max(bins)
         chart[200 - height :, 2 * level : 2 * level + 2] = 40 if level <= threshold else 150
     return chart
 

@@ -1,18 +1,16 @@
 //! Dictionaries, bytes and text as results.
 
-use std::collections::HashMap;
-
-use kernpack::{Any, Bytes, Result, Tensor, TensorView, ensure, packed_func};
+use kernpack::{Any, Bytes, Map, Result, Tensor, TensorView, ensure, packed_func};
 
 use crate::image;
 
 /// What is known about an image without looking at its pixels: height, width, dtype and whether it is contiguous.
 #[packed_func]
-pub fn describe(image: Tensor) -> Result<HashMap<String, Any>> {
+pub fn describe(image: Tensor) -> Result<Map<String, Any>> {
     let &[height, width, ..] = image.shape() else {
         kernpack::bail!(ValueError, "expected an image of shape (height, width, ...), got shape {:?}", image.shape());
     };
-    Ok(HashMap::from([
+    Ok(Map::from_iter([
         ("height".to_owned(), Any::from(height)),
         ("width".to_owned(), Any::from(width)),
         ("dtype".to_owned(), Any::from(image.dtype().to_string())),

@@ -25,7 +25,7 @@ unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
 }
 
 /// The elements of a value that is an array or list.
-pub(super) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
+pub(crate) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
     let object = value.object().ok_or(Mismatch::Type)?;
     // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
     // argument of: the ABI's contract for mutable containers.

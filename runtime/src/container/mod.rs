@@ -15,5 +15,6 @@ mod shape;
 mod tuple;
 
 pub use array::Array;
+pub(crate) use array::sequence;
 pub use map::Map;
 pub use shape::Shape;

@@ -2,7 +2,8 @@
 //!
 //! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
 //! 64, `tail` at 72). Bit 63 of `slots` marks the *small* form: up to four pairs in the order of insertion, in the object
-//! itself or in a buffer, searched one by one. The fifth insertion turns it into the dense form (`dense_map`).
+//! itself or in a buffer, searched one by one. Setting a key when four are
+//! there turns it into the dense form (`dense_map`).
 //! A map keeps its form's storage behind `data`, whose `data_deleter` frees it whoever made it.
 //!
 //! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
@@ -277,19 +278,19 @@ unsafe fn insert(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result
         if !is_small(body) {
             return insert_dense(body, key, value);
         }
+        let slots = (*body).cell.slots & !SMALL;
+        let full = (*body).cell.size >= slots;
+        if full && slots >= SMALL_MAX {
+            // Also for a key that is there already, as C++ does it.
+            let entries = hashed_entries(body)?;
+            switch_to(body, &DenseTable::build(&entries, entries.len() as u64));
+            return insert_dense(body, key, value);
+        }
         if let Some(index) = find_small(body, &key)? {
             let old = core::mem::replace(&mut small_pairs(body)[index].value, value);
             return Ok(Some(old));
         }
-        let slots = (*body).cell.slots & !SMALL;
-        if (*body).cell.size >= slots {
-            if slots >= SMALL_MAX {
-                let mut entries = hashed_entries(body)?;
-                let capacity = entries.len() as u64;
-                entries.push((key, value, any_hash::hash(&key)?));
-                switch_to(body, &DenseTable::build(&entries, capacity));
-                return Ok(None);
-            }
+        if full {
             grow_small(body, (slots * 2).clamp(SMALL_MIN, SMALL_MAX));
         }
         (*body).cell.data.cast::<Pair>().add((*body).cell.size as usize).write(Pair { key, value });
@@ -465,8 +466,8 @@ mod tests {
         fn set(&mut self, key: i64, value: i64) {
             // SAFETY: the map is ours.
             unsafe {
-                let small = is_small(body_of(self.map));
                 set(self.map, TVMFFIAny::int(key), TVMFFIAny::int(value)).unwrap();
+                let small = is_small(body_of(self.map));
                 match self.expected.iter().position(|(k, _)| *k == key) {
                     Some(index) if small => self.expected[index].1 = value,
                     Some(index) => {

@@ -28,6 +28,6 @@ pub(crate) use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo};
 pub(crate) use nearest::did_you_mean;
-pub use packed::{arg, call_packed, check_overlap, return_doc, return_metadata};
+pub use packed::{arg, call_packed, return_doc, return_metadata};
 pub(crate) use panic::{guard_field, install_hook};
 pub use typed::TypedFunction;

@@ -3,8 +3,9 @@
 use super::FunctionInfo;
 use super::panic::guard;
 use crate::abi::TVMFFIAny;
+use crate::container::sequence;
 use crate::tensor::byte_range;
-use crate::value::{AnyView, FromAny, IntoAny, Mismatch};
+use crate::value::{AnyView, FromArg, IntoAny, Mismatch};
 use crate::{Error, Result, embedded};
 
 /// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
@@ -51,9 +52,17 @@ fn wrong_count(info: &FunctionInfo, got: i32) -> i32 {
 ///
 /// # Errors
 /// TypeError or ValueError that names function, argument, what was expected and what came.
+///
+/// # Safety
+/// Each argument is converted at most once.
 #[inline(always)]
-pub fn arg<'a, T: FromAny<'a>>(info: &'static FunctionInfo, args: &'a [AnyView<'a>], index: usize) -> Result<T> {
-    match T::from_any(&args[index]) {
+pub unsafe fn arg<'a, T: FromArg<'a>>(info: &'static FunctionInfo, args: &'a [AnyView<'a>], index: usize) -> Result<T> {
+    if T::WRITES {
+        check_overlap(info, args, index)?;
+    }
+    // SAFETY: where the type gives write access, no other argument shares the memory, and by the caller's promise there is no
+    // second conversion of this one.
+    match unsafe { T::from_arg(&args[index]) } {
         Ok(value) => Ok(value),
         Err(mismatch) => Err(wrong_argument(info, &args[index], index, mismatch)),
     }
@@ -75,32 +84,27 @@ fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch
     Error::with_backtrace(mismatch.kind(), &message, "")
 }
 
-/// Checks that no tensor argument shares memory with one that the function writes to.
-///
-/// # Errors
-/// ValueError that names both arguments.
-pub fn check_overlap(info: &'static FunctionInfo, args: &[AnyView<'_>], written: &[usize]) -> Result<()> {
-    for &w in written {
-        let Some(target) = args.get(w).and_then(byte_range) else { continue };
-        for (i, other) in args.iter().enumerate() {
-            if i == w || (written.contains(&i) && i < w) {
-                continue;
-            }
-            let Some(source) = byte_range(other) else { continue };
-            if target.start < source.end && source.start < target.end {
-                let name = |k: usize| info.params.get(k).map_or("", |param| param.name);
-                return Err(Error::with_backtrace(
-                    "ValueError",
-                    &format!(
-                        "{}: arguments '{}' and '{}' share memory, but the function writes to '{}'; pass a copy",
-                        info.signature(),
-                        name(w.min(i)),
-                        name(w.max(i)),
-                        name(w)
-                    ),
-                    "",
-                ));
-            }
+/// Checks that no other argument shares memory with argument `written`, a tensor that the function writes to. A tensor in a
+/// sequence counts, too.
+#[inline(never)]
+fn check_overlap(info: &FunctionInfo, args: &[AnyView<'_>], written: usize) -> Result<()> {
+    let Some(target) = args.get(written).and_then(byte_range) else { return Ok(()) };
+    let shares_memory = |value: &AnyView<'_>| {
+        byte_range(value).is_some_and(|source| target.start < source.end && source.start < target.end)
+    };
+    for (index, other) in args.iter().enumerate() {
+        let shared =
+            shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory));
+        if index != written && shared {
+            let name = |index: usize| info.params.get(index).map_or("", |param| param.name);
+            let message = format!(
+                "{}: arguments '{}' and '{}' share memory, but the function writes to '{}'; pass a copy",
+                info.signature(),
+                name(written.min(index)),
+                name(written.max(index)),
+                name(written)
+            );
+            return Err(Error::with_backtrace("ValueError", &message, ""));
         }
     }
     Ok(())

@@ -23,6 +23,10 @@ thread_local! {
 /// Makes panics remember their place. Once per artifact.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
+    if std::thread::panicking() {
+        // The hook can not be changed now; a panic's place is then unknown to its error, and nothing else is lost.
+        return;
+    }
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -56,7 +60,7 @@ pub(crate) fn guard_field(body: impl FnOnce() -> Result<()>) -> i32 {
 
 #[cold]
 #[inline(never)]
-fn raise(info: &FunctionInfo, error: Error) -> i32 {
+fn raise(info: &FunctionInfo, mut error: Error) -> i32 {
     // On its way up the error collects the frame of each packed function that it leaves.
     // Closures have no line of their own.
     if info.line > 0 {

@@ -23,6 +23,7 @@ impl Function {
     ///
     /// # Errors
     /// KeyError with the nearest names when there is none.
+    #[track_caller]
     pub fn global(name: &str) -> Result<Self> {
         if let Some(function) = Self::get_global(name)? {
             return Ok(function);

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use super::function::convert_result;
 use super::{Args, Function};
 use crate::Result;
-use crate::value::FromAny;
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 /// A [`Function`] whose argument tuple and result type are fixed.
 ///
@@ -35,6 +35,35 @@ impl<A: Args, R: for<'a> FromAny<'a>> TypedFunction<A, R> {
     /// The function without its types.
     pub fn untyped(&self) -> &Function {
         &self.function
+    }
+}
+
+impl<A: Args, R: for<'a> FromAny<'a>> From<Function> for TypedFunction<A, R> {
+    fn from(function: Function) -> Self {
+        Self::new(function)
+    }
+}
+
+impl<A, R> Schema for TypedFunction<A, R> {
+    const TYPE: TypeSchema = <Function as Schema>::TYPE;
+}
+
+/// The types are promised, not checked: a function does not say which it has.
+impl<'a, A: Args, R: for<'b> FromAny<'b>> FromAny<'a> for TypedFunction<A, R> {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        Function::from_any(value).map(Self::new)
+    }
+}
+
+impl<A, R> IntoAny for TypedFunction<A, R> {
+    fn into_any(self) -> Any {
+        self.function.into_any()
+    }
+}
+
+impl<A, R> ToArg for TypedFunction<A, R> {
+    fn to_arg(&self) -> Arg<'_> {
+        self.function.to_arg()
     }
 }
 

@@ -67,6 +67,7 @@ impl Module {
     ///
     /// # Errors
     /// KeyError with the nearest names when the module has none.
+    #[track_caller]
     pub fn function(&self, name: &str) -> Result<Function> {
         if let Some(function) = self.get_function(name, false)? {
             return Ok(function);

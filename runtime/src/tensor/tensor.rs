@@ -219,8 +219,12 @@ impl Tensor {
     ///
     /// # Errors
     /// TypeError for another element type; ValueError for data on another device or misaligned data.
+    #[track_caller]
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        TensorView::of(self.dl_tensor()).map_err(|mismatch| self.mismatch(mismatch))
+        match TensorView::of(self.dl_tensor()) {
+            Ok(view) => Ok(view),
+            Err(mismatch) => Err(self.mismatch(mismatch)),
+        }
     }
 
     /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that nobody else can

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use super::Element;
 use super::layout::{Layout, dl_tensor, elements_of};
 use crate::abi::DLTensor;
-use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
+use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
 /// Read access to the elements of a tensor in host memory, for the time of a call or a borrow.
@@ -189,13 +189,15 @@ impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
     }
 }
 
-/// Only for parameters of packed functions, whose generated code checks for overlap; elsewhere use
+/// Only a parameter of a packed function can be one: its generated code checks for overlap. Elsewhere there is
 /// [`Tensor::view_mut`](super::Tensor::view_mut).
-impl<'a, T: Element> FromAny<'a> for TensorViewMut<'a, T> {
-    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
+    const WRITES: bool = true;
+
+    unsafe fn from_arg(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let tensor = dl_tensor(value).ok_or(Mismatch::Type)?;
         // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the
-        // call; generated code has checked that no other argument shares its memory.
+        // call; our caller has checked that no other argument shares its memory.
         unsafe { Self::of(tensor) }
     }
 }

@@ -67,8 +67,12 @@ impl<'a> AnyView<'a> {
     ///
     /// # Errors
     /// TypeError or ValueError that says what was expected.
+    #[track_caller]
     pub fn get<T: FromAny<'a>>(&'a self) -> Result<T> {
-        T::from_any(self).map_err(|mismatch| mismatch.into_error::<T>("", self))
+        match T::from_any(self) {
+            Ok(value) => Ok(value),
+            Err(mismatch) => Err(mismatch.into_error::<T>("", self)),
+        }
     }
 
     /// The object, also behind an rvalue reference.
@@ -171,6 +175,7 @@ impl Any {
     ///
     /// # Errors
     /// TypeError `expected int, got str`, or ValueError when the value does not fit.
+    #[track_caller]
     pub fn to<T: for<'a> FromAny<'a>>(&self) -> Result<T> {
         self.get()
     }
@@ -179,6 +184,7 @@ impl Any {
     ///
     /// # Errors
     /// As for [`Any::to`].
+    #[track_caller]
     pub fn get<'a, T: FromAny<'a>>(&'a self) -> Result<T> {
         self.as_view().get()
     }

@@ -22,6 +22,37 @@ pub trait FromAny<'a>: Schema + Sized {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
 }
 
+/// A type that a parameter of a packed function can have: everything that is [`FromAny`], and write access to tensors.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be a parameter of a packed function",
+    label = "no conversion from an FFI value to this type",
+    note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
+    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
+)]
+#[doc(hidden)]
+pub trait FromArg<'a>: Sized {
+    /// Whether the type gives write access to the memory of its argument.
+    const WRITES: bool;
+
+    /// Converts argument `value`.
+    ///
+    /// # Errors
+    /// As for [`FromAny::from_any`].
+    ///
+    /// # Safety
+    /// For a type that gives write access, no other value shares the argument's memory as long as the result lives.
+    unsafe fn from_arg(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
+}
+
+impl<'a, T: FromAny<'a>> FromArg<'a> for T {
+    const WRITES: bool = false;
+
+    #[inline(always)]
+    unsafe fn from_arg(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        T::from_any(value)
+    }
+}
+
 /// A Rust type that can be given to a packed function as an argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can not be an argument of a packed function",

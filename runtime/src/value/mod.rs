@@ -18,7 +18,7 @@ mod text;
 mod type_name;
 
 pub use any::{Any, AnyView};
-pub use convert::{Arg, FromAny, IntoAny, IntoReturn, Mismatch, ToArg};
+pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
 pub use data_type::DataType;
 pub use device::Device;
 pub use schema::{Schema, TypeSchema};

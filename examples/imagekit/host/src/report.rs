@@ -62,7 +62,10 @@ impl Report {
         if got.len() == expected.len() {
             // A NaN anywhere makes the comparison below false, so it fails the check.
             let difference = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, nan_or_max);
-            let text = format!("max difference {difference:.1e} (allowed {tolerance:e})");
+            let text = match difference {
+                0.0 => "no difference".to_owned(),
+                _ => format!("max difference {difference:.1e} (allowed {tolerance:e})"),
+            };
             self.verdict(function, kernel, difference <= tolerance, &text, Some(best));
         } else {
             let text = format!("{} numbers, expected {}", got.len(), expected.len());

@@ -4,7 +4,6 @@ use syn::spanned::Spanned;
 
 use super::function::{PackedFunction, Parameter};
 use super::options::Options;
-use super::types::is_mutable_view;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
@@ -112,16 +111,11 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
     let conversions = function.parameters.iter().zip(&locals).enumerate().map(|(index, (parameter, local))| {
         let ty = lifetime::elide(parameter.ty.to_token_stream());
         // What is wrong with the type is shown under the type.
-        quote_spanned!(inside(&parameter.ty)=> let #local = __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index)?;)
+        quote_spanned!(inside(&parameter.ty)=> let #local = unsafe { __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index) }?;)
     });
-    let mutable = function.parameters.iter().enumerate().filter(|(_, parameter)| is_mutable_view(&parameter.ty));
-    let mutable: Vec<usize> = mutable.map(|(index, _)| index).collect();
-    let overlap =
-        (!mutable.is_empty()).then(|| quote!(__k::check_overlap(&__KERNPACK_FUNCTION, #args, &[#(#mutable),*])?;));
     quote! {
         #[inline]
         fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count]) -> #krate::Result<__k::TVMFFIAny> {
-            #overlap
             #(#conversions)*
             <#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))
         }

@@ -36,16 +36,6 @@ pub(super) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
     check(ty, Place::Result, mistakes);
 }
 
-/// Whether the type is a view that the function may write to.
-pub(super) fn is_mutable_view(ty: &Type) -> bool {
-    match ty {
-        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "TensorViewMut"),
-        Type::Paren(inner) => is_mutable_view(&inner.elem),
-        Type::Group(inner) => is_mutable_view(&inner.elem),
-        _ => false,
-    }
-}
-
 fn check(ty: &Type, place: Place, mistakes: &mut Mistakes) {
     match ty {
         Type::Reference(reference) => check_reference(reference, place, mistakes),

@@ -1,0 +1,196 @@
+// Works on objects that Rust made, with the inline code of the stock headers. tests/capi.rs loads it and does its own half
+// of the work on the same objects. A `Status` is 0, or -1 with the error raised in libtvm_ffi.so.
+#include <tvm/ffi/tvm_ffi.h>
+
+#include <cstdint>
+
+namespace ffi = tvm::ffi;
+
+using Status = int;
+
+// An argument: a view that the caller keeps.
+static ffi::Any Owned(const TVMFFIAny* view) { return ffi::Any(*reinterpret_cast<const ffi::AnyView*>(view)); }
+
+// A result: the caller owns it.
+static void Give(ffi::Any&& value, TVMFFIAny* out) { *out = ffi::detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value)); }
+
+template <typename Ref>
+static Ref Borrow(TVMFFIObjectHandle handle) {
+  return ffi::detail::ObjectUnsafe::ObjectRefFromObjectPtr<Ref>(
+      ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ffi::Object>(static_cast<TVMFFIObject*>(handle)));
+}
+
+template <typename Ref>
+static Ref Take(TVMFFIObjectHandle handle) {
+  return ffi::detail::ObjectUnsafe::ObjectRefFromObjectPtr<Ref>(
+      ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::Object>(static_cast<TVMFFIObject*>(handle)));
+}
+
+template <typename Ref>
+static TVMFFIObjectHandle Release(Ref&& ref) {
+  return ffi::detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(ref));
+}
+
+using Map = ffi::Map<ffi::Any, ffi::Any>;
+using Dict = ffi::Dict<ffi::Any, ffi::Any>;
+
+// Maps are copied on write, so the handle may change. A unique map is changed in place.
+extern "C" Status MapSet(TVMFFIObjectHandle* map, const TVMFFIAny* key, const TVMFFIAny* value) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Map taken = Take<Map>(*map);
+  taken.Set(Owned(key), Owned(value));
+  *map = Release(std::move(taken));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" Status MapErase(TVMFFIObjectHandle* map, const TVMFFIAny* key) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Map taken = Take<Map>(*map);
+  taken.erase(Owned(key));
+  *map = Release(std::move(taken));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" Status DictSet(TVMFFIObjectHandle dict, const TVMFFIAny* key, const TVMFFIAny* value) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Borrow<Dict>(dict).Set(Owned(key), Owned(value));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" Status DictErase(TVMFFIObjectHandle dict, const TVMFFIAny* key) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Borrow<Dict>(dict).erase(Owned(key));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" Status DictClear(TVMFFIObjectHandle dict) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Borrow<Dict>(dict).clear();
+  TVM_FFI_SAFE_CALL_END();
+}
+
+// None when the key is not there. Works for both.
+extern "C" Status MapGet(TVMFFIObjectHandle map, const TVMFFIAny* key, TVMFFIAny* out) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  const auto* obj = static_cast<const ffi::MapBaseObj*>(Borrow<ffi::ObjectRef>(map).get());
+  auto found = obj->find(Owned(key));
+  Give(found == obj->end() ? ffi::Any() : ffi::Any(found->second), out);
+  TVM_FFI_SAFE_CALL_END();
+}
+
+// Keys and values in order, one after the other; the caller owns them and has room for 2 * size.
+extern "C" int64_t MapEntries(TVMFFIObjectHandle map, TVMFFIAny* out) {
+  int64_t count = 0;
+  for (const auto& [key, value] : *static_cast<const ffi::MapBaseObj*>(Borrow<ffi::ObjectRef>(map).get())) {
+    Give(ffi::Any(key), out++);
+    Give(ffi::Any(value), out++);
+    ++count;
+  }
+  return count;
+}
+
+extern "C" TVMFFIObjectHandle NewMap() { return Release(Map()); }
+extern "C" TVMFFIObjectHandle NewDict() { return Release(Dict()); }
+extern "C" TVMFFIObjectHandle NewList() { return Release(ffi::List<ffi::Any>()); }
+
+extern "C" Status ListPush(TVMFFIObjectHandle list, const TVMFFIAny* value) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  Borrow<ffi::List<ffi::Any>>(list).push_back(Owned(value));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" Status ListErase(TVMFFIObjectHandle list, int64_t index) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  auto borrowed = Borrow<ffi::List<ffi::Any>>(list);
+  borrowed.erase(borrowed.begin() + index);
+  TVM_FFI_SAFE_CALL_END();
+}
+
+// The array grows (in place while it is unique and has room), its first element is replaced, and its last one moved out.
+extern "C" Status ArrayChange(TVMFFIObjectHandle* array, const TVMFFIAny* value, TVMFFIAny* last) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  auto taken = Take<ffi::Array<ffi::Any>>(*array);
+  taken.push_back(Owned(value));
+  taken.Set(0, Owned(value));
+  Give(ffi::Any(taken.back()), last);
+  taken.pop_back();
+  *array = Release(std::move(taken));
+  TVM_FFI_SAFE_CALL_END();
+}
+
+extern "C" int64_t ShapeProduct(TVMFFIObjectHandle shape) { return Borrow<ffi::Shape>(shape).Product(); }
+
+// Sum of all elements of a float32 tensor, through its strides.
+extern "C" double TensorSum(TVMFFIObjectHandle handle) {
+  auto tensor = Borrow<ffi::Tensor>(handle);
+  const float* data = static_cast<const float*>(tensor.data_ptr());
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    for (int64_t j = 0; j < tensor.size(1); ++j) sum += data[i * tensor.stride(0) + j * tensor.stride(1)];
+  }
+  return sum;
+}
+
+// Throws the error, catches it, appends to its backtrace, and raises it again.
+extern "C" Status ThrowAndRaise(TVMFFIObjectHandle error) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  try {
+    throw Borrow<ffi::Error>(error);
+  } catch (ffi::Error& caught) {
+    TVMFFIByteArray more{"  in C++\n", 9};
+    caught.UpdateBacktrace(&more, kTVMFFIBacktraceUpdateModeAppend);
+    throw;
+  }
+  TVM_FFI_SAFE_CALL_END();
+}
+
+// Calls a function that Rust made; what it raises becomes an exception and is raised again.
+extern "C" Status CallTwice(TVMFFIObjectHandle function, const TVMFFIAny* argument, TVMFFIAny* out) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  auto callee = Borrow<ffi::Function>(function);
+  Give(callee(callee(Owned(argument))), out);
+  TVM_FFI_SAFE_CALL_END();
+}
+
+// A type whose keys are equal when their numbers are, modulo 1000.
+class NumberObj : public ffi::Object {
+ public:
+  int64_t number = 0;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("cells.Number", NumberObj, ffi::Object);
+};
+
+static int64_t Number(const TVMFFIAny* value) { return reinterpret_cast<const NumberObj*>(value->v_obj)->number; }
+
+extern "C" TVMFFIAny HashNumber(const TVMFFIAny* value) {
+  TVMFFIAny result{};
+  if (Number(value) < 0) {
+    Give(ffi::Error("ValueError", "negative numbers have no hash", ""), &result);
+    return result;
+  }
+  result.type_index = kTVMFFIInt;
+  result.v_int64 = Number(value) % 1000;
+  return result;
+}
+
+extern "C" TVMFFIAny EqualNumbers(const TVMFFIAny* left, const TVMFFIAny* right) {
+  TVMFFIAny result{};
+  result.type_index = kTVMFFIBool;
+  result.v_int64 = Number(left) % 1000 == Number(right) % 1000;
+  return result;
+}
+
+extern "C" Status RegisterNumber() {
+  TVMFFIByteArray hash{"__any_hash__", 12}, equal{"__any_equal__", 13};
+  TVMFFIAny hook{};
+  hook.type_index = kTVMFFIOpaquePtr;
+  hook.v_ptr = reinterpret_cast<void*>(HashNumber);
+  if (TVMFFITypeRegisterAttr(NumberObj::RuntimeTypeIndex(), &hash, &hook) != 0) return -1;
+  hook.v_ptr = reinterpret_cast<void*>(EqualNumbers);
+  return TVMFFITypeRegisterAttr(NumberObj::RuntimeTypeIndex(), &equal, &hook);
+}
+
+extern "C" void NewNumber(int64_t number, TVMFFIAny* out) {
+  auto object = ffi::make_object<NumberObj>();
+  object->number = number;
+  Give(ffi::ObjectRef(object), out);
+}
