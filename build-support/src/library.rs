@@ -186,7 +186,7 @@ impl Library {
         if let Some(runtime) = c.cpp_runtime {
             let _ = writeln!(lines, "cargo::rustc-link-lib={runtime}");
         }
-        if session.target.is_elf() {
+        if session.target.is_elf() && makes_cdylib(session) {
             // Objects and functions of the library may outlive the module that loaded it.
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n");
         }
@@ -221,6 +221,17 @@ fn all<A, B, C>(a: Result<A>, b: Result<B>, c: Result<C>) -> Result<(A, B, C)> {
             Ok(_) => Err(Error::new("no result")),
         },
     }
+}
+
+/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
+fn makes_cdylib(session: &Session) -> bool {
+    let manifest = Path::new("Cargo.toml");
+    let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
+    if !text.contains("cdylib") {
+        session.tracker.file(manifest);
+        return false;
+    }
+    true
 }
 
 /// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.

@@ -82,6 +82,7 @@ pub fn version() -> TVMFFIVersion {
 
 /// Makes this artifact's own implementation serve the process, whatever else is loaded. For a library that *is* an
 /// implementation (`kernpack-capi`); does nothing when already bound.
+#[cfg(feature = "embedded")]
 pub fn serve_embedded() {
     let _ = bind_to(|| Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded)));
 }
@@ -146,13 +147,15 @@ fn bind_at_first_use() -> &'static ApiTable {
             // SAFETY: the symbols are those of the implementation that was found.
             return match unsafe { ApiTable::from_symbols(lookup) } {
                 Ok(table) => Ok((Box::into_raw(Box::new(table)), Origin::Process)),
-                Err(missing) => Err(missing),
+                Err(missing) => Err(format!(
+                    "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.14 or newer"
+                )),
             };
         }
         if let Some(table) = find_bound_sibling() {
             return Ok((table, Origin::Joined));
         }
-        Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded))
+        own_implementation()
     });
     if let Err(error) = found {
         // A constructor or a first use has nobody to report to; `registration::problems` keeps the text.
@@ -167,9 +170,24 @@ fn bind_at_first_use() -> &'static ApiTable {
     unsafe { &*bound_or_pending() }
 }
 
+/// A table that lives forever and where it comes from, or why there is none.
+type Found = core::result::Result<(*mut ApiTable, Origin), String>;
+
+#[cfg(feature = "embedded")]
+fn own_implementation() -> Found {
+    Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn own_implementation() -> Found {
+    Err("no implementation of the TVM FFI is in this process, and this library was built without its own; load it from Python \
+         (tvm_ffi), Apache TVM or a Rust program, or build it with the feature `embedded` of kernpack"
+        .to_owned())
+}
+
 /// Binds to what `find` gives, then registers what this artifact brings. Other threads wait; the binding thread itself,
 /// coming back here while it registers, sees the table already.
-fn bind_to(find: impl FnOnce() -> core::result::Result<(*mut ApiTable, Origin), &'static str>) -> Result<()> {
+fn bind_to(find: impl FnOnce() -> Found) -> Result<()> {
     let me = thread_identity();
     if BINDER.load(Ordering::Acquire) == me {
         return Ok(());
@@ -178,16 +196,7 @@ fn bind_to(find: impl FnOnce() -> core::result::Result<(*mut ApiTable, Origin), 
     if !TABLE.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
-    let (table, origin) = match find() {
-        Ok(found) => found,
-        Err(missing) => {
-            // No implementation is there to make an error object for the caller, so this text goes through `Error`'s
-            // own cell, which needs none.
-            return Err(Error::runtime_error(format!(
-                "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.14 or newer"
-            )));
-        }
-    };
+    let (table, origin) = find().map_err(Error::runtime_error)?;
     ORIGIN.store(origin as u8, Ordering::Release);
     // SAFETY: tables live forever.
     embedded::serving::set_serving(unsafe { &*table });

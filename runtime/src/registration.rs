@@ -10,7 +10,9 @@ use linkme::distributed_slice;
 use crate::function::{FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::object::TypeDef;
-use crate::{Error, Result, builtins, module, object};
+#[cfg(feature = "embedded")]
+use crate::builtins;
+use crate::{Error, Result, module, object};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -56,9 +58,12 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
             problems.push(error.message().to_owned());
         }
     };
+    #[cfg(feature = "embedded")]
     if origin == Origin::Embedded {
         note(builtins::register());
     }
+    #[cfg(not(feature = "embedded"))]
+    let _ = origin;
     note(module::register_context_symbols());
     for def in KERNPACK_TYPES_V1 {
         note(object::register_type(def));

@@ -66,7 +66,9 @@ struct BorrowedTensor {
 impl Argument {
     fn decode(value: &Value, library: &Module) -> Self {
         match value.get("tensor") {
-            Some(tensor) if ["strides", "byte_offset", "misaligned", "device"].iter().any(|key| tensor.get(key).is_some()) => {
+            Some(tensor)
+                if ["strides", "byte_offset", "misaligned", "device"].iter().any(|key| tensor.get(key).is_some()) =>
+            {
                 Self::Tensor(BorrowedTensor::decode(tensor))
             }
             _ => Self::Value(decode(value, library)),
@@ -140,7 +142,8 @@ fn decode(value: &Value, library: &Module) -> Any {
         "bytes" => Any::from(unhex(text()).as_slice()),
         "float" => Any::from(text().parse::<f64>().unwrap()),
         "map" => {
-            let pairs = content.as_array().unwrap().iter().map(|pair| (decode(&pair[0], library), decode(&pair[1], library)));
+            let pairs =
+                content.as_array().unwrap().iter().map(|pair| (decode(&pair[0], library), decode(&pair[1], library)));
             pairs.collect::<Map<Any, Any>>().into_any()
         }
         "dtype" => Any::from(text().parse::<DataType>().unwrap()),

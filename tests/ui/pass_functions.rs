@@ -1,5 +1,5 @@
 //! What `#[packed_func]` accepts.
-#![deny(warnings, non_ascii_idents)]
+#![deny(warnings, non_ascii_idents, unsafe_code)]
 
 use kernpack::{Any, Error, Function, Result, packed_func};
 

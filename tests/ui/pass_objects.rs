@@ -1,5 +1,5 @@
 //! What `#[derive(Object)]` accepts.
-#![deny(warnings, non_ascii_idents)]
+#![deny(warnings, non_ascii_idents, unsafe_code)]
 
 use kernpack::{ObjRef, Object, packed_func};
 

@@ -33,12 +33,31 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     for (name, tensor) in [("src", &src), ("dst", &dst)] {
         let device = tensor.device();
         ensure!(tensor.dtype() == DataType::FLOAT32, TypeError, "{name}: expected float32, got {}", tensor.dtype());
-        ensure!(device.kind() == device_type::CUDA, ValueError, "{name}: expected a tensor on a CUDA device, got one on {device}");
-        ensure!(device == src.device(), ValueError, "{name}: expected a tensor on {}, got one on {device}", src.device());
-        ensure!(tensor.shape() == src.shape(), ValueError, "{name}: expected shape {:?}, got {:?}", src.shape(), tensor.shape());
+        ensure!(
+            device.kind() == device_type::CUDA,
+            ValueError,
+            "{name}: expected a tensor on a CUDA device, got one on {device}"
+        );
+        ensure!(
+            device == src.device(),
+            ValueError,
+            "{name}: expected a tensor on {}, got one on {device}",
+            src.device()
+        );
+        ensure!(
+            tensor.shape() == src.shape(),
+            ValueError,
+            "{name}: expected shape {:?}, got {:?}",
+            src.shape(),
+            tensor.shape()
+        );
         ensure!(tensor.is_contiguous(), ValueError, "{name}: expected a contiguous tensor");
     }
-    ensure!(height <= i32::MAX.into() && width <= i32::MAX.into(), ValueError, "{height} x {width} pixels are too many");
+    ensure!(
+        height <= i32::MAX.into() && width <= i32::MAX.into(),
+        ValueError,
+        "{height} x {width} pixels are too many"
+    );
     if height == 0 || width == 0 {
         return Ok(());
     }

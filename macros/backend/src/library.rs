@@ -22,7 +22,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     quote! {
         /// What this crate says about itself when it is loaded as a library.
         #[doc(hidden)]
-        #[allow(dead_code)]
+        #[allow(dead_code, unsafe_code)]
         const KERNPACK_LIBRARY: () = {
             use ::kernpack::impl_ as __k;
             // Makes the compiler run again when the variable changes.

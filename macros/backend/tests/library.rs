@@ -17,7 +17,7 @@ fn whole_expansion() {
     expect![[r#"
         /// What this crate says about itself when it is loaded as a library.
         #[doc(hidden)]
-        #[allow(dead_code)]
+        #[allow(dead_code, unsafe_code)]
         const KERNPACK_LIBRARY: () = {
             use ::kernpack::impl_ as __k;
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(

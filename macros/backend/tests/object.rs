@@ -35,7 +35,7 @@ fn whole_expansion() {
             macro_rules! object_type_imagekit_dot_Histogram {
                 () => {};
             }
-            #[allow(deprecated)]
+            #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
                 const _: () = __k::assert_object_layout::<Histogram>();
@@ -100,7 +100,7 @@ fn with_a_base() {
             macro_rules! object_type_imagekit_dot_Square {
                 () => {};
             }
-            #[allow(deprecated)]
+            #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use my::kernpack::impl_ as __k;
                 const _: () = __k::assert_object_layout::<Square>();

@@ -45,7 +45,7 @@ fn whole_expansion() {
                 () => {};
             }
             #[cfg(unix)]
-            #[allow(deprecated)]
+            #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -74,8 +74,8 @@ fn whole_expansion() {
                 fn __kernpack_body<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 2usize],
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
-                    let __arg0 = __k::arg::<i64>(&__KERNPACK_FUNCTION, args, 0usize)?;
-                    let __arg1 = __k::arg::<&str>(&__KERNPACK_FUNCTION, args, 1usize)?;
+                    let __arg0 = unsafe { __k::arg::<i64>(&__KERNPACK_FUNCTION, args, 0usize) }?;
+                    let __arg1 = unsafe { __k::arg::<&str>(&__KERNPACK_FUNCTION, args, 1usize) }?;
                     <Result<i64> as __k::IntoReturn>::into_return(add(__arg0, __arg1))
                 }
                 #[unsafe(export_name = "__tvm_ffi_add")]
@@ -128,7 +128,7 @@ fn no_parameters_no_result_no_doc() {
             macro_rules! exported_function_type {
                 () => {};
             }
-            #[allow(deprecated)]
+            #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use my::kernpack::impl_ as __k;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -197,7 +197,7 @@ fn lifetimes_and_written_views() {
             macro_rules! exported_path_imagekit_dot_blend {
                 () => {};
             }
-            #[allow(deprecated)]
+            #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -230,12 +230,15 @@ fn lifetimes_and_written_views() {
                 fn __kernpack_body<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 3usize],
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
-                    __k::check_overlap(&__KERNPACK_FUNCTION, args, &[1usize])?;
-                    let __arg0 = __k::arg::<TensorView<'_, u8>>(&__KERNPACK_FUNCTION, args, 0usize)?;
-                    let __arg1 = __k::arg::<
-                        TensorViewMut<'_, u8>,
-                    >(&__KERNPACK_FUNCTION, args, 1usize)?;
-                    let __arg2 = __k::arg::<&'_ [u8]>(&__KERNPACK_FUNCTION, args, 2usize)?;
+                    let __arg0 = unsafe {
+                        __k::arg::<TensorView<'_, u8>>(&__KERNPACK_FUNCTION, args, 0usize)
+                    }?;
+                    let __arg1 = unsafe {
+                        __k::arg::<TensorViewMut<'_, u8>>(&__KERNPACK_FUNCTION, args, 1usize)
+                    }?;
+                    let __arg2 = unsafe {
+                        __k::arg::<&'_ [u8]>(&__KERNPACK_FUNCTION, args, 2usize)
+                    }?;
                     <&'static str as __k::IntoReturn>::into_return(blend(__arg0, __arg1, __arg2))
                 }
                 #[unsafe(export_name = "__tvm_ffi_imagekit.blend")]

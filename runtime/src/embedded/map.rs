@@ -2,8 +2,8 @@
 //!
 //! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
 //! 64, `tail` at 72). Bit 63 of `slots` marks the *small* form: up to four pairs in the order of insertion, in the object
-//! itself or in a buffer, searched one by one. Setting a key when four are
-//! there turns it into the dense form (`dense_map`).
+//! itself or in a buffer, searched one by one. Setting a key when four are there turns it into the dense form
+//! (`dense_map`).
 //! A map keeps its form's storage behind `data`, whose `data_deleter` frees it whoever made it.
 //!
 //! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the

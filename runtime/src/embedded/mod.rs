@@ -6,6 +6,7 @@
 //! (types, functions, the raised error, the environment) and [`table()`], the 50 C functions over both.
 
 pub mod any_hash;
+#[cfg(feature = "embedded")]
 mod api;
 pub mod backtrace;
 pub mod big_int;
@@ -34,6 +35,7 @@ mod type_hash;
 pub mod type_members;
 pub mod type_table;
 
+#[cfg(feature = "embedded")]
 pub use api::table;
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::ApiTable;
 
-use super::{any_hash, api};
+use super::any_hash;
 
 /// NULL until somebody else than we serves.
 static SERVING: AtomicPtr<ApiTable> = AtomicPtr::new(core::ptr::null_mut());
@@ -22,8 +22,20 @@ pub fn set_serving(table: &'static ApiTable) {
 pub fn serving() -> &'static ApiTable {
     let table = SERVING.load(Ordering::Acquire);
     if table.is_null() {
-        return api::table();
+        return own();
     }
     // SAFETY: only `set_serving` stores a pointer, and it is given a `'static` reference.
     unsafe { &*table }
+}
+
+#[cfg(feature = "embedded")]
+fn own() -> &'static ApiTable {
+    super::table()
+}
+
+/// The tables are needed only for types and functions, and there are none before the host is bound.
+#[cfg(not(feature = "embedded"))]
+fn own() -> &'static ApiTable {
+    eprintln!("kernpack: no implementation of the TVM FFI is bound yet");
+    std::process::abort()
 }

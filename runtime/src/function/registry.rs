@@ -2,7 +2,7 @@ use core::ptr;
 
 use super::{Function, did_you_mean};
 use crate::abi::TVMFFIByteArray;
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, host};
 
 impl Function {
     /// The global function of this name, if there is one.
@@ -55,10 +55,6 @@ impl Function {
     /// KeyError when no function has the name.
     pub fn remove_global(name: &str) -> Result<()> {
         Self::global(name)?;
-        if ptr::eq(host::api(), embedded::table()) {
-            embedded::function_table::remove_global(name.as_bytes());
-            return Ok(());
-        }
         let removed: bool = Self::global("ffi.FunctionRemoveGlobal")?.call_as((name,))?;
         if removed { Ok(()) } else { Err(Error::key_error(format!("no global function is named '{name}'"))) }
     }

@@ -29,7 +29,7 @@ pub(super) fn fill_context_symbols(library: &SharedLibrary) {
 
 /// Registers the context symbols that are functions of the table, for hosts that no runtime has given them to.
 pub(crate) fn register_context_symbols() -> Result<()> {
-    if host::origin_while_binding() != Origin::Embedded {
+    if !cfg!(feature = "embedded") || host::origin_while_binding() != Origin::Embedded {
         return Ok(());
     }
     embedded::module_env::set_import_lookup(lookup_for_library);
@@ -91,7 +91,8 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
 /// Registers the loader of CUDA images, unless the process has one: always where our own implementation serves, elsewhere
 /// when this artifact carries such an image.
 pub(crate) fn register_loaders() -> Result<()> {
-    if host::origin_while_binding() != Origin::Embedded && !carries("cuda") {
+    let serving = cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded;
+    if !serving && !carries("cuda") {
         return Ok(());
     }
     let name = "ffi.Module.load_from_bytes.cuda";

@@ -171,9 +171,7 @@ fn check_dictionary_and_bytes(imagekit: &Module, gray: &Tensor, report: &mut Rep
 fn check_errors(imagekit: &Module, photo: &Tensor, gray: &Tensor, report: &mut Report) -> Result<(), Failure> {
     println!("  errors, as they arrive:");
     let crop = imagekit.function("crop")?;
-    report.expect_error("crop", "Rust", "ValueError", "top 400 + height 100", || {
-        crop.call((gray, 400, 0, 100, 10))
-    });
+    report.expect_error("crop", "Rust", "ValueError", "top 400 + height 100", || crop.call((gray, 400, 0, 100, 10)));
 
     let fail_at_row_7 =
         Function::from_fn(

@@ -23,7 +23,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let line = quote_spanned!(here=> ::core::line!());
     quote! {
         #claim
-        #[allow(deprecated)]
+        #[allow(deprecated, unsafe_code)]
         const _: () = {
             use #krate::impl_ as __k;
 
@@ -112,6 +112,7 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
     }
     let ident = &item.ident;
     quote! {
+        #[allow(unsafe_code)]
         // SAFETY: a program that holds this does not compile.
         unsafe impl #krate::Object for #ident {
             const TYPE_KEY: &'static ::core::primitive::str = "";

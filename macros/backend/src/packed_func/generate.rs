@@ -10,8 +10,8 @@ use crate::options::CratePath;
 
 /// The items that follow the function.
 ///
-/// Generated names have a prefix, because the user's own names are looked up in the same block. No token of the user
-/// is inside of an `unsafe` block.
+/// Generated names have a prefix, because the user's own names are looked up in the same block. No expression
+/// of the user is inside of an `unsafe` block.
 pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name: &str) -> TokenStream {
     let PackedFunction { ident, exported_name, doc, conditions, .. } = function;
     let krate = &options.krate;
@@ -31,7 +31,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         #(#conditions)*
         #claim
         #(#conditions)*
-        #[allow(deprecated)]
+        #[allow(deprecated, unsafe_code)]
         const _: () = {
             use #krate::impl_ as __k;
 
@@ -111,7 +111,10 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
     let conversions = function.parameters.iter().zip(&locals).enumerate().map(|(index, (parameter, local))| {
         let ty = lifetime::elide(parameter.ty.to_token_stream());
         // What is wrong with the type is shown under the type.
-        quote_spanned!(inside(&parameter.ty)=> let #local = unsafe { __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index) }?;)
+        quote_spanned! {inside(&parameter.ty)=>
+            // SAFETY: each argument is converted once, and the result lives in this call.
+            let #local = unsafe { __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index) }?;
+        }
     });
     quote! {
         #[inline]
