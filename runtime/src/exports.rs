@@ -47,6 +47,21 @@ extern "C" fn __kernpack_bound_api_v1() -> *const ApiTable {
     host::bound()
 }
 
+/// The address of one of the 50 C functions in the implementation that this library uses, NULL for another name: how a plain C
+/// program that loads the library reaches errors, strings and global functions when no libtvm_ffi is installed.
+///
+/// # Safety
+/// `name` is a NUL-terminated string, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn kernpack_symbol(name: *const c_char) -> *mut c_void {
+    if name.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) };
+    name.to_str().map_or(ptr::null_mut(), |name| host::api().function(name))
+}
+
 /// Raises an error from a kernel in C and returns -1: `return kernpack_raise("ValueError", "radius must be positive");`
 ///
 /// # Safety

@@ -212,7 +212,7 @@ fn exercise(cells: &Cells, mut map: Handle, is_dict: bool, keys: u64, steps: u64
         let name = show(&key);
         let place = expected.iter().position(|(known, _)| *known == name);
         let value =
-            if n % 2 == 0 { TVMFFIAny::int(step as i64) } else { TVMFFIAny::pointer(type_index::STR, object.cast()) };
+            if n.is_multiple_of(2) { TVMFFIAny::int(step as i64) } else { TVMFFIAny::pointer(type_index::STR, object.cast()) };
         // SAFETY: keys and values are valid, and references are given and released once each.
         unsafe {
             match (random.below(4), random.below(2) == 0) {
@@ -257,14 +257,14 @@ fn exercise(cells: &Cells, mut map: Handle, is_dict: bool, keys: u64, steps: u64
                 }
             }
             release::release(key);
-            if step % 16 == 0 || step == steps - 1 {
+            if step.is_multiple_of(16) || step == steps - 1 {
                 check_entries(cells, map, &expected);
             }
         }
     }
     // SAFETY: the map and the object are ours.
     unsafe {
-        if is_dict && steps % 2 == 0 {
+        if is_dict && steps.is_multiple_of(2) {
             assert_eq!((cells.DictClear)(map), 0);
             check_entries(cells, map, &[]);
             map::set(map, TVMFFIAny::int(1), TVMFFIAny::int(2)).unwrap();
@@ -321,7 +321,7 @@ fn hooks_of_foreign_types_hash_and_compare_keys() {
         let dict = map::new_dict(vec![]).unwrap();
         for n in 0..200 {
             let key = number(n);
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 assert_eq!((cells.DictSet)(dict, &key, &TVMFFIAny::int(n)), 0);
                 release::release(key);
             } else {

@@ -115,7 +115,7 @@ def main() -> int:
 
     try:
         report.compare("sobel_on_cuda", "CUDA", "sobel", 1e-2, lambda: into(imagekit.sobel_on_cuda, gray))
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # no image, no driver, no device; or a NumPy array, which is not on it
         report.row("sobel_on_cuda", "CUDA", f"not run: {str(error).strip().splitlines()[0]}", "")
 
     edges = report.compare("edges", "Rust+C+IR", "edges", 1e-2, lambda: imagekit.edges(photo, RADIUS))

@@ -87,6 +87,17 @@ macro_rules! api_table {
                 }
             }
 
+            /// The function with this C name; NULL when it is none of the table's or is absent.
+            pub fn function(&self, name: &str) -> *mut c_void {
+                match name {
+                    $(stringify!($name) => self.$field as *mut c_void,)*
+                    $(stringify!($opt_name) => {
+                        self.$opt_field.map_or(core::ptr::null_mut(), |function| function as *mut c_void)
+                    })*
+                    _ => core::ptr::null_mut(),
+                }
+            }
+
             /// The C names, in the order of the fields.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)* $(stringify!($opt_name),)*];
         }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 ///
 /// # Errors
 /// A line that says why there are none.
-pub fn include_dirs() -> Result<Vec<PathBuf>, String> {
+pub(crate) fn include_dirs() -> Result<Vec<PathBuf>, String> {
     if let Some(dir) = std::env::var_os("KERNPACK_TVM_FFI_INCLUDE") {
         let dir = PathBuf::from(dir);
         return if dir.join("tvm/ffi/c_api.h").is_file() {
@@ -33,12 +33,12 @@ pub fn include_dirs() -> Result<Vec<PathBuf>, String> {
 }
 
 /// The headers, or a line on stdout that says why the test is skipped.
-pub fn include_dirs_or_skip() -> Option<Vec<PathBuf>> {
+pub(crate) fn include_dirs_or_skip() -> Option<Vec<PathBuf>> {
     include_dirs().map_err(|why| println!("skipped: {why}")).ok()
 }
 
 /// Runs a command and asserts that it succeeds; its output is shown if not.
-pub fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
@@ -51,7 +51,7 @@ pub fn run(command: &mut Command) -> Output {
 }
 
 /// Compiles a C or C++ source into `output`, with the headers.
-pub fn compile(compiler: &str, source: &Path, output: &Path, include_dirs: &[PathBuf], options: &[&str]) {
+pub(crate) fn compile(compiler: &str, source: &Path, output: &Path, include_dirs: &[PathBuf], options: &[&str]) {
     let mut command = Command::new(compiler);
     for dir in include_dirs {
         // System headers: their warnings are not ours.
@@ -61,7 +61,7 @@ pub fn compile(compiler: &str, source: &Path, output: &Path, include_dirs: &[Pat
 }
 
 /// An empty folder for what a test builds.
-pub fn scratch_dir(test: &str) -> PathBuf {
+pub(crate) fn scratch_dir(test: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();

@@ -1,0 +1,30 @@
+//! A plain C program loads a library of ours and needs nothing else.
+
+use std::path::Path;
+use std::process::Command;
+
+fn compile(source: &str, program: &str) -> std::path::PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
+    let status = Command::new("cc")
+        .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&program)
+        .arg(tests.join("c").join(source))
+        .arg("-I")
+        .arg(tests.join("../build-support/include"))
+        .arg("-ldl")
+        .status()
+        .expect("a C compiler named cc is needed");
+    assert!(status.success());
+    program
+}
+
+#[test]
+fn calls_errors_and_globals_from_c() {
+    // Cargo builds the library as a dependency of this test, next to it.
+    let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
+    let output = Command::new(compile("host.c", "c_host")).arg(library).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
+}
