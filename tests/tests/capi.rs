@@ -211,8 +211,11 @@ fn exercise(cells: &Cells, mut map: Handle, is_dict: bool, keys: u64, steps: u64
         let key = key(n);
         let name = show(&key);
         let place = expected.iter().position(|(known, _)| *known == name);
-        let value =
-            if n.is_multiple_of(2) { TVMFFIAny::int(step as i64) } else { TVMFFIAny::pointer(type_index::STR, object.cast()) };
+        let value = if n.is_multiple_of(2) {
+            TVMFFIAny::int(step as i64)
+        } else {
+            TVMFFIAny::pointer(type_index::STR, object.cast())
+        };
         // SAFETY: keys and values are valid, and references are given and released once each.
         unsafe {
             match (random.below(4), random.below(2) == 0) {
@@ -321,7 +324,7 @@ fn hooks_of_foreign_types_hash_and_compare_keys() {
         let dict = map::new_dict(vec![]).unwrap();
         for n in 0..200 {
             let key = number(n);
-            if n.is_multiple_of(2) {
+            if n % 2 == 0 {
                 assert_eq!((cells.DictSet)(dict, &key, &TVMFFIAny::int(n)), 0);
                 release::release(key);
             } else {

@@ -118,6 +118,59 @@ fn a_library_without_kernels_builds() {
     assert_eq!(package.build().packed_functions(), [""; 0]);
 }
 
+#[test]
+fn a_library_that_is_only_an_rlib_builds_without_warnings() {
+    let package = Package::new("only-rlib", ".c([\"k.c\"])").file("k.c", &c_kernel("k", "5"));
+    let package = package.file(
+        "src/main.rs",
+        "fn main() {\n    println!(\"{}\", only_rlib::kernels::k.call_as::<i64>(()).unwrap());\n}\n",
+    );
+    let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
+    package.write("Cargo.toml", &manifest.replace("\"cdylib\", ", ""));
+    let built = package.cargo(&["build"], &[]);
+    assert!(built.success && !built.stderr.contains("cdylib"), "{}", built.stderr);
+    assert_eq!(package.run(&[]), "5\n");
+}
+
+#[test]
+fn the_header_has_the_layouts_of_the_runtime() {
+    use kernpack::abi;
+    use std::fmt::Write as _;
+    use std::mem::{offset_of, size_of};
+    let mut checks = String::new();
+    let mut check = |expression: &str, value: i128| {
+        // Writing to a String does not fail.
+        let _ = writeln!(checks, "_Static_assert({expression} == {value}, \"{}\");", expression.replace('"', ""));
+    };
+    check("sizeof(TVMFFIAny)", size_of::<abi::TVMFFIAny>() as i128);
+    check("offsetof(TVMFFIAny, small_str_len)", offset_of!(abi::TVMFFIAny, small_len) as i128);
+    check("offsetof(TVMFFIAny, v_int64)", offset_of!(abi::TVMFFIAny, payload) as i128);
+    check("sizeof(TVMFFIObject)", size_of::<abi::TVMFFIObject>() as i128);
+    check("offsetof(TVMFFIObject, deleter)", offset_of!(abi::TVMFFIObject, deleter) as i128);
+    check("sizeof(DLTensor)", size_of::<abi::DLTensor>() as i128);
+    check("offsetof(DLTensor, ndim)", offset_of!(abi::DLTensor, ndim) as i128);
+    check("offsetof(DLTensor, dtype)", offset_of!(abi::DLTensor, dtype) as i128);
+    check("offsetof(DLTensor, shape)", offset_of!(abi::DLTensor, shape) as i128);
+    check("offsetof(DLTensor, strides)", offset_of!(abi::DLTensor, strides) as i128);
+    check("offsetof(DLTensor, byte_offset)", offset_of!(abi::DLTensor, byte_offset) as i128);
+    check("sizeof(TVMFFIByteArray)", size_of::<abi::TVMFFIByteArray>() as i128);
+    for (name, value) in [
+        ("kTVMFFIInt", abi::type_index::INT),
+        ("kTVMFFIFloat", abi::type_index::FLOAT),
+        ("kTVMFFIDLTensorPtr", abi::type_index::DL_TENSOR_PTR),
+        ("kTVMFFISmallBytes", abi::type_index::SMALL_BYTES),
+        ("kTVMFFIStaticObjectBegin", abi::type_index::STATIC_OBJECT_BEGIN),
+        ("kTVMFFITensor", abi::type_index::TENSOR),
+        ("kTVMFFIModule", abi::type_index::MODULE),
+        ("kDLCUDAManaged", abi::device_type::CUDA_MANAGED),
+        ("kDLBool", abi::dtype_code::BOOL.into()),
+    ] {
+        check(name, value.into());
+    }
+    let package = Package::new("layouts", ".c([\"k.c\"])").file("k.c", &format!("{}{checks}", c_kernel("k", "1")));
+    assert_eq!(package.build().packed_functions(), ["k"]);
+}
+
 /// A loop that LLVM and GCC vectorize with what the CPU has.
 const LOOP_IR: &str = "
 define i32 @__tvm_ffi_ir(ptr %self, ptr %args, i32 %n, ptr %result) {

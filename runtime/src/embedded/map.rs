@@ -9,6 +9,19 @@
 //! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
 //! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
 //! the newest.
+//!
+//! ```
+//! use kernpack::abi::TVMFFIAny;
+//! use kernpack::embedded::{dec_ref, map, new_string};
+//! let dict = map::new_dict(vec![(new_string(b"one"), TVMFFIAny::int(1))]).unwrap();
+//! // SAFETY: the dict is ours until `dec_ref`.
+//! unsafe {
+//!     map::set(dict, new_string(b"two"), TVMFFIAny::int(2)).unwrap();
+//!     assert_eq!(map::get(dict, &new_string(b"two")).unwrap().unwrap().bits(), 2);
+//!     assert_eq!(map::iter(dict).count(), 2);
+//!     dec_ref(dict);
+//! }
+//! ```
 
 use core::ffi::c_void;
 

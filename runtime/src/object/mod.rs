@@ -20,6 +20,7 @@
 //! ```
 
 mod reference;
+mod fields;
 mod registration;
 mod root;
 
