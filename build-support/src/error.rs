@@ -32,6 +32,7 @@ impl Error {
     }
 
     /// Puts "`context`: " in front of every problem.
+    #[cfg(feature = "llvm")]
     pub(crate) fn within(mut self, context: &str) -> Self {
         for problem in &mut self.problems {
             *problem = format!("{context}: {problem}");
@@ -118,6 +119,13 @@ mod tests {
         let error = Error::collect([Err("a".into()), Ok(1), Err(Error::new("b"))]).unwrap_err();
         assert_eq!(error.to_string(), "2 problems\n\na\n\nb");
         assert_eq!(Error::collect([Ok(1), Ok(2)]).unwrap(), [1, 2]);
+        assert_eq!(error.problems(), ["a", "b"]);
+    }
+
+    #[cfg(feature = "llvm")]
+    #[test]
+    fn a_context_stands_before_every_problem() {
+        let error = Error::collect::<()>([Err("a".into()), Err("b".into())]).unwrap_err();
         assert_eq!(error.within("x").problems(), ["x: a", "x: b"]);
     }
 }

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::artifacts::Imagekit;
 use crate::environment::Environment;
 use crate::step::{self, Show};
+use std::path::Path;
 use std::time::Instant;
 
 /// Prepares everything, then runs the demo.
@@ -28,15 +29,21 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         command.args(script).env("KERNPACK_DEMO_DIR", &folder).env("IMAGEKIT_LIBRARY", &imagekit.library);
         step::run(name, &mut command, Show::Lines)?;
     }
-    let mut pictures: Vec<String> = std::fs::read_dir(&folder)?
+    println!("demo: every check passed in {:.1} s; pictures:", start.elapsed().as_secs_f64());
+    for host in ["rust", "python"] {
+        let folder = folder.join(host);
+        println!("  {}: {}", folder.display(), pictures(&folder)?.join(" "));
+    }
+    Ok(())
+}
+
+/// The names of the pictures that a host left, at least one.
+fn pictures(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("no pictures in {}: {error}", folder.display()))?;
+    let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.ends_with(".png"))
         .collect();
-    pictures.sort();
-    if pictures.is_empty() {
-        return Err(format!("the hosts left no picture in {}", folder.display()).into());
-    }
-    println!("demo: every check passed in {:.1} s; pictures in {}:", start.elapsed().as_secs_f64(), folder.display());
-    println!("  {}", pictures.join(" "));
-    Ok(())
+    names.sort();
+    if names.is_empty() { Err(format!("no picture in {}", folder.display()).into()) } else { Ok(names) }
 }

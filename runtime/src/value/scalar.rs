@@ -94,22 +94,28 @@ impl Schema for u64 {
 impl<'a> FromAny<'a> for u64 {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        if value.type_index() == type_index::BIG_INT {
-            return from_big_int(value);
-        }
-        let wide = i64::from_any(value)?;
-        u64::try_from(wide).map_err(|_| out_of_range(wide, "u64", 0, u64::MAX))
+        unsigned(value, "u64")
     }
+}
+
+/// A 64-bit unsigned integer, which may be a big integer of the ABI; `name` is the Rust type's.
+#[inline]
+fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
+    if value.type_index() == type_index::BIG_INT {
+        return from_big_int(value, name);
+    }
+    let wide = i64::from_any(value)?;
+    u64::try_from(wide).map_err(|_| out_of_range(wide, name, 0, u64::MAX))
 }
 
 /// A big integer whose two words say that it is between 2^63 and 2^64 - 1.
 #[cold]
-fn from_big_int(value: &AnyView<'_>) -> Result<u64, Mismatch> {
+fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
     let words = unsafe { embedded::big_int::content(value.raw()).as_slice() };
     match words.as_chunks().0 {
         [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
-        _ => Err(Mismatch::Value(format!("the integer is out of range for u64 (0 to {})", u64::MAX))),
+        _ => Err(Mismatch::Value(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
     }
 }
 
@@ -145,7 +151,7 @@ impl Schema for usize {
 impl<'a> FromAny<'a> for usize {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        u64::from_any(value).map(|wide| wide as usize)
+        unsigned(value, "usize").map(|wide| wide as usize)
     }
 }
 

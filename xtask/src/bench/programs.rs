@@ -16,8 +16,10 @@ pub(crate) struct Programs {
     pub(crate) cpp_library: PathBuf,
     /// The library made with the tvm-ffi crate.
     pub(crate) crate_library: PathBuf,
-    /// The library to weigh: like imagekit, without kernels, stripped.
-    pub(crate) size_library: PathBuf,
+    /// Bytes of a stripped library like imagekit without kernels.
+    pub(crate) size: u64,
+    /// The same, of a library that leaves the implementation of the ABI to its host.
+    pub(crate) size_without_embedded: u64,
     /// Our Rust caller.
     pub(crate) kernpack_caller: PathBuf,
     /// The C++ caller.
@@ -33,13 +35,22 @@ impl Programs {
     pub(crate) fn build(workspace: &Workspace, python: &Python) -> Result<Self> {
         let sources = workspace.root().join("tests/bench");
         let (cpp_library, cpp_caller) = build_cpp(workspace, python, &sources.join("cpp"))?;
-        let peer = build_cargo(workspace, python, &sources.join("crate-peer"), "bench-peer")?;
-        let ours = build_cargo(workspace, python, &sources, "bench-ours")?;
+        let peer = build_cargo(workspace, python, &sources.join("crate-peer"), "bench-peer", &[])?;
+        let build_ours = |arguments: &[&str]| build_cargo(workspace, python, &sources, "bench-ours", arguments);
+        // One package at a time: cargo gives packages that it builds together the same features of kernpack.
+        let weigh = |features: &[&str]| -> Result<u64> {
+            let folder = build_ours(&[&["--package", "kernpack-size-lib"], features].concat())?;
+            Ok(std::fs::metadata(shared_library(&folder, "kernpack_size_lib"))?.len())
+        };
+        let size_without_embedded = weigh(&["--no-default-features"])?;
+        let size = weigh(&[])?;
+        let ours = build_ours(&["--package", "kernpack-bench-lib", "--package", "kernpack-bench-caller"])?;
         Ok(Programs {
             kernpack_library: shared_library(&ours, "kernpack_bench_lib"),
             cpp_library,
             crate_library: shared_library(&peer, "crate_peer_lib"),
-            size_library: shared_library(&ours, "kernpack_size_lib"),
+            size,
+            size_without_embedded,
             kernpack_caller: ours.join("kernpack-bench-caller"),
             cpp_caller,
             crate_caller: peer.join("crate-peer-caller"),
@@ -49,16 +60,24 @@ impl Programs {
 }
 
 /// Builds one of the cargo workspaces and gives the folder of what it built.
-fn build_cargo(workspace: &Workspace, python: &Python, folder: &Path, target: &str) -> Result<PathBuf> {
+fn build_cargo(
+    workspace: &Workspace,
+    python: &Python,
+    folder: &Path,
+    target: &str,
+    arguments: &[&str],
+) -> Result<PathBuf> {
     let target = workspace.cargo_target().join(target);
     let mut cargo = workspace.cargo("build");
-    cargo.args(["--release", "--manifest-path"]).arg(folder.join("Cargo.toml")).env("CARGO_TARGET_DIR", &target);
+    cargo.args(["--release", "--manifest-path"]).arg(folder.join("Cargo.toml")).args(arguments);
+    cargo.env("CARGO_TARGET_DIR", &target);
     // The peer's build script asks tvm-ffi-config, which is in the environment.
     let mut paths = vec![python.programs().to_path_buf()];
     paths.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
     cargo.env("PATH", env::join_paths(paths)?);
     let name = folder.strip_prefix(workspace.root()).unwrap_or(folder);
-    step::run(&format!("cargo build --release in {}", name.display()), &mut cargo, Show::Warnings)?;
+    let name = format!("cargo build --release {} in {}", arguments.join(" "), name.display());
+    step::run(&name.replace("  ", " "), &mut cargo, Show::Warnings)?;
     Ok(target.join("release"))
 }
 
