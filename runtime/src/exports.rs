@@ -87,7 +87,27 @@ unsafe extern "C" fn kernpack_raise(kind: *const c_char, message: *const c_char)
 /// first use does it.
 extern "C" fn on_load() {
     // A panic must not unwind into the dynamic linker.
-    let _ = std::panic::catch_unwind(host::bind_if_process_has_one);
+    let _ = std::panic::catch_unwind(|| {
+        stay_loaded();
+        host::bind_if_process_has_one();
+    });
+}
+
+/// Objects and functions of this library may outlive the module that it was loaded as, so it is never unloaded.
+fn stay_loaded() {
+    let own_address = ptr::from_ref(&__tvm_ffi__library_ctx).cast::<c_void>();
+    // SAFETY: plain queries of the dynamic linker; RTLD_NOLOAD runs no code. For a program, which is not unloaded anyway, the
+    // look-up by name fails.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(own_address, &mut info) != 0 && !info.dli_fname.is_null() {
+            let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+            let handle = libc::dlopen(info.dli_fname, flags);
+            if !handle.is_null() {
+                libc::dlclose(handle);
+            }
+        }
+    }
 }
 
 #[used]

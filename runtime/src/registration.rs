@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use linkme::distributed_slice;
 
+#[cfg(feature = "embedded")]
+use crate::builtins;
 use crate::function::{FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::object::TypeDef;
-#[cfg(feature = "embedded")]
-use crate::builtins;
 use crate::{Error, Result, module, object};
 
 /// Packed functions of this artifact.

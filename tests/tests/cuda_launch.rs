@@ -68,13 +68,24 @@ fn launches_pass_parameters_extents_and_errors() {
     };
     // One call: four parameters, grid, block, shared memory.
     let call = |first: AnyView<'_>, third: Any, grid_x: Any, shared: i64| -> Result<Any> {
-        let rest =
-            [number(2.5), third, number(-9i64), grid_x, number(1), number(1), number(128), number(2), number(1), number(shared)];
+        let rest = [
+            number(2.5),
+            third,
+            number(-9i64),
+            grid_x,
+            number(1),
+            number(1),
+            number(128),
+            number(2),
+            number(1),
+            number(shared),
+        ];
         let mut args = vec![first];
         args.extend(rest.iter().map(|value| *value.as_view()));
         scale.call(args.as_slice())
     };
-    let message = |result: Result<Any>| -> String { result.map(drop).map_err(|e: Error| e.message().to_owned()).unwrap_err() };
+    let message =
+        |result: Result<Any>| -> String { result.map(drop).map_err(|e: Error| e.message().to_owned()).unwrap_err() };
 
     call(tensor(&mut on_device), number(7), number(4), 65536).unwrap();
     assert_eq!(

@@ -38,6 +38,8 @@ fn whole_expansion() {
             #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
                 const _: () = __k::assert_object_layout::<Histogram>();
                 #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]
                 #[linkme(crate = __k::linkme)]
@@ -50,7 +52,7 @@ fn whole_expansion() {
                         __k::FieldDef {
                             name: "total",
                             doc: "All.",
-                            ty: <i64 as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<i64>::TYPE,
                             offset: __k::OBJECT_HEADER_SIZE
                                 + ::core::mem::offset_of!(Histogram, total),
                             size: ::core::mem::size_of::<i64>(),
@@ -60,7 +62,7 @@ fn whole_expansion() {
                         __k::FieldDef {
                             name: "type",
                             doc: "",
-                            ty: <Array<i64> as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<Array<i64>>::TYPE,
                             offset: __k::OBJECT_HEADER_SIZE
                                 + ::core::mem::offset_of!(Histogram, r#type),
                             size: ::core::mem::size_of::<Array<i64>>(),
@@ -103,6 +105,8 @@ fn with_a_base() {
             #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use my::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
                 const _: () = __k::assert_object_layout::<Square>();
                 const _: () = ::core::assert!(::core::mem::offset_of!(Square, base) == 0);
                 #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]

@@ -48,6 +48,8 @@ fn whole_expansion() {
             #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
                 #[linkme(crate = __k::linkme)]
                 static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
@@ -57,11 +59,11 @@ fn whole_expansion() {
                     params: &[
                         __k::ParamInfo {
                             name: "a",
-                            ty: <i64 as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<i64>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "b",
-                            ty: <&str as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<&str>::TYPE,
                         },
                     ],
                     ret: <Result<i64> as __k::IntoReturn>::TYPE,
@@ -131,6 +133,8 @@ fn no_parameters_no_result_no_doc() {
             #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use my::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
                 #[linkme(crate = __k::linkme)]
                 static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
@@ -200,6 +204,8 @@ fn lifetimes_and_written_views() {
             #[allow(deprecated, unsafe_code)]
             const _: () = {
                 use ::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
                 #[linkme(crate = __k::linkme)]
                 static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
@@ -209,15 +215,15 @@ fn lifetimes_and_written_views() {
                     params: &[
                         __k::ParamInfo {
                             name: "a",
-                            ty: <TensorView<'_, u8> as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<TensorView<'_, u8>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "args",
-                            ty: <TensorViewMut<'_, u8> as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<TensorViewMut<'_, u8>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "b",
-                            ty: <&'_ [u8] as __k::Schema>::TYPE,
+                            ty: __k::SchemaOf::<&'_ [u8]>::TYPE,
                         },
                     ],
                     ret: <&'static str as __k::IntoReturn>::TYPE,

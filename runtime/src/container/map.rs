@@ -48,6 +48,7 @@ fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
     let entries: Vec<(TVMFFIAny, TVMFFIAny)> = entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
     // SAFETY: a new object; its one reference goes to the value.
     match embedded::map::new_map(entries) {
+        // SAFETY: a new map; its one reference goes to the value.
         Ok(map) => unsafe { Any::from_object(map) },
         Err(_) => Any::NONE,
     }

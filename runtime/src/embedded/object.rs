@@ -59,7 +59,10 @@ pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TV
 }
 
 /// Like [`new_object`], for a type whose C++ class is polymorphic (`ffi.Module`): `vtable` stands 8 bytes before the header.
-pub fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, body: T) -> *mut TVMFFIObject {
+///
+/// # Safety
+/// `vtable` is where the class's C++ vtable pointer has to point, and lives forever.
+pub unsafe fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, body: T) -> *mut TVMFFIObject {
     const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
     let start = allocate(VTABLE_SIZE + size_of::<ObjectCell<T>>());
     // SAFETY: `allocate` returned that many fresh bytes that nobody else knows.

@@ -59,9 +59,9 @@ fn new_text_object(bytes: &[u8], object_index: i32) -> *mut TVMFFIObject {
 /// The bytes of a string or bytes value of any form: raw C string, byte array pointer, small, object. `None` for others.
 ///
 /// # Safety
-/// `value` follows the ABI's rules for its type index, and what it refers to lives for `'a`.
+/// `value` follows the ABI's rules for its type index, and what it refers to lives as long as the borrow.
 #[inline]
-pub unsafe fn text_of<'a>(value: &'a TVMFFIAny) -> Option<&'a [u8]> {
+pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
     // SAFETY: for each type index the ABI says which payload is valid; the caller promises that the value follows it.
     unsafe {
         match value.type_index {

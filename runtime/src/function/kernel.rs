@@ -1,6 +1,6 @@
 use std::sync::OnceLock;
 
-use super::function::{convert_result, invoke};
+use super::handle::{convert_result, invoke};
 use super::info::register_entry_point;
 use super::{Args, Function};
 use crate::abi::SafeCall;

@@ -11,7 +11,7 @@
 
 mod args;
 mod closure;
-mod function;
+mod handle;
 mod info;
 mod kernel;
 mod nearest;
@@ -22,8 +22,8 @@ mod typed;
 
 pub use args::Args;
 pub use closure::TypedClosure;
-pub use function::Function;
-pub(crate) use function::{convert_result, invoke};
+pub use handle::Function;
+pub(crate) use handle::{convert_result, invoke};
 pub(crate) use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo};

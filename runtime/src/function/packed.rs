@@ -93,8 +93,7 @@ fn check_overlap(info: &FunctionInfo, args: &[AnyView<'_>], written: usize) -> R
         byte_range(value).is_some_and(|source| target.start < source.end && source.start < target.end)
     };
     for (index, other) in args.iter().enumerate() {
-        let shared =
-            shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory));
+        let shared = shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory));
         if index != written && shared {
             let name = |index: usize| info.params.get(index).map_or("", |param| param.name);
             let message = format!(

@@ -1,7 +1,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::function::convert_result;
+use super::handle::convert_result;
 use super::{Args, Function};
 use crate::Result;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};

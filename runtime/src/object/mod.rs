@@ -19,8 +19,8 @@
 //! assert!(again.ptr_eq(&point));
 //! ```
 
-mod reference;
 mod fields;
+mod reference;
 mod registration;
 mod root;
 

@@ -60,6 +60,8 @@ pub trait FieldValue: Schema {
     fn field_value(&self) -> Any;
 }
 
+// One error for a type that does not fit, about this trait, in place of one for each bound.
+#[diagnostic::do_not_recommend]
 impl<T: IntoAny + Clone> FieldValue for T {
     fn field_value(&self) -> Any {
         self.clone().into_any()

@@ -12,11 +12,11 @@
 //! ```
 
 mod element;
+mod handle;
 mod layout;
-mod tensor;
 mod view;
 
 pub use element::Element;
+pub use handle::Tensor;
 pub(crate) use layout::{byte_range, cuda_address};
-pub use tensor::Tensor;
 pub use view::{TensorView, TensorViewMut};

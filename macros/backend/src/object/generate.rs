@@ -26,6 +26,8 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         #[allow(deprecated, unsafe_code)]
         const _: () = {
             use #krate::impl_ as __k;
+            #[allow(unused_imports)]
+            use __k::NoSchema as _;
 
             #layout
             #base_layout
@@ -96,7 +98,7 @@ fn field_definition(definition: &Definition, field: &PublicField) -> TokenStream
         __k::FieldDef {
             name: #name,
             doc: #doc,
-            ty: <#ty as __k::Schema>::TYPE,
+            ty: __k::SchemaOf::<#ty>::TYPE,
             offset: __k::OBJECT_HEADER_SIZE + ::core::mem::offset_of!(#ident, #field),
             size: ::core::mem::size_of::<#ty>(),
             align: ::core::mem::align_of::<#ty>(),

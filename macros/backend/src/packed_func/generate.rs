@@ -34,6 +34,8 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         #[allow(deprecated, unsafe_code)]
         const _: () = {
             use #krate::impl_ as __k;
+            #[allow(unused_imports)]
+            use __k::NoSchema as _;
 
             #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
             #[linkme(crate = __k::linkme)]
@@ -94,7 +96,8 @@ fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -
 fn parameter_info(parameter: &Parameter) -> TokenStream {
     let name = &parameter.name;
     let ty = lifetime::elide(parameter.ty.to_token_stream());
-    quote!(__k::ParamInfo { name: #name, ty: <#ty as __k::Schema>::TYPE })
+    let schema = quote_spanned!(inside(&parameter.ty)=> __k::SchemaOf::<#ty>::TYPE);
+    quote!(__k::ParamInfo { name: #name, ty: #schema })
 }
 
 /// The safe function that converts the arguments, calls the user's function and converts its result.
