@@ -193,3 +193,9 @@ impl<T: ToArg> ToArg for Vec<T> {
         })))
     }
 }
+
+impl<T: Schema> From<Array<T>> for Any {
+    fn from(array: Array<T>) -> Self {
+        array.into_any()
+    }
+}

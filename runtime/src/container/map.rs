@@ -215,3 +215,9 @@ macro_rules! std_map {
 }
 std_map!(HashMap<K: Eq, Hash; V; S>);
 std_map!(BTreeMap<K: Ord; V>);
+
+impl<K: Schema, V: Schema> From<Map<K, V>> for Any {
+    fn from(map: Map<K, V>) -> Self {
+        map.into_any()
+    }
+}

@@ -90,3 +90,9 @@ impl ToArg for Shape {
         self.object.to_arg()
     }
 }
+
+impl From<Shape> for Any {
+    fn from(shape: Shape) -> Self {
+        shape.into_any()
+    }
+}

@@ -374,3 +374,9 @@ impl ToArg for Module {
         self.object.to_arg()
     }
 }
+
+impl From<Module> for Any {
+    fn from(module: Module) -> Self {
+        module.into_any()
+    }
+}

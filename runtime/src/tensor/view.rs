@@ -1,5 +1,6 @@
 use core::fmt;
 use core::marker::PhantomData;
+use std::borrow::Cow;
 
 use super::Element;
 use super::layout::{Layout, dl_tensor, elements_of};
@@ -162,10 +163,21 @@ macro_rules! shared_methods {
 
             /// The elements in row-major order, copied.
             pub fn to_vec(&self) -> Vec<T> {
-                match self.as_slice() {
-                    Ok(slice) => slice.to_vec(),
-                    Err(_) => self.iter().collect(),
+                self.to_cow().into_owned()
+            }
+
+            /// The elements in row-major order: in place when the tensor is contiguous, else copied.
+            pub fn to_cow(&self) -> Cow<'_, [T]> {
+                match self.contiguous_elements() {
+                    Some(elements) => Cow::Borrowed(elements),
+                    None => Cow::Owned(self.iter().collect()),
                 }
+            }
+
+            /// The elements, when they lie in row-major order without gaps.
+            fn contiguous_elements(&self) -> Option<&[T]> {
+                // SAFETY: `elements_of` checked type, alignment and size; DLPack says the data is there; `self` borrows it.
+                self.layout.is_contiguous().then(|| unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
             }
         }
 

@@ -1,13 +1,16 @@
 use core::fmt;
+use core::str::FromStr;
 
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{DLDevice, TVMFFIAny, TVMFFIAnyPayload, device_type, type_index};
+use crate::{Error, Result};
 
 /// Where a tensor's data is: kind of device and index.
 ///
 /// ```
 /// use kernpack::Device;
 /// assert_eq!(Device::cuda(1).to_string(), "cuda:1");
+/// assert_eq!("cuda:1".parse::<Device>().unwrap(), Device::cuda(1));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
@@ -56,28 +59,48 @@ impl Device {
     }
 }
 
+/// Kinds of devices by name.
+const NAMES: [(i32, &str); 16] = [
+    (device_type::CPU, "cpu"),
+    (device_type::CUDA, "cuda"),
+    (device_type::CUDA_HOST, "cuda_host"),
+    (device_type::OPENCL, "opencl"),
+    (device_type::VULKAN, "vulkan"),
+    (device_type::METAL, "metal"),
+    (device_type::VPI, "vpi"),
+    (device_type::ROCM, "rocm"),
+    (device_type::ROCM_HOST, "rocm_host"),
+    (device_type::EXT_DEV, "ext_dev"),
+    (device_type::CUDA_MANAGED, "cuda_managed"),
+    (device_type::ONE_API, "oneapi"),
+    (device_type::WEBGPU, "webgpu"),
+    (device_type::HEXAGON, "hexagon"),
+    (device_type::MAIA, "maia"),
+    (device_type::TRN, "trn"),
+];
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.0.device_type {
-            device_type::CPU => "cpu",
-            device_type::CUDA => "cuda",
-            device_type::CUDA_HOST => "cuda_host",
-            device_type::OPENCL => "opencl",
-            device_type::VULKAN => "vulkan",
-            device_type::METAL => "metal",
-            device_type::VPI => "vpi",
-            device_type::ROCM => "rocm",
-            device_type::ROCM_HOST => "rocm_host",
-            device_type::EXT_DEV => "ext_dev",
-            device_type::CUDA_MANAGED => "cuda_managed",
-            device_type::ONE_API => "oneapi",
-            device_type::WEBGPU => "webgpu",
-            device_type::HEXAGON => "hexagon",
-            device_type::MAIA => "maia",
-            device_type::TRN => "trn",
-            other => return write!(f, "device_type_{other}:{}", self.0.device_id),
-        };
-        write!(f, "{kind}:{}", self.0.device_id)
+        match NAMES.iter().find(|(kind, _)| *kind == self.0.device_type) {
+            Some((_, name)) => write!(f, "{name}:{}", self.0.device_id),
+            None => write!(f, "device_type_{}:{}", self.0.device_type, self.0.device_id),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    /// `cuda:1`, or `cuda` for the first one.
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, index) = text.split_once(':').unwrap_or((text, "0"));
+        let kind = NAMES.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind);
+        match (kind, index.parse()) {
+            (Some(kind), Ok(index)) if index >= 0 => Ok(Self::new(kind, index)),
+            _ => Err(Error::value_error(format!(
+                "'{text}' names no device; write a kind and an index, such as cpu:0 or cuda:1"
+            ))),
+        }
     }
 }
 
@@ -92,7 +115,7 @@ impl Schema for Device {
 }
 
 impl<'a> FromAny<'a> for Device {
-    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         match value.type_index() {
             // SAFETY: the type index names the member.
             type_index::DEVICE => Ok(Self(unsafe { value.raw().payload.v_device })),

@@ -35,7 +35,7 @@ fn names_are_registered_with_the_crate_name() {
 fn objects_cross() {
     let module = module();
     let point = module.function("downstream.make_point").unwrap().call((3.0, 4.0)).unwrap();
-    assert_eq!(point.type_key(), "downstream.Point");
+    assert_eq!(point.type_name(), "downstream.Point");
     assert_eq!(module.function("length").unwrap().call_as::<f64>((&point,)).unwrap(), 5.0);
 }
 
