@@ -27,7 +27,7 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str("/// Kernels that build.rs compiled into this library.\n");
     text.push_str("#[allow(non_snake_case, non_upper_case_globals, unused_imports, unused_qualifications)]\n");
     text.push_str("pub mod kernels {\n");
-    text.push_str("    use ::core::ffi::{c_char, c_void};\n\n    use ::kernpack::impl_ as __k;\n");
+    text.push_str("    use ::core::ffi::c_void;\n\n    use ::kernpack::impl_ as __k;\n");
     text.push_str(&items);
     text.push_str("}\n");
     Ok(text)
@@ -115,45 +115,33 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>) {
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
-    let Some(reason) = &kernel.not_built else {
-        let _ = write!(
-            out,
-            r#"
-    /// `{shown}`, from {source}. It runs on a CUDA device.
-    pub static {item}: ::kernpack::DeviceKernel =
-        ::kernpack::DeviceKernel::new({name:?}, "cuda", ::kernpack::ImageStatus::Built);
-"#
-        );
-        return;
+    let (comment, status) = match &kernel.not_built {
+        None => ("It runs on a CUDA device.", "::kernpack::ImageStatus::Built".to_owned()),
+        Some(reason) => (
+            "It was not compiled: calling it is an error that says why.",
+            format!("::kernpack::ImageStatus::NotBuilt(\n            {reason:?},\n        )"),
+        ),
     };
-    let message = format!("cuda kernel '{name}' is not in this library: {reason}");
     let _ = write!(
         out,
         r#"
-    /// `{shown}`, from {source}, which was not compiled: calling it is an error that says why.
+    /// `{shown}`, from {source}. {comment}
     pub static {item}: ::kernpack::DeviceKernel = ::kernpack::DeviceKernel::new(
         {name:?},
         "cuda",
-        ::kernpack::ImageStatus::NotBuilt(
-            {reason:?},
-        ),
+        {status},
     );
 
-    // Other languages find this in the place of the kernel.
+    // Other languages find the kernel under its name in the library itself.
     #[unsafe(export_name = {symbol:?})]
-    unsafe extern "C" fn missing_{base}(
+    unsafe extern "C" fn call_{base}(
         _this: *mut c_void,
-        _args: *const __k::TVMFFIAny,
-        _num_args: i32,
-        _result: *mut __k::TVMFFIAny,
+        args: *const __k::TVMFFIAny,
+        num_args: i32,
+        result: *mut __k::TVMFFIAny,
     ) -> i32 {{
-        unsafe extern "C" {{
-            fn kernpack_raise(kind: *const c_char, message: *const c_char) -> i32;
-        }}
-        let message =
-            c{message:?};
-        // SAFETY: both are NUL-terminated strings; the runtime copies them.
-        unsafe {{ kernpack_raise(c"RuntimeError".as_ptr(), message.as_ptr()) }}
+        // SAFETY: the caller follows the packed calling convention.
+        unsafe {{ __k::call_device_kernel(&{item}, args, num_args, result) }}
     }}
 "#,
         symbol = format!("{}{name}", crate::symbols::PREFIX),

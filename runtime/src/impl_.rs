@@ -4,7 +4,9 @@ pub use linkme;
 
 pub use crate::abi::TVMFFIAny;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
-pub use crate::function::{FunctionInfo, KernelInfo, ParamInfo, arg, call_packed, return_doc, return_metadata};
+pub use crate::function::{
+    FunctionInfo, KernelInfo, ParamInfo, arg, call_device_kernel, call_packed, return_doc, return_metadata,
+};
 pub use crate::object::{
     FieldDef, FieldValue, Object, ObjectRoot, TypeDef, TypeIndexCell, field_getter, type_index_of,
 };

@@ -55,7 +55,8 @@ impl Workspace {
             Some(kept) if !kept.is_empty() => command.env("LD_LIBRARY_PATH", kept),
             _ => command.env_remove("LD_LIBRARY_PATH"),
         };
-        command.env("PYTHONUNBUFFERED", "1");
+        // Output goes through pipes: line by line, and without colours.
+        command.env("PYTHONUNBUFFERED", "1").env("NO_COLOR", "1");
         command
     }
 

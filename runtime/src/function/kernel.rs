@@ -1,10 +1,11 @@
 use std::sync::OnceLock;
 
+use super::guard_nameless;
 use super::handle::{convert_result, invoke};
 use super::info::register_entry_point;
 use super::{Args, Function};
-use crate::abi::SafeCall;
-use crate::value::{Any, FromAny};
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::value::{Any, AnyView, FromAny};
 use crate::{Error, Result, module};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
@@ -144,4 +145,28 @@ impl DeviceKernel {
     pub fn call(&self, args: impl Args) -> Result<Any> {
         self.function()?.call(args)
     }
+}
+
+/// Body of a device kernel's symbol in the library: looks the kernel up and launches it.
+///
+/// # Safety
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
+/// have to be released: the ABI's calling convention.
+pub unsafe fn call_device_kernel(
+    kernel: &DeviceKernel,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let args: &[AnyView<'_>] = match usize::try_from(num_args) {
+                Ok(count) if count > 0 => core::slice::from_raw_parts(args.cast(), count),
+                _ => &[],
+            };
+            result.write(kernel.call(args)?.into_raw());
+        }
+        Ok(())
+    })
 }

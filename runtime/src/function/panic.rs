@@ -47,8 +47,8 @@ pub(crate) fn guard(info: &'static FunctionInfo, body: impl FnOnce() -> Result<(
     }
 }
 
-/// Like [`guard`] for a field getter, which has no name.
-pub(crate) fn guard_field(body: impl FnOnce() -> Result<()>) -> i32 {
+/// Like [`guard`] for an entry point without a name in the backtrace: a field getter, a kernel.
+pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     let error = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error,

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index,
 };
-use crate::function::guard_field;
+use crate::function::guard_nameless;
 use crate::value::{Any, IntoAny, Schema, TypeSchema};
 use crate::{Error, Result, host};
 
@@ -73,7 +73,7 @@ impl<T: IntoAny + Clone> FieldValue for T {
 /// # Safety
 /// `field` is the address of a live `T` and `result` is writable (the ABI's rule for getters).
 pub unsafe extern "C" fn field_getter<T: FieldValue>(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-    guard_field(|| {
+    guard_nameless(|| {
         // SAFETY: promised by the caller.
         unsafe { result.write((*field.cast::<T>()).field_value().into_raw()) };
         Ok(())
