@@ -189,6 +189,8 @@ impl Library {
         if session.target.is_elf() && makes_cdylib(session) {
             // Objects and functions of the library may outlive the module that loaded it.
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n");
+            // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
+            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
         fs::write(&generated, generate::generate(&kernels, &cuda)?)

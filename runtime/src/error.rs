@@ -8,6 +8,11 @@ use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_up
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{abi, embedded, host};
 
+/// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
+const UNNAMED: &str = "<rust>";
+/// How a backtrace ends that ends with such a frame.
+const UNNAMED_END: &str = ", in <rust>\n";
+
 /// A result whose error crosses languages.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
@@ -48,7 +53,7 @@ impl Error {
     #[track_caller]
     pub fn new(kind: impl AsRef<str>, message: impl AsRef<str>) -> Self {
         let location = Location::caller();
-        let frame = embedded::backtrace_frame(location.file(), location.line(), "<rust>");
+        let frame = embedded::backtrace_frame(location.file(), location.line(), UNNAMED);
         Self::with_backtrace(kind.as_ref(), message.as_ref(), &frame)
     }
 
@@ -118,6 +123,21 @@ impl Error {
     pub fn backtrace(&self) -> &str {
         // SAFETY: as in `kind`; replaced backtraces stay alive.
         unsafe { core::str::from_utf8(self.cell().backtrace.as_slice()).unwrap_or_default() }
+    }
+
+    /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
+    pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
+        let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
+        let backtrace = format!("{place}, in {function}\n");
+        // SAFETY: the object is alive.
+        if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
+            *self = self.copy_with_backtrace(&backtrace);
+        } else if let Some(update) = self.cell().update_backtrace {
+            let backtrace = abi::TVMFFIByteArray::new(backtrace.as_bytes());
+            // SAFETY: the function belongs to this error object, which nobody else refers to; the text lives for the call.
+            unsafe { update(self.object.as_ptr(), &backtrace, backtrace_update::REPLACE) };
+        }
+        true
     }
 
     /// Appends frames to the backtrace, as an error does on its way up through callers. Clones are not affected.
@@ -218,11 +238,11 @@ impl Schema for Error {
 
 impl<'a> FromAny<'a> for Error {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for an error.
         unsafe {
             if (*object).type_index != type_index::ERROR {
-                return Err(Mismatch::Type);
+                return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
             Ok(Self::from_object(object))

@@ -6,7 +6,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CString;
 
-use crate::abi::ApiTable;
+use crate::abi::{ApiTable, SafeCall};
 use crate::{Error, host};
 
 /// What the loader of this library stores for its imports to be found; see module.md section 1.
@@ -95,17 +95,13 @@ extern "C" fn on_load() {
 
 /// Objects and functions of this library may outlive the module that it was loaded as, so it is never unloaded.
 fn stay_loaded() {
-    let own_address = ptr::from_ref(&__tvm_ffi__library_ctx).cast::<c_void>();
     // SAFETY: plain queries of the dynamic linker; RTLD_NOLOAD runs no code. For a program, which is not unloaded anyway, the
     // look-up by name fails.
     unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(own_address, &mut info) != 0 && !info.dli_fname.is_null() {
-            let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-            let handle = libc::dlopen(info.dli_fname, flags);
-            if !handle.is_null() {
-                libc::dlclose(handle);
-            }
+        let Some(own) = artifact_of(own_address()) else { return };
+        let handle = libc::dlopen(own.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        if !handle.is_null() {
+            libc::dlclose(handle);
         }
     }
 }
@@ -114,24 +110,52 @@ fn stay_loaded() {
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
 
+/// An address in this very artifact. An exported symbol's would not do: among libraries that are loaded with RTLD_GLOBAL the
+/// first definition of a name serves them all.
+fn own_address() -> *const c_void {
+    (&raw const ON_LOAD).cast()
+}
+
+/// The artifact that an address is in; its file name is not NULL.
+fn artifact_of(address: *const c_void) -> Option<libc::Dl_info> {
+    // SAFETY: a plain query, which fills `info` in when it succeeds; zeros are valid before.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null()).then_some(info)
+    }
+}
+
+/// The entry point that this very artifact exports as `__tvm_ffi_<name>`. `call` is the address that its own code sees, which
+/// is another library's when both were loaded with RTLD_GLOBAL and export the same name.
+pub(crate) fn own_entry_point(name: &str, call: SafeCall) -> SafeCall {
+    let base = |address: *const c_void| artifact_of(address).map(|artifact| artifact.dli_fbase);
+    if base(call as *const c_void) == base(own_address()) {
+        return call;
+    }
+    match own_symbol(&format!("__tvm_ffi_{name}")) {
+        // SAFETY: the prefix is reserved for functions of this type.
+        Some(symbol) => unsafe { core::mem::transmute::<*const u8, SafeCall>(symbol) },
+        None => call,
+    }
+}
+
 /// What the loader stored; NULL when this artifact was not loaded as a module.
 pub(crate) fn library_context() -> *mut c_void {
-    __tvm_ffi__library_ctx.load(Ordering::Acquire)
+    match own_symbol("__tvm_ffi__library_ctx") {
+        // SAFETY: this artifact's own variable, defined above.
+        Some(variable) => unsafe { (*variable.cast::<AtomicPtr<c_void>>()).load(Ordering::Acquire) },
+        None => ptr::null_mut(),
+    }
 }
 
 /// Address of a symbol that this very artifact exports.
 pub(crate) fn own_symbol(name: &str) -> Option<*const u8> {
     let name = CString::new(name).ok()?;
-    let own_address = ptr::from_ref(&__tvm_ffi__library_ctx).cast::<c_void>();
     // SAFETY: plain queries of the dynamic linker; RTLD_NOLOAD only finds what is loaded, this artifact, which stays loaded
     // while its code runs. A symbol of another artifact is told apart by its base address.
     unsafe {
-        let base = |address: *const c_void| {
-            let mut info: libc::Dl_info = core::mem::zeroed();
-            (libc::dladdr(address, &mut info) != 0).then_some((info.dli_fbase, info.dli_fname))
-        };
-        let (own_base, path) = base(own_address)?;
-        let mut handle = libc::dlopen(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let own = artifact_of(own_address())?;
+        let mut handle = libc::dlopen(own.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         if handle.is_null() {
             handle = libc::dlopen(ptr::null(), libc::RTLD_LAZY);
         }
@@ -140,7 +164,7 @@ pub(crate) fn own_symbol(name: &str) -> Option<*const u8> {
         }
         let symbol = libc::dlsym(handle, name.as_ptr());
         libc::dlclose(handle);
-        if symbol.is_null() || base(symbol)?.0 != own_base {
+        if symbol.is_null() || artifact_of(symbol)?.dli_fbase != own.dli_fbase {
             return None;
         }
         Some(symbol.cast::<u8>().cast_const())

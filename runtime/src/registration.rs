@@ -2,7 +2,6 @@
 //!
 //! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use linkme::distributed_slice;
@@ -86,7 +85,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
 /// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
 /// refuse them: with two crates one definition may win silently.
 fn duplicates() -> Vec<String> {
-    let mut first: HashMap<&str, String> = HashMap::new();
+    let mut seen: Vec<(&str, String)> = Vec::new();
     let mut found = Vec::new();
     let functions = KERNPACK_FUNCTIONS_V1
         .iter()
@@ -95,13 +94,13 @@ fn duplicates() -> Vec<String> {
         .iter()
         .map(|info| (info.name, format!("kernel {} (crate {})", info.source, info.crate_name)));
     for (name, place) in functions.chain(kernels) {
-        if let Some(earlier) = first.get(name) {
+        if let Some((_, earlier)) = seen.iter().find(|(seen, _)| *seen == name) {
             found.push(format!(
                 "two functions are exported as '{name}': {earlier} and {place}; give one another name with \
                  #[packed_func(name = \"...\")]"
             ));
         } else {
-            first.insert(name, place);
+            seen.push((name, place));
         }
     }
     found

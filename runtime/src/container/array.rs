@@ -26,13 +26,13 @@ unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
 
 /// The elements of a value that is an array or list.
 pub(crate) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
-    let object = value.object().ok_or(Mismatch::Type)?;
+    let object = value.object().ok_or(Mismatch::TYPE)?;
     // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
     // argument of: the ABI's contract for mutable containers.
     unsafe {
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => Ok(views(object)),
-            _ => Err(Mismatch::Type),
+            _ => Err(Mismatch::TYPE),
         }
     }
 }
@@ -40,10 +40,10 @@ pub(crate) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], 
 /// Says which element of a sequence did not convert.
 pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize, value: &AnyView<'_>) -> Mismatch {
     let clause = mismatch.describe(&T::TYPE, value);
-    match mismatch {
-        Mismatch::Value(_) => Mismatch::Value(format!("element {index}: {clause}")),
-        _ => Mismatch::TypeNote(format!("expected {}, but in element {index}: {clause}", C::TYPE)),
+    if mismatch.is_value() {
+        return Mismatch::value(format!("element {index}: {clause}"));
     }
+    Mismatch::type_note(format!("expected {}, but in element {index}: {clause}", C::TYPE))
 }
 
 /// A new array object that owns `values`.
@@ -134,7 +134,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
         for (i, element) in elements.iter().enumerate() {
             T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))?;
         }
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the object is an array or list, kept alive by the view.
         let object = unsafe {
             if (*object).type_index == type_index::ARRAY {
@@ -143,7 +143,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
             } else {
                 let copies: Option<Vec<_>> =
                     elements.iter().map(|element| Any::from_view(element).map(Any::into_raw)).collect();
-                embedded::seq::new_array(copies.ok_or(Mismatch::Type)?)
+                embedded::seq::new_array(copies.ok_or(Mismatch::TYPE)?)
             }
         };
         // SAFETY: the reference was just made.

@@ -23,13 +23,13 @@ pub struct Map<K, V> {
 
 /// The entries of a value that is a map or dict, as views.
 fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>, Mismatch> {
-    let object = value.object().ok_or(Mismatch::Type)?;
+    let object = value.object().ok_or(Mismatch::TYPE)?;
     // SAFETY: the view keeps the object alive; its type is checked. A dict must not be changed during a call that it is an
     // argument of: the ABI's contract for mutable containers.
     unsafe {
         match (*object).type_index {
             type_index::MAP | type_index::DICT => Ok(views(object)),
-            _ => Err(Mismatch::Type),
+            _ => Err(Mismatch::TYPE),
         }
     }
 }
@@ -62,10 +62,10 @@ where
 {
     let describe = |mismatch: Mismatch, what: String, schema: TypeSchema, got: &AnyView<'_>| {
         let clause = mismatch.describe(&schema, got);
-        match mismatch {
-            Mismatch::Value(_) => Mismatch::Value(format!("{what}: {clause}")),
-            _ => Mismatch::TypeNote(format!("expected {}, but {what}: {clause}", C::TYPE)),
+        if mismatch.is_value() {
+            return Mismatch::value(format!("{what}: {clause}"));
         }
+        Mismatch::type_note(format!("expected {}, but {what}: {clause}", C::TYPE))
     };
     entries(value)?
         .iter()
@@ -155,7 +155,7 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
     /// Checks every entry. A dict is copied, because it may change later.
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         convert::<K, V, Checked<K, V>>(value)?;
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: `convert` checked that the object is a map or dict, and the view keeps it alive.
         let object = unsafe {
             if (*object).type_index == type_index::MAP {

@@ -66,7 +66,7 @@ impl Schema for Shape {
 impl<'a> FromAny<'a> for Shape {
     /// A shape, or a sequence of integers.
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for a shape.
         unsafe {
             if (*object).type_index == type_index::SHAPE {
@@ -75,7 +75,7 @@ impl<'a> FromAny<'a> for Shape {
             }
         }
         let dimensions: Result<Vec<i64>, _> = sequence(value)?.iter().map(i64::from_any).collect();
-        Ok(Self::new(&dimensions.map_err(|_| Mismatch::Type)?))
+        Ok(Self::new(&dimensions.map_err(|_| Mismatch::TYPE)?))
     }
 }
 

@@ -11,7 +11,7 @@ macro_rules! tuple {
             fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
                 let elements = sequence(value)?;
                 if elements.len() != $count {
-                    return Err(Mismatch::TypeNote(format!(
+                    return Err(Mismatch::type_note(format!(
                         "expected {}, got {} with {} elements", Self::TYPE, value.type_name(), elements.len()
                     )));
                 }

@@ -1,11 +1,12 @@
 //! Global functions, by name. Any thread may use the table; functions are called and destroyed outside its lock.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::BinaryHeap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::abi::{TVMFFIMethodInfo, TVMFFIObject, field_flag, type_index};
 
 use super::failure::Failure;
+use super::name_table::NameTable;
 use super::{dec_ref, inc_ref, type_table};
 
 /// A registered function. The table owns one reference.
@@ -30,14 +31,13 @@ impl Drop for GlobalFunction {
     }
 }
 
-#[derive(Default)]
 struct Table {
-    functions: HashMap<Vec<u8>, GlobalFunction>,
+    functions: NameTable<GlobalFunction>,
     next_number: u64,
 }
 
 /// Never destroyed: functions may live in libraries or languages that are already gone at exit.
-static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+static TABLE: RwLock<Table> = RwLock::new(Table { functions: NameTable::new(), next_number: 0 });
 
 fn read() -> RwLockReadGuard<'static, Table> {
     TABLE.read().unwrap_or_else(PoisonError::into_inner)
@@ -121,7 +121,7 @@ unsafe fn insert(
         return Err(no_function(name, found));
     }
     let mut table = write();
-    if !allow_override && table.functions.contains_key(name) {
+    if !allow_override && table.functions.get(name).is_some() {
         return Ok(false);
     }
     // SAFETY: the function is alive; the new reference is the entry's.
@@ -129,7 +129,7 @@ unsafe fn insert(
     let GlobalFunctionInfo { doc, metadata, flags } = info;
     let number = table.next_number;
     table.next_number += 1;
-    let old = table.functions.insert(name.to_vec(), GlobalFunction { function, doc, metadata, flags, number });
+    let old = table.functions.insert(name, GlobalFunction { function, doc, metadata, flags, number });
     // The destructor of the old function may use the table.
     drop(table);
     drop(old);
@@ -174,10 +174,9 @@ pub fn remove_global(name: &[u8]) -> bool {
 /// All names in the order of registration; an overridden function counts as new.
 pub fn list_names() -> Vec<Vec<u8>> {
     let table = read();
-    let mut names: Vec<_> = table.functions.iter().map(|(name, entry)| (entry.number, name.clone())).collect();
+    let names: BinaryHeap<_> = table.functions.iter().map(|(name, entry)| (entry.number, name.to_vec())).collect();
     drop(table);
-    names.sort_unstable();
-    names.into_iter().map(|(_, name)| name).collect()
+    names.into_sorted_vec().into_iter().map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod function_table;
 pub mod handle_once;
 pub mod map;
 pub mod module_env;
+mod name_table;
 mod object;
 pub mod opaque;
 pub mod raised;
@@ -39,6 +40,7 @@ pub mod type_table;
 pub use api::table;
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
+pub(crate) use object::discard_panic;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_mut, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,

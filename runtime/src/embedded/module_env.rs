@@ -1,16 +1,16 @@
 //! What compiled libraries ask the runtime for: context symbols, system-library symbols, functions of their imports.
 
 use core::ffi::c_void;
-use std::collections::{HashMap, HashSet};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 
 use super::failure::Failure;
+use super::name_table::NameTable;
 use super::{dec_ref, function_table};
 
 /// The address of something in a library.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Address(*mut c_void);
 
 // SAFETY: an address is only a number here; who uses it answers for it.
@@ -19,7 +19,7 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 static CONTEXT_SYMBOLS: Mutex<Vec<(Vec<u8>, Address)>> = Mutex::new(Vec::new());
-static SYSTEM_LIB_SYMBOLS: LazyLock<RwLock<HashMap<Vec<u8>, Address>>> = LazyLock::new(RwLock::default);
+static SYSTEM_LIB_SYMBOLS: RwLock<NameTable<Address>> = RwLock::new(NameTable::new());
 
 fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,7 +39,7 @@ pub fn context_symbols() -> Vec<(Vec<u8>, *mut c_void)> {
 /// old one, with a warning on stderr.
 pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
     let mut symbols = SYSTEM_LIB_SYMBOLS.write().unwrap_or_else(PoisonError::into_inner);
-    let old = symbols.insert(name.to_vec(), Address(symbol));
+    let old = symbols.insert(name, Address(symbol));
     drop(symbols);
     if let Some(Address(old)) = old
         && old != symbol
@@ -66,8 +66,8 @@ pub fn set_import_lookup(lookup: ImportLookup) {
     *IMPORT_LOOKUP.write().unwrap_or_else(PoisonError::into_inner) = Some(lookup);
 }
 
-/// The functions that [`lookup_from_imports`] handed out, one reference each.
-static HANDED_OUT: LazyLock<Mutex<HashSet<Address>>> = LazyLock::new(Mutex::default);
+/// The functions that [`lookup_from_imports`] handed out, one reference each, in ascending order.
+static HANDED_OUT: Mutex<Vec<Address>> = Mutex::new(Vec::new());
 
 /// A function of the library's imports or, failing that, a global one. The result is borrowed; it is kept alive for the
 /// life of the process, because compiled code keeps what it was given.
@@ -93,9 +93,12 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
             "Cannot find function {name} in the imported modules or global registry."
         )));
     }
-    if !lock(&HANDED_OUT).insert(Address(function.cast())) {
-        // SAFETY: the reference is ours, and the set already has one.
-        unsafe { dec_ref(function) };
+    let address = Address(function.cast());
+    let mut handed_out = lock(&HANDED_OUT);
+    match handed_out.binary_search(&address) {
+        // SAFETY: the reference is ours, and the list already has one.
+        Ok(_) => unsafe { dec_ref(function) },
+        Err(position) => handed_out.insert(position, address),
     }
     Ok(function)
 }

@@ -131,7 +131,9 @@ unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
             // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
             unsafe { (&raw mut (*this.cast::<ObjectCell<T>>()).body).drop_in_place() }
         }));
-        drop(dropped);
+        if let Err(payload) = dropped {
+            discard_panic(payload);
+        }
     }
     if flags & deleter_flag::WEAK != 0 {
         // SAFETY: the allocation header in front of the object was written by `allocate`.
@@ -140,6 +142,14 @@ unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
                 delete_space(start);
             }
         }
+    }
+}
+
+/// Drops what a panic carried. Its drop may panic, too; what that second panic carries is leaked.
+pub(crate) fn discard_panic(payload: Box<dyn core::any::Any + Send>) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    if let Err(second) = dropped {
+        core::mem::forget(second);
     }
 }
 

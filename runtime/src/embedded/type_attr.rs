@@ -1,14 +1,14 @@
 //! Type attributes: columns of values, one value a type. Columns never move; C++ code reads them without a lock.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::abi::{TVMFFIAny, TVMFFITypeAttrColumn, type_index};
 
 use super::failure::Failure;
+use super::name_table::NameTable;
 use super::release::{is_object, to_owned};
-use super::type_table::{entry, keep_text};
+use super::type_table::entry;
 
 /// Columns that C++ code expects to exist as soon as the library is there.
 const NAMES: [&str; 19] = [
@@ -41,8 +41,13 @@ struct Column {
 // SAFETY: the column is leaked and only changed under the lock, in the way that readers without it can bear.
 unsafe impl Send for Column {}
 
-static COLUMNS: LazyLock<Mutex<HashMap<&'static [u8], Column>>> =
-    LazyLock::new(|| Mutex::new(NAMES.iter().map(|name| (name.as_bytes(), Column::new())).collect()));
+static COLUMNS: LazyLock<Mutex<NameTable<Column>>> = LazyLock::new(|| {
+    let mut columns = NameTable::new();
+    for name in NAMES {
+        columns.insert(name.as_bytes(), Column::new());
+    }
+    Mutex::new(columns)
+});
 
 impl Column {
     fn new() -> Self {
@@ -88,10 +93,7 @@ pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> 
         )));
     }
     let mut columns = COLUMNS.lock().unwrap_or_else(PoisonError::into_inner);
-    let column = match columns.get_mut(name) {
-        Some(column) => column,
-        None => columns.entry(keep_text(name)).or_insert_with(Column::new),
-    };
+    let column = columns.get_or_insert(name, Column::new);
     if type_index == type_index::NONE {
         return Ok(());
     }

@@ -4,13 +4,13 @@
 //! never changes. Types live as long as the process.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
-use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{TVMFFIByteArray, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index};
 
 use super::HEADER_SIZE;
 use super::failure::Failure;
+use super::name_table::NameTable;
 use super::type_hash::type_key_hash;
 
 /// Returned by [`get_or_allocate`] for an unknown key when the parent is [`LOOKUP_ONLY`], too.
@@ -42,13 +42,13 @@ pub(super) struct TypeEntry {
 
 /// What only registration needs.
 pub(super) struct Registry {
-    indices: HashMap<&'static [u8], i32>,
+    indices: NameTable<i32>,
     /// The first index that is not reserved for anyone.
     end: i32,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(|| {
-    let mut registry = Registry { indices: HashMap::new(), end: type_index::DYN_OBJECT_BEGIN };
+    let mut registry = Registry { indices: NameTable::new(), end: type_index::DYN_OBJECT_BEGIN };
     registry.register_static_types();
     Mutex::new(registry)
 });

@@ -2,12 +2,16 @@ use crate::abi::TVMFFIAny;
 use crate::value::{Any, AnyView, ToArg};
 
 /// Arguments of a call: a tuple of up to 12 values, or a slice of views or owned values.
-pub trait Args {
+///
+/// # Safety
+/// What `with_raw` passes to `call` are valid views by the ABI's rules, for the time of `call`.
+pub unsafe trait Args {
     /// Lays the arguments out as the ABI wants them, for the time of `call`.
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R;
 }
 
-impl Args for () {
+// SAFETY: no arguments, no views.
+unsafe impl Args for () {
     #[inline]
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
         call(&[])
@@ -16,7 +20,8 @@ impl Args for () {
 
 macro_rules! tuple_args {
     ($($name:ident)+) => {
-        impl<$($name: ToArg),+> Args for ($($name,)+) {
+        // SAFETY: an `Arg` holds a valid view, and all of them live until `call` returns.
+        unsafe impl<$($name: ToArg),+> Args for ($($name,)+) {
             #[inline]
             #[allow(non_snake_case, reason = "type parameters double as variable names")]
             fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
@@ -41,15 +46,21 @@ tuple_args!(A B C D E F G H I J);
 tuple_args!(A B C D E F G H I J K);
 tuple_args!(A B C D E F G H I J K L);
 
-impl Args for &[AnyView<'_>] {
+// SAFETY: the slice holds valid views.
+unsafe impl Args for &[AnyView<'_>] {
     #[inline]
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+        if self.iter().any(AnyView::is_rvalue_ref) {
+            let lent: Vec<TVMFFIAny> = self.iter().map(|view| *view.lent().raw()).collect();
+            return call(&lent);
+        }
         // SAFETY: a view is transparent over the raw struct.
         call(unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) })
     }
 }
 
-impl Args for &[Any] {
+// SAFETY: an owned value is a valid view.
+unsafe impl Args for &[Any] {
     #[inline]
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
         // SAFETY: an owned value is transparent over the raw struct and is a valid view.

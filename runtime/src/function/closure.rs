@@ -8,13 +8,16 @@ use crate::value::{Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
 use crate::{Result, embedded};
 
 /// A Rust closure with typed parameters that can become a [`Function`]: up to 8 parameters, none of which borrows.
+///
+/// # Safety
+/// `CALL` is the entry point of a function object that holds a closure of this very type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can not become a Function",
     label = "not a closure over convertible, owned types",
     note = "annotate every parameter (`|a: i64, b: String| ...`); borrowed ones such as `&str` are not possible: take `String`",
     note = "captured values must be `Send + Sync + 'static`: use `move`, `Arc` and `Mutex`"
 )]
-pub trait TypedClosure<P>: Send + Sync + Sized + 'static {
+pub unsafe trait TypedClosure<P>: Send + Sync + Sized + 'static {
     /// Entry point for a function object that holds the closure.
     #[doc(hidden)]
     const CALL: SafeCall;
@@ -22,7 +25,8 @@ pub trait TypedClosure<P>: Send + Sync + Sized + 'static {
 
 macro_rules! typed_closure {
     ($count:literal; $($param:ident $index:literal)*) => {
-        impl<F, R, $($param),*> TypedClosure<(R, $($param,)*)> for F
+        // SAFETY: `CALL` takes its handle for an `F`.
+        unsafe impl<F, R, $($param),*> TypedClosure<(R, $($param,)*)> for F
         where
             F: Fn($($param),*) -> R + Send + Sync + 'static,
             R: IntoReturn,

@@ -1,3 +1,4 @@
+use core::ffi::c_void;
 use core::fmt;
 use core::ptr;
 
@@ -60,7 +61,7 @@ impl Function {
     /// As for [`Function::call`], or TypeError when the result has another type.
     #[inline]
     pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
-        convert_result(self.call(args)?)
+        args.with_raw(|raw| self.call_raw_as(raw))
     }
 
     #[inline]
@@ -70,6 +71,13 @@ impl Function {
         unsafe { invoke(entry_point, self.object.object().cast(), args) }
     }
 
+    #[inline]
+    pub(crate) fn call_raw_as<R: for<'a> FromAny<'a>>(&self, args: &[TVMFFIAny]) -> Result<R> {
+        let Some(entry_point) = self.entry_point() else { return Err(no_entry_point()) };
+        // SAFETY: as in `call_raw`.
+        unsafe { invoke_as(entry_point, self.object.object().cast(), args) }
+    }
+
     /// The same function with its types fixed; calls then need no annotations.
     pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> TypedFunction<A, R> {
         TypedFunction::new(self.clone())
@@ -77,6 +85,7 @@ impl Function {
 }
 
 #[cold]
+#[inline(never)]
 fn no_entry_point() -> Error {
     Error::internal_error("the function object has no entry point")
 }
@@ -86,32 +95,65 @@ fn no_entry_point() -> Error {
 /// # Safety
 /// `entry_point` follows the calling convention, `handle` is what it wants, `args` are valid views.
 #[inline]
-pub(crate) unsafe fn invoke(entry_point: SafeCall, handle: *mut core::ffi::c_void, args: &[TVMFFIAny]) -> Result<Any> {
-    let mut result = TVMFFIAny::NONE;
-    // SAFETY: promised by the caller; `result` holds nothing that would have to be released.
-    let status = unsafe { entry_point(handle, args.as_ptr(), args.len() as i32, &mut result) };
+pub(crate) unsafe fn invoke(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFIAny]) -> Result<Any> {
+    let mut result = Any::NONE;
+    // SAFETY: promised by the caller.
+    unsafe { invoke_into(entry_point, handle, args, &mut result)? };
+    Ok(result)
+}
+
+/// Calls an entry point of the ABI and converts the result where it lies: copying it first would stall on the callee's
+/// stores.
+///
+/// # Safety
+/// As for [`invoke`].
+#[inline]
+pub(crate) unsafe fn invoke_as<R: for<'a> FromAny<'a>>(
+    entry_point: SafeCall,
+    handle: *mut c_void,
+    args: &[TVMFFIAny],
+) -> Result<R> {
+    let mut result = Any::NONE;
+    // SAFETY: promised by the caller.
+    unsafe { invoke_into(entry_point, handle, args, &mut result)? };
+    convert_result(&result)
+}
+
+/// # Safety
+/// As for [`invoke`]; `result` is None.
+#[inline]
+unsafe fn invoke_into(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFIAny], result: &mut Any) -> Result<()> {
+    // SAFETY: promised by the caller; on success the callee writes an owned value, else it leaves None.
+    let status = unsafe { entry_point(handle, args.as_ptr(), args.len() as i32, result.as_raw_mut()) };
     if status != 0 {
         return Err(Error::take_raised());
     }
-    if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
+    // A borrowed pointer owns nothing, so dropping `result` is right for it, too.
+    if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index()) {
         return Err(borrowed_result());
     }
-    // SAFETY: on success the result is an owned value.
-    Ok(unsafe { Any::from_raw(result) })
+    Ok(())
 }
 
 #[cold]
+#[inline(never)]
 fn borrowed_result() -> Error {
     Error::type_error("the function returned a borrowed pointer, which can not be kept; it must return an owned value")
 }
 
 /// Converts a call's result.
 #[inline]
-pub(crate) fn convert_result<R: for<'a> FromAny<'a>>(result: Any) -> Result<R> {
+pub(crate) fn convert_result<R: for<'a> FromAny<'a>>(result: &Any) -> Result<R> {
     match R::from_any(result.as_view()) {
         Ok(value) => Ok(value),
-        Err(mismatch) => Err(mismatch.into_error::<R>("result of the call: ", result.as_view())),
+        Err(mismatch) => Err(wrong_result(mismatch, &R::TYPE, result)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_result(mismatch: Mismatch, expected: &TypeSchema, result: &Any) -> Error {
+    mismatch.into_error("result of the call: ", expected, result.as_view())
 }
 
 impl fmt::Debug for Function {
@@ -136,11 +178,11 @@ impl Schema for Function {
 impl<'a> FromAny<'a> for Function {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for a function.
         unsafe {
             if (*object).type_index != type_index::FUNCTION {
-                return Err(Mismatch::Type);
+                return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
             Ok(Self::from_object(object))

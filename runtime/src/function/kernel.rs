@@ -1,12 +1,12 @@
 use std::sync::OnceLock;
 
 use super::guard_nameless;
-use super::handle::{convert_result, invoke};
+use super::handle::{invoke, invoke_as};
 use super::info::register_entry_point;
 use super::{Args, Function};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Any, AnyView, FromAny};
-use crate::{Error, Result, module};
+use crate::{Error, Result, exports, module};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
@@ -26,7 +26,8 @@ impl KernelInfo {
     pub(crate) fn register_global(&'static self) -> Result<()> {
         let Some(name) = self.global_name else { return Ok(()) };
         let doc = format!("Kernel compiled from {}.", self.source);
-        register_entry_point(name, &doc, "{\"type_schema\":\"{\\\"type\\\":\\\"ffi.Function\\\"}\"}", self.call, || {
+        let call = exports::own_entry_point(self.name, self.call);
+        register_entry_point(name, &doc, "{\"type_schema\":\"{\\\"type\\\":\\\"ffi.Function\\\"}\"}", call, || {
             format!("{} (crate {})", self.source, self.crate_name)
         })
     }
@@ -71,7 +72,8 @@ impl Kernel {
     /// What the kernel raises, or TypeError when its result has another type.
     #[inline]
     pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
-        convert_result(self.call(args)?)
+        // SAFETY: as in `call`.
+        args.with_raw(|raw| unsafe { invoke_as(self.info.call, core::ptr::null_mut(), raw) })
     }
 
     /// The kernel with its argument tuple and result type fixed.

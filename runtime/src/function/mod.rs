@@ -23,7 +23,7 @@ mod typed;
 pub use args::Args;
 pub use closure::TypedClosure;
 pub use handle::Function;
-pub(crate) use handle::{convert_result, invoke};
+pub(crate) use handle::invoke_as;
 pub(crate) use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo, call_device_kernel};

@@ -13,7 +13,7 @@ use std::sync::Once;
 
 use super::FunctionInfo;
 use super::packed::frame;
-use crate::{Error, Result};
+use crate::{Error, Result, embedded};
 
 thread_local! {
     /// File and line of this thread's last panic.
@@ -31,7 +31,8 @@ pub(crate) fn install_hook() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let place = panic.location().map(|location| (location.file().to_owned(), location.line()));
-            PLACE.with(|last| last.set(place));
+            // In a thread that ends, the place may be gone already.
+            let _ = PLACE.try_with(|last| last.set(place));
             before(panic);
         }));
     });
@@ -43,7 +44,7 @@ pub(crate) fn guard(info: &'static FunctionInfo, body: impl FnOnce() -> Result<(
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => raise(info, error),
-        Err(payload) => raise(info, panicked(payload.as_ref())),
+        Err(payload) => raise(info, panicked(payload)),
     }
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     let error = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error,
-        Err(payload) => panicked(payload.as_ref()),
+        Err(payload) => panicked(payload),
     };
     error.raise();
     -1
@@ -61,9 +62,9 @@ pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
 #[cold]
 #[inline(never)]
 fn raise(info: &FunctionInfo, mut error: Error) -> i32 {
-    // On its way up the error collects the frame of each packed function that it leaves.
-    // Closures have no line of their own.
-    if info.line > 0 {
+    // On its way up the error collects the frame of each packed function that it leaves. The place where it was made is
+    // already there, without a name; closures have no line of their own.
+    if !error.name_last_frame(info.global_name.unwrap_or(info.name)) && info.line > 0 {
         error.append_backtrace(&frame(info));
     }
     error.raise();
@@ -72,7 +73,7 @@ fn raise(info: &FunctionInfo, mut error: Error) -> i32 {
 
 /// The error that a panic becomes.
 #[cold]
-fn panicked(payload: &(dyn Payload + Send)) -> Error {
+fn panicked(payload: Box<dyn Payload + Send>) -> Error {
     let text = if let Some(text) = payload.downcast_ref::<&str>() {
         text
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -80,12 +81,14 @@ fn panicked(payload: &(dyn Payload + Send)) -> Error {
     } else {
         "a value that is no text"
     };
-    match PLACE.with(Cell::take) {
+    let error = match PLACE.try_with(Cell::take).ok().flatten() {
         Some((file, line)) => Error::with_backtrace(
             "InternalError",
             &format!("panicked at {file}:{line}: {text}"),
-            &crate::embedded::backtrace_frame(&file, line, "<panic>"),
+            &embedded::backtrace_frame(&file, line, "<panic>"),
         ),
         None => Error::with_backtrace("InternalError", &format!("panicked: {text}"), ""),
-    }
+    };
+    embedded::discard_panic(payload);
+    error
 }

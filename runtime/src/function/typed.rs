@@ -1,7 +1,6 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::handle::convert_result;
 use super::{Args, Function};
 use crate::Result;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
@@ -29,7 +28,7 @@ impl<A: Args, R: for<'a> FromAny<'a>> TypedFunction<A, R> {
     /// Whatever the function raises, or TypeError when its result has another type.
     #[inline]
     pub fn call(&self, args: A) -> Result<R> {
-        convert_result(args.with_raw(|raw| self.function.call_raw(raw))?)
+        args.with_raw(|raw| self.function.call_raw_as(raw))
     }
 
     /// The function without its types.

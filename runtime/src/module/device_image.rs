@@ -163,12 +163,16 @@ impl<'a> DeviceImage<'a> {
         // A kernel takes 40 bytes at the least: two lengths of strings and three counts.
         let count = reader.count(40, "kernel table")?;
         let mut kernels: Vec<DeviceFunction<'a>> = Vec::new();
-        let mut names = std::collections::HashSet::new();
+        // In ascending order.
+        let mut names: Vec<&str> = Vec::new();
         for index in 0..count {
             let start = reader.offset();
             let kernel = DeviceFunction::parse(&mut reader, index)?;
-            if !names.insert(kernel.name) {
-                return Err(reader.error_at(start, "kernel table", format!("\"{}\" is in it twice", kernel.name)));
+            match names.binary_search(&kernel.name) {
+                Ok(_) => {
+                    return Err(reader.error_at(start, "kernel table", format!("\"{}\" is in it twice", kernel.name)));
+                }
+                Err(position) => names.insert(position, kernel.name),
             }
             kernels.push(kernel);
         }

@@ -352,11 +352,11 @@ impl Schema for Module {
 
 impl<'a> FromAny<'a> for Module {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for a module.
         unsafe {
             if (*object).type_index != type_index::MODULE {
-                return Err(Mismatch::Type);
+                return Err(Mismatch::TYPE);
             }
             Ok(Self::borrowed(object))
         }

@@ -9,7 +9,7 @@ use super::shared_library::SharedLibrary;
 use crate::Result;
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::embedded;
-use crate::function::{Function, convert_result, invoke};
+use crate::function::{Function, invoke_as};
 use crate::value::Str;
 
 pub(super) struct LibraryModule {
@@ -25,7 +25,7 @@ impl LibraryModule {
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
         match entry_point(self.library.prefixed_symbol(prefix, name)) {
             // SAFETY: the prefix is reserved for functions of the packed calling convention.
-            Some(call) => convert_result(unsafe { invoke(call, core::ptr::null_mut(), &[]) }?).map(Some),
+            Some(call) => unsafe { invoke_as(call, core::ptr::null_mut(), &[]) }.map(Some),
             None => Ok(None),
         }
     }

@@ -158,11 +158,11 @@ impl<T: Object> Schema for ObjRef<T> {
 
 impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its type is checked before it is taken for a `T`.
         unsafe {
             if !is_instance::<T>((*object).type_index) {
-                return Err(Mismatch::Type);
+                return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
             Ok(Self::from_object(object))

@@ -249,7 +249,7 @@ impl Tensor {
     fn mismatch(&self, mismatch: Mismatch) -> Error {
         let arg = self.to_arg();
         // SAFETY: `arg` borrows from `self`.
-        mismatch.into_error::<Self>("", &unsafe { AnyView::from_raw(arg.raw()) })
+        mismatch.into_error("", &Self::TYPE, &unsafe { AnyView::from_raw(arg.raw()) })
     }
 }
 
@@ -272,16 +272,16 @@ impl Schema for Tensor {
 impl<'a> FromAny<'a> for Tensor {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         if value.type_index() == type_index::DL_TENSOR_PTR {
-            return Err(Mismatch::TypeNote(
+            return Err(Mismatch::type_note(
                 "expected Tensor, got a borrowed DLTensor*, which can not be kept; pass an ffi.Tensor, or take a TensorView"
                     .to_owned(),
             ));
         }
-        let object = value.object().ok_or(Mismatch::Type)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for a tensor.
         unsafe {
             if (*object).type_index != type_index::TENSOR {
-                return Err(Mismatch::Type);
+                return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
             Ok(Self::from_object(object))

@@ -106,24 +106,24 @@ impl<'a> Layout<'a> {
 pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
     let dtype = DataType::from_raw(tensor.dtype);
     if dtype != T::DTYPE {
-        return Err(Mismatch::TypeNote(format!("expected a tensor of {}, got one of {dtype}", T::NAME)));
+        return Err(Mismatch::type_note(format!("expected a tensor of {}, got one of {dtype}", T::NAME)));
     }
     let device = Device::from_raw(tensor.device);
     if !device.is_host_accessible() {
-        return Err(Mismatch::Value(format!(
+        return Err(Mismatch::value(format!(
             "the tensor is on {device}, but the function reads it on the CPU; copy it first"
         )));
     }
-    let layout = Layout::of(tensor).map_err(Mismatch::Value)?;
+    let layout = Layout::of(tensor).map_err(Mismatch::value)?;
     if layout.len == 0 {
         return Ok((core::ptr::NonNull::dangling().as_ptr(), layout));
     }
     if tensor.data.is_null() {
-        return Err(Mismatch::Value(format!("the tensor has shape {:?} but no data", layout.shape)));
+        return Err(Mismatch::value(format!("the tensor has shape {:?} but no data", layout.shape)));
     }
     let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<T>();
     if !first.is_aligned() {
-        return Err(Mismatch::Value(format!(
+        return Err(Mismatch::value(format!(
             "the tensor's data is misaligned: {} needs an address divisible by {}; pass a copy",
             T::NAME,
             align_of::<T>()

@@ -197,7 +197,7 @@ shared_methods!(TensorViewMut);
 
 impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        Self::of(dl_tensor(value).ok_or(Mismatch::Type)?)
+        Self::of(dl_tensor(value).ok_or(Mismatch::TYPE)?)
     }
 }
 
@@ -207,7 +207,7 @@ impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
     const WRITES: bool = true;
 
     unsafe fn from_arg(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        let tensor = dl_tensor(value).ok_or(Mismatch::Type)?;
+        let tensor = dl_tensor(value).ok_or(Mismatch::TYPE)?;
         // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the
         // call; our caller has checked that no other argument shares its memory.
         unsafe { Self::of(tensor) }

@@ -71,7 +71,7 @@ impl<'a> AnyView<'a> {
     pub fn get<T: FromAny<'a>>(&'a self) -> Result<T> {
         match T::from_any(self) {
             Ok(value) => Ok(value),
-            Err(mismatch) => Err(mismatch.into_error::<T>("", self)),
+            Err(mismatch) => Err(mismatch.into_error("", &T::TYPE, self)),
         }
     }
 
@@ -89,6 +89,27 @@ impl<'a> AnyView<'a> {
             }
         }
         None
+    }
+
+    /// Whether the caller offers the object to whoever takes it.
+    #[inline]
+    pub(crate) const fn is_rvalue_ref(&self) -> bool {
+        self.raw.type_index == type_index::OBJECT_RVALUE_REF
+    }
+
+    /// The value as it may be passed on: an object that the caller offers to be taken is only lent, because text or a tensor
+    /// may be borrowed from it here.
+    #[inline]
+    pub(crate) fn lent(&self) -> Self {
+        if self.is_rvalue_ref() { self.lent_object() } else { *self }
+    }
+
+    #[cold]
+    fn lent_object(&self) -> Self {
+        self.object().map_or(Self::NONE, |object| {
+            // SAFETY: the view keeps the object alive for `'a`, since nobody on this side of the call takes it.
+            unsafe { Self::from_raw(TVMFFIAny::pointer((*object).type_index, object.cast())) }
+        })
     }
 
     /// An owned copy of the value.
@@ -144,6 +165,12 @@ impl Any {
         let raw = self.raw;
         core::mem::forget(self);
         raw
+    }
+
+    /// The place that a call writes its result to.
+    #[inline]
+    pub(crate) const fn as_raw_mut(&mut self) -> *mut TVMFFIAny {
+        &raw mut self.raw
     }
 
     /// The value as a view.

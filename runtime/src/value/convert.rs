@@ -77,13 +77,16 @@ pub trait IntoAny: Schema {
 
 /// What a packed function may return: a value, nothing, or a `Result` of these whose error converts to
 /// [`Error`].
+///
+/// # Safety
+/// What `into_return` gives is an owned value by the ABI's rules.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can not be returned from a packed function",
     label = "not a value that converts, nor a `Result` of one",
     note = "return a type that converts (numbers, String, Vec, Tensor, ObjRef<T>, ...), nothing, or Result<T, E> where E: Into<kernpack::Error>",
     note = "for a struct of your own: add `#[derive(Object)]` and return `ObjRef<YourType>`"
 )]
-pub trait IntoReturn {
+pub unsafe trait IntoReturn {
     /// Schema of the value on success.
     const TYPE: TypeSchema;
 
@@ -94,7 +97,8 @@ pub trait IntoReturn {
     fn into_return(self) -> Result<TVMFFIAny>;
 }
 
-impl<T: IntoAny> IntoReturn for T {
+// SAFETY: an `Any` is an owned value.
+unsafe impl<T: IntoAny> IntoReturn for T {
     const TYPE: TypeSchema = <T as Schema>::TYPE;
 
     #[inline]
@@ -103,7 +107,8 @@ impl<T: IntoAny> IntoReturn for T {
     }
 }
 
-impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E> {
+// SAFETY: as above.
+unsafe impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E> {
     const TYPE: TypeSchema = <T as Schema>::TYPE;
 
     #[inline]
@@ -115,39 +120,58 @@ impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E> {
     }
 }
 
-/// Why a value did not convert.
+/// Why a value did not convert. One pointer, so that conversions return it in registers.
 #[derive(Debug)]
-pub enum Mismatch {
-    /// The value has another type.
-    Type,
-    /// The value has another type; the text says more than "expected X, got Y" could.
-    TypeNote(String),
-    /// The type is right, the value is not: out of range, not UTF-8, not contiguous. The text is a whole clause.
-    Value(String),
+pub struct Mismatch(Option<Box<Detail>>);
+
+/// What there is to say beyond "expected X, got Y".
+#[derive(Debug)]
+struct Detail {
+    /// Whether the type is right and only the value is not.
+    wrong_value: bool,
+    /// A whole clause.
+    clause: String,
 }
 
 impl Mismatch {
+    /// The value has another type.
+    pub const TYPE: Self = Self(None);
+
+    /// The value has another type; `clause` says more than "expected X, got Y" could.
+    #[cold]
+    pub fn type_note(clause: String) -> Self {
+        Self(Some(Box::new(Detail { wrong_value: false, clause })))
+    }
+
+    /// The type is right, the value is not: out of range, not UTF-8, not contiguous. `clause` says so.
+    #[cold]
+    pub fn value(clause: String) -> Self {
+        Self(Some(Box::new(Detail { wrong_value: true, clause })))
+    }
+
+    /// Whether the type is right and only the value is not.
+    pub(crate) fn is_value(&self) -> bool {
+        self.0.as_ref().is_some_and(|detail| detail.wrong_value)
+    }
+
     /// The clause for people: `expected int, got str`.
     pub(crate) fn describe(&self, expected: &TypeSchema, got: &AnyView<'_>) -> String {
-        match self {
-            Self::Type => format!("expected {expected}, got {}", got.type_name()),
-            Self::TypeNote(text) | Self::Value(text) => text.clone(),
+        match &self.0 {
+            None => format!("expected {expected}, got {}", got.type_name()),
+            Some(detail) => detail.clause.clone(),
         }
     }
 
     /// The kind of error that this is.
     pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Type | Self::TypeNote(_) => "TypeError",
-            Self::Value(_) => "ValueError",
-        }
+        if self.is_value() { "ValueError" } else { "TypeError" }
     }
 
     /// An error whose message begins with `context`.
     #[cold]
     #[track_caller]
-    pub(crate) fn into_error<T: Schema>(self, context: &str, got: &AnyView<'_>) -> Error {
-        Error::new(self.kind(), format!("{context}{}", self.describe(&T::TYPE, got)))
+    pub(crate) fn into_error(self, context: &str, expected: &TypeSchema, got: &AnyView<'_>) -> Error {
+        Error::new(self.kind(), format!("{context}{}", self.describe(expected, got)))
     }
 }
 
@@ -203,7 +227,7 @@ impl<'a> FromAny<'a> for Any {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         Any::from_view(value).ok_or_else(|| {
-            Mismatch::TypeNote(
+            Mismatch::type_note(
                 "expected a value that can be kept, got a borrowed DLTensor*; pass an ffi.Tensor, or take a TensorView"
                     .to_owned(),
             )
@@ -239,7 +263,7 @@ impl<'a> FromAny<'a> for AnyView<'a> {
 impl ToArg for AnyView<'_> {
     #[inline]
     fn to_arg(&self) -> Arg<'_> {
-        Arg::borrowed(*self)
+        Arg::borrowed(self.lent())
     }
 }
 

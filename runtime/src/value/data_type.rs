@@ -116,7 +116,7 @@ impl<'a> FromAny<'a> for DataType {
             return Ok(Self(unsafe { value.raw().payload.v_dtype }));
         }
         let text = <&str>::from_any(value)?;
-        text.parse().map_err(|error: Error| Mismatch::Value(error.message().to_owned()))
+        text.parse().map_err(|error: Error| Mismatch::value(error.message().to_owned()))
     }
 }
 

@@ -119,7 +119,7 @@ impl<'a> FromAny<'a> for Device {
         match value.type_index() {
             // SAFETY: the type index names the member.
             type_index::DEVICE => Ok(Self(unsafe { value.raw().payload.v_device })),
-            _ => Err(Mismatch::Type),
+            _ => Err(Mismatch::TYPE),
         }
     }
 }

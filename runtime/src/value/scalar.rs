@@ -17,14 +17,14 @@ fn any(raw: TVMFFIAny) -> Any {
 #[cold]
 fn not_an_int(value: &AnyView<'_>) -> Mismatch {
     if value.type_index() == type_index::BIG_INT {
-        return Mismatch::Value("the integer does not fit into 64 bits".to_owned());
+        return Mismatch::value("the integer does not fit into 64 bits".to_owned());
     }
-    Mismatch::Type
+    Mismatch::TYPE
 }
 
 #[cold]
 fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt::Display, max: u64) -> Mismatch {
-    Mismatch::Value(format!("{value} is out of range for {name} ({min} to {max})"))
+    Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
 impl Schema for i64 {
@@ -115,7 +115,7 @@ fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     let words = unsafe { embedded::big_int::content(value.raw()).as_slice() };
     match words.as_chunks().0 {
         [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
-        _ => Err(Mismatch::Value(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
+        _ => Err(Mismatch::value(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
     }
 }
 
@@ -182,7 +182,7 @@ impl<'a> FromAny<'a> for bool {
         match value.type_index() {
             // SAFETY: booleans and integers have an integer payload.
             type_index::BOOL | type_index::INT => Ok(unsafe { value.raw().payload.v_int64 } != 0),
-            _ => Err(Mismatch::Type),
+            _ => Err(Mismatch::TYPE),
         }
     }
 }
@@ -213,7 +213,7 @@ impl<'a> FromAny<'a> for f64 {
             match value.type_index() {
                 type_index::FLOAT => Ok(value.raw().payload.v_float64),
                 type_index::INT | type_index::BOOL => Ok(value.raw().payload.v_int64 as f64),
-                _ => Err(Mismatch::Type),
+                _ => Err(Mismatch::TYPE),
             }
         }
     }
@@ -244,7 +244,7 @@ impl<'a> FromAny<'a> for f32 {
         let wide = f64::from_any(value)?;
         let narrow = wide as f32;
         if narrow.is_infinite() && wide.is_finite() {
-            return Err(Mismatch::Value(format!("{wide:e} is out of range for f32")));
+            return Err(Mismatch::value(format!("{wide:e} is out of range for f32")));
         }
         Ok(narrow)
     }
@@ -271,7 +271,7 @@ impl Schema for () {
 impl<'a> FromAny<'a> for () {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        if value.is_none() { Ok(()) } else { Err(Mismatch::Type) }
+        if value.is_none() { Ok(()) } else { Err(Mismatch::TYPE) }
     }
 }
 
@@ -301,7 +301,7 @@ impl<'a> FromAny<'a> for *mut core::ffi::c_void {
             // SAFETY: opaque pointers have a pointer payload.
             type_index::OPAQUE_PTR => Ok(unsafe { value.raw().payload.v_ptr }),
             type_index::NONE => Ok(core::ptr::null_mut()),
-            _ => Err(Mismatch::Type),
+            _ => Err(Mismatch::TYPE),
         }
     }
 }

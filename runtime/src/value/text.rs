@@ -15,10 +15,10 @@ fn str_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     match value.type_index() {
         type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
             // SAFETY: the view's invariant.
-            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::Type)
+            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::TYPE)
         }
         type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::STR),
-        _ => Err(Mismatch::Type),
+        _ => Err(Mismatch::TYPE),
     }
 }
 
@@ -27,21 +27,21 @@ fn plain_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     match value.type_index() {
         type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
             // SAFETY: the view's invariant.
-            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::Type)
+            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::TYPE)
         }
         type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::BYTES),
-        _ => Err(Mismatch::Type),
+        _ => Err(Mismatch::TYPE),
     }
 }
 
 /// The bytes of a string object behind an rvalue reference.
 #[cold]
 fn moved_text<'a>(value: &'a AnyView<'a>, index: i32) -> Result<&'a [u8], Mismatch> {
-    let object = value.object().ok_or(Mismatch::Type)?;
+    let object = value.object().ok_or(Mismatch::TYPE)?;
     // SAFETY: the object is alive for `'a`, and its index says that its body is a byte array.
     unsafe {
         if (*object).type_index != index {
-            return Err(Mismatch::Type);
+            return Err(Mismatch::TYPE);
         }
         Ok(embedded::body::<TVMFFIByteArray>(object).as_slice())
     }
@@ -55,7 +55,7 @@ impl<'a> FromAny<'a> for &'a str {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         core::str::from_utf8(str_bytes(value)?).map_err(|error| {
-            Mismatch::Value(format!(
+            Mismatch::value(format!(
                 "the string is not valid UTF-8 at byte {}; pass bytes instead",
                 error.valid_up_to()
             ))
@@ -202,7 +202,7 @@ macro_rules! text_type {
             fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
                 // Checks type and content once, here.
                 <$view>::from_any(value)?;
-                Any::from_view(value).map(Self).ok_or(Mismatch::Type)
+                Any::from_view(value).map(Self).ok_or(Mismatch::TYPE)
             }
         }
 

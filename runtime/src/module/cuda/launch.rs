@@ -1,5 +1,4 @@
 use core::ffi::c_void;
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ const PLAIN_SHARED_MEMORY: u32 = 48 * 1024;
 pub(in crate::module) struct CudaImage {
     payload: Bytes,
     /// Context and module on each device.
-    loaded: Mutex<HashMap<i32, (Address, Address)>>,
+    loaded: Mutex<Vec<(i32, Address, Address)>>,
 }
 
 /// A handle of the driver, which may be used from any thread.
@@ -38,7 +37,7 @@ impl CudaImage {
     /// Context and module on a device; loads the image there at first.
     fn on_device(&self, driver: &Driver, device: i32) -> Result<(Handle, Handle), String> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((context, module)) = loaded.get(&device) {
+        if let Some((_, context, module)) = loaded.iter().find(|entry| entry.0 == device) {
             return Ok((context.0, module.0));
         }
         let image = DeviceImage::parse(&self.payload).map_err(|error| error.to_string())?;
@@ -47,7 +46,7 @@ impl CudaImage {
         code.push(0);
         let context = driver.primary_context(device)?;
         let module = driver.within(context, || driver.load_module(&code))?;
-        loaded.insert(device, (Address(context), Address(module)));
+        loaded.push((device, Address(context), Address(module)));
         Ok((context, module))
     }
 }
@@ -60,7 +59,7 @@ struct Kernel {
     arg_types: Vec<ArgType>,
     launch_params: Vec<String>,
     /// The kernel on each device.
-    functions: Mutex<HashMap<i32, Address>>,
+    functions: Mutex<Vec<(i32, Address)>>,
 }
 
 /// The packed function that launches a kernel of `image`.
@@ -131,15 +130,16 @@ impl Kernel {
     fn launch_on(&self, driver: &Driver, device: i32, extents: &Extents, values: &mut [u64]) -> Result<(), String> {
         let (context, module) = self.image.on_device(driver, device)?;
         driver.within(context, || {
-            let known = self.functions.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
-            let function = match known {
-                Some(function) => function.0,
+            let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+            let function = match functions.iter().find(|entry| entry.0 == device) {
+                Some((_, function)) => function.0,
                 None => {
                     let function = driver.function(module, &self.symbol)?;
-                    self.functions.lock().unwrap_or_else(PoisonError::into_inner).insert(device, Address(function));
+                    functions.push((device, Address(function)));
                     function
                 }
             };
+            drop(functions);
             if extents.shared_memory >= PLAIN_SHARED_MEMORY {
                 driver.allow_shared_memory(function, extents.shared_memory)?;
             }
