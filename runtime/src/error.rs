@@ -52,9 +52,22 @@ impl Error {
     #[cold]
     #[track_caller]
     pub fn new(kind: impl AsRef<str>, message: impl AsRef<str>) -> Self {
-        let location = Location::caller();
+        Self::at(kind.as_ref(), message.as_ref(), Location::caller())
+    }
+
+    /// What [`error!`](crate::error!) expands to: the message is put together here, not where the macro stands.
+    #[doc(hidden)]
+    #[cold]
+    #[track_caller]
+    pub fn from_arguments(kind: &str, message: fmt::Arguments<'_>) -> Self {
+        Self::at(kind, &message.to_string(), Location::caller())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn at(kind: &str, message: &str, location: &Location<'_>) -> Self {
         let frame = embedded::backtrace_frame(location.file(), location.line(), UNNAMED);
-        Self::with_backtrace(kind.as_ref(), message.as_ref(), &frame)
+        Self::with_backtrace(kind, message, &frame)
     }
 
     /// An error with a given backtrace: one line a frame, most recent call first.
@@ -312,7 +325,7 @@ from_boxed_errors!(dyn std::error::Error, dyn std::error::Error + Send + Sync);
 #[macro_export]
 macro_rules! error {
     ($kind:ident, $($message:tt)+) => {
-        $crate::Error::new(::core::stringify!($kind), ::std::format!($($message)+))
+        $crate::Error::from_arguments(::core::stringify!($kind), ::core::format_args!($($message)+))
     };
 }
 

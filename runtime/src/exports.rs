@@ -125,11 +125,22 @@ fn artifact_of(address: *const c_void) -> Option<libc::Dl_info> {
     }
 }
 
+/// Whether an address is in this very artifact.
+pub(crate) fn is_own(address: *const c_void) -> bool {
+    let base = |address| artifact_of(address).map(|artifact| artifact.dli_fbase);
+    base(address) == base(own_address())
+}
+
+/// The file of the artifact that an address is in.
+pub(crate) fn file_of(address: *const c_void) -> Option<String> {
+    // SAFETY: a file name of the dynamic linker is NUL-terminated.
+    artifact_of(address).map(|artifact| unsafe { CStr::from_ptr(artifact.dli_fname) }.to_string_lossy().into_owned())
+}
+
 /// The entry point that this very artifact exports as `__tvm_ffi_<name>`. `call` is the address that its own code sees, which
 /// is another library's when both were loaded with RTLD_GLOBAL and export the same name.
 pub(crate) fn own_entry_point(name: &str, call: SafeCall) -> SafeCall {
-    let base = |address: *const c_void| artifact_of(address).map(|artifact| artifact.dli_fbase);
-    if base(call as *const c_void) == base(own_address()) {
+    if is_own(call as *const c_void) {
         return call;
     }
     match own_symbol(&format!("__tvm_ffi_{name}")) {

@@ -120,7 +120,9 @@ pub(crate) unsafe fn join(table: *const ApiTable) -> Result<()> {
              functions and errors with the program that loads it; load it before anything else uses it",
         ));
     }
-    Ok(())
+    // Loading a library again does not mend what went wrong the first time.
+    let problems = registration::problems();
+    if problems.is_empty() { Ok(()) } else { Err(Error::runtime_error(problems.join("\n"))) }
 }
 
 /// Binds and registers at once when libtvm_ffi is in the process; a library's constructor calls it.
@@ -148,7 +150,7 @@ fn bind_at_first_use() -> &'static ApiTable {
             return match unsafe { ApiTable::from_symbols(lookup) } {
                 Ok(table) => Ok((Box::into_raw(Box::new(table)), Origin::Process)),
                 Err(missing) => Err(format!(
-                    "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.14 or newer"
+                    "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.10 or newer"
                 )),
             };
         }

@@ -2,6 +2,7 @@
 //!
 //! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them.
 
+use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use linkme::distributed_slice;
@@ -85,23 +86,41 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
 /// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
 /// refuse them: with two crates one definition may win silently.
 fn duplicates() -> Vec<String> {
-    let mut seen: Vec<(&str, String)> = Vec::new();
+    let functions = KERNPACK_FUNCTIONS_V1.iter().map(Exported::Function);
+    let exported: Vec<_> = functions.chain(KERNPACK_KERNELS_V1.iter().map(Exported::Kernel)).collect();
     let mut found = Vec::new();
-    let functions = KERNPACK_FUNCTIONS_V1
-        .iter()
-        .map(|info| (info.name, format!("{}:{} (crate {})", info.file, info.line, info.crate_name)));
-    let kernels = KERNPACK_KERNELS_V1
-        .iter()
-        .map(|info| (info.name, format!("kernel {} (crate {})", info.source, info.crate_name)));
-    for (name, place) in functions.chain(kernels) {
-        if let Some((_, earlier)) = seen.iter().find(|(seen, _)| *seen == name) {
+    for (index, later) in exported.iter().enumerate() {
+        if let Some(earlier) = exported[..index].iter().find(|earlier| earlier.name() == later.name()) {
             found.push(format!(
-                "two functions are exported as '{name}': {earlier} and {place}; give one another name with \
-                 #[packed_func(name = \"...\")]"
+                "two functions are exported as '{}': {earlier} and {later}; give one another name with \
+                 #[packed_func(name = \"...\")]",
+                later.name()
             ));
-        } else {
-            seen.push((name, place));
         }
     }
     found
+}
+
+/// Something that this artifact exports under a name; written as the place where it is made.
+enum Exported {
+    Function(&'static FunctionInfo),
+    Kernel(&'static KernelInfo),
+}
+
+impl Exported {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Function(info) => info.name,
+            Self::Kernel(info) => info.name,
+        }
+    }
+}
+
+impl fmt::Display for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Function(info) => write!(f, "{}:{} (crate {})", info.file, info.line, info.crate_name),
+            Self::Kernel(info) => write!(f, "kernel {} (crate {})", info.source, info.crate_name),
+        }
+    }
 }

@@ -51,8 +51,6 @@ export! {
             handle: *mut c_void, type_index: i32, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
             out: *mut TVMFFIObjectHandle
         ) -> c_int;
-        TVMFFIGetCustomAllocator = get_custom_allocator() -> *mut TVMFFICustomAllocator;
-        TVMFFISetCustomAllocator = set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
         TVMFFITypeKeyToIndex = type_key_to_index(key: *const TVMFFIByteArray, out: *mut i32) -> c_int;
         TVMFFITypeGetOrAllocIndex = type_get_or_alloc_index(
             key: *const TVMFFIByteArray, static_index: i32, depth: i32, num_child_slots: i32,
@@ -154,6 +152,8 @@ export! {
         ) -> c_int;
     }
     optional {
+        TVMFFIGetCustomAllocator = get_custom_allocator() -> *mut TVMFFICustomAllocator;
+        TVMFFISetCustomAllocator = set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
         TVMFFIBigIntFromByteArray = big_int_from_byte_array(
             input: *const TVMFFIByteArray, out: *mut TVMFFIAny
         ) -> c_int;

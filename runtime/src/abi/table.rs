@@ -43,10 +43,13 @@ macro_rules! api_table {
                 pub $field: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
             )*
             $(
-                #[doc = concat!("`", stringify!($opt_name), "`; absent in implementations up to 0.1.14.")]
+                #[doc = concat!("`", stringify!($opt_name), "`; absent in older implementations.")]
                 pub $opt_field: Option<unsafe extern "C" fn($($opt_arg: $opt_type),*) $(-> $opt_ret)?>,
             )*
         }
+
+        /// The C names, each with a NUL behind it, in the order of the fields.
+        const C_NAMES: &str = concat!($(stringify!($name), "\0",)* $(stringify!($opt_name), "\0",)*);
 
         impl ApiTable {
             /// Builds a table by looking up each C name.
@@ -59,49 +62,47 @@ macro_rules! api_table {
             pub unsafe fn from_symbols(
                 mut lookup: impl FnMut(&'static core::ffi::CStr) -> *mut c_void,
             ) -> Result<Self, &'static str> {
-                $(
-                    // SAFETY: the literal ends with its only NUL.
-                    let name = unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(
-                        concat!(stringify!($name), "\0").as_bytes()) };
-                    let $field = lookup(name);
-                    if $field.is_null() {
-                        return Err(stringify!($name));
+                const REQUIRED: usize = [$(stringify!($name)),*].len();
+                let mut raw = RawTable {
+                    magic: Self::MAGIC,
+                    struct_size: core::mem::size_of::<Self>(),
+                    functions: [core::ptr::null_mut(); COUNT],
+                };
+                for (index, name) in C_NAMES.split_inclusive('\0').enumerate() {
+                    // SAFETY: each part ends with its only NUL.
+                    let address = lookup(unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(name.as_bytes()) });
+                    if address.is_null() && index < REQUIRED {
+                        return Err(&name[..name.len() - 1]);
                     }
-                )*
-                $(
-                    // SAFETY: the literal ends with its only NUL.
-                    let name = unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(
-                        concat!(stringify!($opt_name), "\0").as_bytes()) };
-                    let $opt_field = lookup(name);
-                )*
-                // SAFETY: the caller promises that each address is the function of that name; NULL is `None`.
-                unsafe {
-                    Ok(Self {
-                        magic: Self::MAGIC,
-                        struct_size: core::mem::size_of::<Self>(),
-                        $($field: core::mem::transmute::<*mut c_void,
-                            unsafe extern "C" fn($($type),*) $(-> $ret)?>($field),)*
-                        $($opt_field: core::mem::transmute::<*mut c_void,
-                            Option<unsafe extern "C" fn($($opt_type),*) $(-> $opt_ret)?>>($opt_field),)*
-                    })
+                    raw.functions[index] = address;
                 }
+                // SAFETY: the two have one layout, in the order of the names; the caller promises that each address is the
+                // function of that name; NULL, which only an optional one can be here, is `None`.
+                Ok(unsafe { core::mem::transmute::<RawTable, Self>(raw) })
             }
 
             /// The function with this C name; NULL when it is none of the table's or is absent.
             pub fn function(&self, name: &str) -> *mut c_void {
-                match name {
-                    $(stringify!($name) => self.$field as *mut c_void,)*
-                    $(stringify!($opt_name) => {
-                        self.$opt_field.map_or(core::ptr::null_mut(), |function| function as *mut c_void)
-                    })*
-                    _ => core::ptr::null_mut(),
-                }
+                // SAFETY: the two have one layout; `None` is NULL.
+                let raw = unsafe { &*core::ptr::from_ref(self).cast::<RawTable>() };
+                let mut names = C_NAMES.split_terminator('\0');
+                names.position(|known| known == name).map_or(core::ptr::null_mut(), |index| raw.functions[index])
             }
 
             /// The C names, in the order of the fields.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)* $(stringify!($opt_name),)*];
         }
     };
+}
+
+const COUNT: usize = ApiTable::NAMES.len();
+
+/// An [`ApiTable`] as addresses.
+#[repr(C)]
+struct RawTable {
+    magic: u64,
+    struct_size: usize,
+    functions: [*mut c_void; COUNT],
 }
 
 impl ApiTable {
@@ -117,8 +118,6 @@ api_table! {
         TVMFFIObjectCreateOpaque: object_create_opaque(
             handle: *mut c_void, type_index: i32, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
             out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIGetCustomAllocator: get_custom_allocator() -> *mut TVMFFICustomAllocator;
-        TVMFFISetCustomAllocator: set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
         TVMFFITypeKeyToIndex: type_key_to_index(key: *const TVMFFIByteArray, out: *mut i32) -> c_int;
         TVMFFITypeGetOrAllocIndex: type_get_or_alloc_index(
             key: *const TVMFFIByteArray, static_index: i32, depth: i32, num_child_slots: i32,
@@ -195,6 +194,8 @@ api_table! {
             name: *const c_char, symbol: *mut c_void) -> c_int;
     }
     optional {
+        TVMFFIGetCustomAllocator: get_custom_allocator() -> *mut TVMFFICustomAllocator;
+        TVMFFISetCustomAllocator: set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
         TVMFFIBigIntFromByteArray: big_int_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
         TVMFFIBigIntGetContentByteArray: big_int_get_content_byte_array(value: *const TVMFFIAny) -> TVMFFIByteArray;
     }

@@ -1,22 +1,31 @@
 //! The global function table as functions.
 
-use super::global;
+use super::builtin::{Builtin, NOTHING, ONE_TEXT};
 use crate::function::Function;
 use crate::value::{Any, IntoAny};
-use crate::{Error, Result, embedded};
+use crate::{Result, embedded, error};
 
-pub(super) fn register() -> Result<()> {
-    // A function that gives the number of names for -1 and the name at each index.
-    global("ffi.FunctionListGlobalNamesFunctor", || {
-        let names = embedded::function_table::list_names();
-        Function::from_fn(move |index: i64| -> Result<Any> {
-            if index == -1 {
-                return Ok(names.len().into_any());
-            }
-            let name = usize::try_from(index).ok().and_then(|index| names.get(index));
-            name.map(|name| String::from_utf8_lossy(name).into_owned().into_any())
-                .ok_or_else(|| Error::index_error(format!("Index {index} out of bounds {}", names.len())))
-        })
-    })?;
-    global("ffi.FunctionRemoveGlobal", |name: String| embedded::function_table::remove_global(name.as_bytes()))
+pub(super) static BUILTINS: [Builtin; 2] = [
+    Builtin {
+        name: "ffi.FunctionListGlobalNamesFunctor",
+        info: &NOTHING,
+        run: |_| Ok(functor_of_names(embedded::function_table::list_names()).into_any()),
+    },
+    Builtin {
+        name: "ffi.FunctionRemoveGlobal",
+        info: &ONE_TEXT,
+        run: |args| Ok(embedded::function_table::remove_global(args.text(0)?.as_bytes()).into_any()),
+    },
+];
+
+/// A function that gives the number of names for -1 and the name at each index.
+fn functor_of_names(names: Vec<Vec<u8>>) -> Function {
+    Function::from_fn(move |index: i64| -> Result<Any> {
+        if index == -1 {
+            return Ok(names.len().into_any());
+        }
+        let name = usize::try_from(index).ok().and_then(|index| names.get(index));
+        name.map(|name| String::from_utf8_lossy(name).as_ref().into_any())
+            .ok_or_else(|| error!(IndexError, "Index {index} out of bounds {}", names.len()))
+    })
 }

@@ -168,7 +168,7 @@ unsafe fn call_equal(hook: &TVMFFIAny, left: &TVMFFIAny, right: &TVMFFIAny) -> R
 
 unsafe fn call_function(function: &TVMFFIAny, attribute: &str, args: &[TVMFFIAny]) -> Result<TVMFFIAny, Failure> {
     if function.type_index != type_index::FUNCTION {
-        return Err(Failure::internal(format!(
+        return Err(Failure::internal(format_args!(
             "the type attribute `{attribute}` must be a native hook or a function, not a value of type index {}",
             function.type_index
         )));
@@ -203,7 +203,7 @@ unsafe fn unexpected(result: TVMFFIAny, attribute: &str, expected: &str) -> Fail
         }
         release(result);
     }
-    Failure::internal(format!(
+    Failure::internal(format_args!(
         "the hook `{attribute}` must return {expected}, but returned a value of type index {}",
         result.type_index
     ))

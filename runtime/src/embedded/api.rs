@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the C header says what each function expects from its caller")]
 
 use core::any::Any;
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -36,8 +37,8 @@ static TABLE: ApiTable = ApiTable {
     object_inc_ref,
     object_dec_ref,
     object_create_opaque,
-    get_custom_allocator,
-    set_custom_allocator,
+    get_custom_allocator: Some(get_custom_allocator),
+    set_custom_allocator: Some(set_custom_allocator),
     type_key_to_index,
     type_get_or_alloc_index,
     get_type_info,
@@ -91,27 +92,44 @@ pub fn table() -> &'static ApiTable {
 
 /// Runs the body of the C function `name`: 0, or -1 with an error raised.
 #[inline]
-fn status(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    match guarded(name, body) {
-        Some(()) => 0,
-        None => -1,
+fn status<F: Fn() -> Result<(), Failure>>(name: &str, body: F) -> c_int {
+    /// Calls the body behind `body`.
+    ///
+    /// # Safety
+    /// `body` is valid and of this type.
+    unsafe fn run<F: Fn() -> Result<(), Failure>>(body: *const ()) -> Result<(), Failure> {
+        // SAFETY: promised by the caller.
+        unsafe { (*body.cast::<F>())() }
     }
+    // SAFETY: the body lives for the call, and `run` is the function for its type.
+    unsafe { status_of(name, run::<F>, (&raw const body).cast()) }
 }
 
-/// Runs the body of the C function `name`: its value, or `None` with an error raised.
+/// The one guard of all the C functions, which would be large in each of them.
+///
+/// # Safety
+/// `run` may be called with `body`.
+#[inline(never)]
+unsafe fn status_of(name: &str, run: unsafe fn(*const ()) -> Result<(), Failure>, body: *const ()) -> c_int {
+    // SAFETY: promised by the caller.
+    let failure = match catch_unwind(AssertUnwindSafe(|| unsafe { run(body) })) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure::internal(format_args!("{name} panicked: {}", panic_message(&*panic))),
+    };
+    raise(name, failure);
+    -1
+}
+
+/// Runs the body of the C function `name`: its value, or `otherwise` with an error raised.
 #[inline]
-fn guarded<T>(name: &str, body: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => Some(value),
-        Ok(Err(failure)) => {
-            raise(name, failure);
-            None
-        }
-        Err(panic) => {
-            raise(name, Failure::internal(format!("{name} panicked: {}", panic_message(&*panic))));
-            None
-        }
-    }
+fn guarded<T: Copy>(name: &str, otherwise: T, body: impl Fn() -> Result<T, Failure>) -> T {
+    let value = Cell::new(otherwise);
+    status(name, || {
+        value.set(body()?);
+        Ok(())
+    });
+    value.get()
 }
 
 #[cold]
@@ -128,30 +146,32 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
+#[cold]
+fn is_null(parameter: &str) -> Failure {
+    Failure::value(format_args!("the argument `{parameter}` is NULL"))
+}
+
 /// A reference to what a pointer parameter points to.
 ///
 /// # Safety
 /// The pointer is NULL or valid for `'a`.
-#[track_caller]
 unsafe fn checked<'a, T>(pointer: *const T, parameter: &str) -> Result<&'a T, Failure> {
     // SAFETY: promised by the caller.
-    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::value(format!("the argument `{parameter}` is NULL")))
+    unsafe { pointer.as_ref() }.ok_or_else(|| is_null(parameter))
 }
 
 /// A result parameter that may be written.
-#[track_caller]
 fn writable<T>(pointer: *mut T, parameter: &str) -> Result<*mut T, Failure> {
-    if pointer.is_null() { Err(Failure::value(format!("the argument `{parameter}` is NULL"))) } else { Ok(pointer) }
+    if pointer.is_null() { Err(is_null(parameter)) } else { Ok(pointer) }
 }
 
 /// The bytes of a NUL-terminated parameter.
 ///
 /// # Safety
 /// The pointer is NULL or NUL-terminated for `'a`.
-#[track_caller]
 unsafe fn c_text<'a>(text: *const c_char, parameter: &str) -> Result<&'a [u8], Failure> {
     if text.is_null() {
-        return Err(Failure::value(format!("the argument `{parameter}` is NULL")));
+        return Err(is_null(parameter));
     }
     // SAFETY: promised by the caller.
     Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
@@ -161,12 +181,11 @@ unsafe fn c_text<'a>(text: *const c_char, parameter: &str) -> Result<&'a [u8], F
 ///
 /// # Safety
 /// The handle is NULL or a live object.
-#[track_caller]
 unsafe fn object_of(handle: TVMFFIObjectHandle, expected: i32, parameter: &str) -> Result<*mut TVMFFIObject, Failure> {
     // SAFETY: promised by the caller.
     let found = unsafe { checked(handle, parameter)? }.type_index;
     if found != expected {
-        return Err(Failure::type_error(format!(
+        return Err(Failure::type_error(format_args!(
             "the argument `{parameter}` must be an object of type index {expected}, not {found}"
         )));
     }
@@ -239,7 +258,7 @@ unsafe extern "C" fn type_get_or_alloc_index(
     child_slots_can_overflow: i32,
     parent_index: i32,
 ) -> i32 {
-    let index = guarded("TVMFFITypeGetOrAllocIndex", || {
+    guarded("TVMFFITypeGetOrAllocIndex", -1, || {
         // SAFETY: see above.
         let key = unsafe { bytes_at(key, "type_key")? };
         type_table::get_or_allocate(NewType {
@@ -250,8 +269,7 @@ unsafe extern "C" fn type_get_or_alloc_index(
             can_overflow: child_slots_can_overflow != 0,
             parent: parent_index,
         })
-    });
-    index.unwrap_or(-1)
+    })
 }
 
 unsafe extern "C" fn get_type_info(type_index: i32) -> *const TVMFFITypeInfo {
@@ -259,7 +277,7 @@ unsafe extern "C" fn get_type_info(type_index: i32) -> *const TVMFFITypeInfo {
     if info.is_null() {
         raise(
             "TVMFFIGetTypeInfo",
-            Failure::internal(format!(
+            Failure::internal(format_args!(
                 "Check failed: (entry != nullptr) is false: Cannot find type info for type_index={type_index}"
             )),
         );
@@ -296,12 +314,11 @@ unsafe extern "C" fn type_register_attr(
 }
 
 unsafe extern "C" fn get_type_attr_column(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn {
-    let column = guarded("TVMFFIGetTypeAttrColumn", || {
+    guarded("TVMFFIGetTypeAttrColumn", core::ptr::null(), || {
         // SAFETY: see above.
         let name = unsafe { bytes_at(name, "attr_name")? };
         Ok(type_attr::column(name))
-    });
-    column.unwrap_or(core::ptr::null())
+    })
 }
 
 unsafe extern "C" fn function_create(
@@ -568,26 +585,24 @@ unsafe extern "C" fn handle_init_once(
     addr: *mut *mut c_void,
     init: Option<unsafe extern "C" fn(*mut *mut c_void) -> c_int>,
 ) -> c_int {
-    let result = guarded("TVMFFIHandleInitOnce", || {
+    guarded("TVMFFIHandleInitOnce", -1, || {
         let addr = writable(addr, "handle_addr")?;
         let Some(init) = init else { return Err(Failure::value("the argument `init_func` is NULL")) };
         // SAFETY: see above.
         unsafe { handle_once::init_once(addr, init) }
-    });
-    result.unwrap_or(-1)
+    })
 }
 
 unsafe extern "C" fn handle_deinit_once(
     addr: *mut *mut c_void,
     deinit: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
 ) -> c_int {
-    let result = guarded("TVMFFIHandleDeinitOnce", || {
+    guarded("TVMFFIHandleDeinitOnce", -1, || {
         let addr = writable(addr, "handle_addr")?;
         let Some(deinit) = deinit else { return Err(Failure::value("the argument `deinit_func` is NULL")) };
         // SAFETY: see above.
         Ok(unsafe { handle_once::deinit_once(addr, deinit) })
-    });
-    result.unwrap_or(-1)
+    })
 }
 
 unsafe extern "C" fn env_set_stream(
@@ -630,7 +645,7 @@ unsafe extern "C" fn env_get_tensor_allocator() -> Option<DLPackManagedTensorAll
 }
 
 unsafe extern "C" fn env_tensor_alloc(prototype: *mut DLTensor, out: *mut TVMFFIObjectHandle) -> c_int {
-    let result = guarded("TVMFFIEnvTensorAlloc", || {
+    guarded("TVMFFIEnvTensorAlloc", -1, || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe {
@@ -642,15 +657,12 @@ unsafe extern "C" fn env_tensor_alloc(prototype: *mut DLTensor, out: *mut TVMFFI
                 Allocation::Failed(code) => Ok(code),
             }
         }
-    });
-    result.unwrap_or(-1)
+    })
 }
 
 unsafe extern "C" fn env_check_signals() -> c_int {
-    match guarded("TVMFFIEnvCheckSignals", env::check_signals) {
-        Some(true) => 0,
-        Some(false) | None => -1,
-    }
+    let went_on = guarded("TVMFFIEnvCheckSignals", false, env::check_signals);
+    if went_on { 0 } else { -1 }
 }
 
 unsafe extern "C" fn env_register_c_api(name: *const c_char, symbol: *mut c_void) -> c_int {

@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Result<DLDataType, Failure> {
         None => (0, rest),
     };
     let Ok(bits) = u8::try_from(bits) else {
-        return Err(Failure::value(format!("Bits value {bits} is out of range for uint8_t in dtype '{text}'")));
+        return Err(Failure::value(format_args!("Bits value {bits} is out of range for uint8_t in dtype '{text}'")));
     };
     let bits = if bits == 0 { default_bits } else { bits };
     let lanes = match rest.strip_prefix("xvscale") {
@@ -115,16 +115,16 @@ fn parse_narrow_float(text: &str, rest: &str) -> Result<DLDataType, Failure> {
             return Ok(DLDataType { code, bits, lanes: parse_lanes(text, rest)? });
         }
     }
-    Err(Failure::value(format!("unknown float{} type `{text}`", &rest[..1])))
+    Err(Failure::value(format_args!("unknown float{} type `{text}`", &rest[..1])))
 }
 
 /// The code and what follows `custom[name]`.
 fn parse_custom(text: &str) -> Result<(u8, &str), Failure> {
     let Some(rest) = text.strip_prefix("custom[") else {
-        return Err(Failure::value(format!("expected opening brace after 'custom' type in {text}")));
+        return Err(Failure::value(format_args!("expected opening brace after 'custom' type in {text}")));
     };
     let Some((name, rest)) = rest.split_once(']') else {
-        return Err(Failure::value(format!("expected closing brace after 'custom' type in {text}")));
+        return Err(Failure::value(format_args!("expected closing brace after 'custom' type in {text}")));
     };
     let argument = new_string(name.as_bytes());
     let code = call_global("dtype.get_custom_type_code", argument)?;
@@ -158,17 +158,17 @@ fn parse_lanes(text: &str, rest: &str) -> Result<u16, Failure> {
 
 #[track_caller]
 fn unknown(text: &str) -> Failure {
-    Failure::value(format!("unknown dtype `{text}`"))
+    Failure::value(format_args!("unknown dtype `{text}`"))
 }
 
 #[track_caller]
 fn invalid_lanes(text: &str) -> Failure {
-    Failure::value(format!("Invalid lanes specification in dtype '{text}'. Lanes must be a positive integer."))
+    Failure::value(format_args!("Invalid lanes specification in dtype '{text}'. Lanes must be a positive integer."))
 }
 
 #[track_caller]
 fn lanes_out_of_range(text: &str, lanes: u32, type_name: &str) -> Failure {
-    Failure::value(format!("Lanes value {lanes} is out of range for {type_name} in dtype '{text}'"))
+    Failure::value(format_args!("Lanes value {lanes} is out of range for {type_name} in dtype '{text}'"))
 }
 
 /// Writes a data type.
@@ -187,11 +187,11 @@ pub fn format(dtype: DLDataType) -> Result<String, Failure> {
         return Ok(text);
     }
     if dtype.code < dtype_code::FLOAT8_E3M4 && (dtype.code, dtype.bits) != (dtype_code::BOOL, 8) {
-        text += &dtype.bits.to_string();
+        text += &u32::from(dtype.bits).to_string();
     }
     let lanes = dtype.lanes as i16;
     if lanes > 1 {
-        text += &format!("x{lanes}");
+        text += &format!("x{}", i32::from(lanes));
     } else if lanes < -1 {
         text += &format!("xvscalex{}", -i32::from(lanes));
     }
@@ -206,7 +206,7 @@ fn name_of(code: u8) -> Result<String, Failure> {
         return Ok(format!("float{name}"));
     }
     if code < CUSTOM_BEGIN {
-        return Err(Failure::value(format!("DLDataType contains unknown type_code={code}")));
+        return Err(Failure::value(format_args!("DLDataType contains unknown type_code={}", u32::from(code))));
     }
     let name = call_global("dtype.get_custom_type_name", TVMFFIAny::int(code.into()))?;
     // SAFETY: the result is owned and alive until it is released.
@@ -227,7 +227,7 @@ fn call_global(name: &str, argument: TVMFFIAny) -> Result<TVMFFIAny, Failure> {
         let result = if status != 0 {
             Err(Failure::take_raised())
         } else if function.is_null() {
-            Err(Failure::value(format!("Function {name} not found")))
+            Err(Failure::value(format_args!("Function {name} not found")))
         } else {
             let result = any_hash::call(function, &[argument]);
             dec_ref(function);

@@ -140,7 +140,7 @@ pub unsafe fn register_c_api(name: &[u8], symbol: *mut c_void) -> Result<(), Fai
             b"PyErr_CheckSignals" => python.check_signals = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
             b"PyGILState_Ensure" => python.ensure_gil = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
             b"PyGILState_Release" => python.release_gil = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
-            _ => return Err(Failure::value(format!("Unknown env API {}", String::from_utf8_lossy(name)))),
+            _ => return Err(Failure::value(format_args!("Unknown env API {}", String::from_utf8_lossy(name)))),
         }
     }
     Ok(())

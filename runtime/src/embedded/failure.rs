@@ -11,7 +11,8 @@ use super::{backtrace_frame, body, dec_ref, new_error};
 
 /// A failure inside the runtime: an error of our own, or one that foreign code raised.
 pub struct Failure {
-    cause: Cause,
+    // Boxed, so that results are returned in registers and passed on in one instruction.
+    cause: Box<Cause>,
 }
 
 enum Cause {
@@ -33,35 +34,40 @@ impl Failure {
     /// An error of a class such as `ValueError`; its backtrace names the caller.
     #[track_caller]
     #[cold]
-    pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
-        Self { cause: Cause::New { kind, message: message.into(), location: Location::caller() } }
+    pub fn new(kind: &'static str, message: impl fmt::Display) -> Self {
+        Self::at(kind, message.to_string(), Location::caller())
+    }
+
+    #[cold]
+    fn at(kind: &'static str, message: String, location: &'static Location<'static>) -> Self {
+        Self { cause: Box::new(Cause::New { kind, message, location }) }
     }
 
     /// An `InternalError`.
     #[track_caller]
     #[cold]
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub fn internal(message: impl fmt::Display) -> Self {
         Self::new("InternalError", message)
     }
 
     /// A `RuntimeError`.
     #[track_caller]
     #[cold]
-    pub fn runtime(message: impl Into<String>) -> Self {
+    pub fn runtime(message: impl fmt::Display) -> Self {
         Self::new("RuntimeError", message)
     }
 
     /// A `ValueError`.
     #[track_caller]
     #[cold]
-    pub fn value(message: impl Into<String>) -> Self {
+    pub fn value(message: impl fmt::Display) -> Self {
         Self::new("ValueError", message)
     }
 
     /// A `TypeError`.
     #[track_caller]
     #[cold]
-    pub fn type_error(message: impl Into<String>) -> Self {
+    pub fn type_error(message: impl fmt::Display) -> Self {
         Self::new("TypeError", message)
     }
 
@@ -74,7 +80,7 @@ impl Failure {
         if error.is_null() {
             return Self::internal("a call failed without raising an error");
         }
-        Self { cause: Cause::Raised(RaisedError(error)) }
+        Self { cause: Box::new(Cause::Raised(RaisedError(error))) }
     }
 
     /// Takes the error that a failed call left on this thread, from the implementation that serves the process.
@@ -90,7 +96,7 @@ impl Failure {
 
     /// The class of the error.
     pub fn kind(&self) -> String {
-        match &self.cause {
+        match &*self.cause {
             Cause::New { kind, .. } => (*kind).to_owned(),
             // SAFETY: the reference keeps the error alive.
             Cause::Raised(error) => unsafe { lossy(body::<TVMFFIErrorCell>(error.0).kind.as_slice()) },
@@ -99,7 +105,7 @@ impl Failure {
 
     /// What went wrong.
     pub fn message(&self) -> String {
-        match &self.cause {
+        match &*self.cause {
             Cause::New { message, .. } => message.clone(),
             // SAFETY: the reference keeps the error alive.
             Cause::Raised(error) => unsafe { lossy(body::<TVMFFIErrorCell>(error.0).message.as_slice()) },
@@ -108,7 +114,7 @@ impl Failure {
 
     /// The error object; the caller owns its one strong reference. `function` names the API function in the backtrace.
     pub fn into_error(self, function: &str) -> *mut TVMFFIObject {
-        match self.cause {
+        match *self.cause {
             Cause::New { kind, message, location } => {
                 let frame = backtrace_frame(location.file(), location.line(), function);
                 // SAFETY: no cause and no extra context.

@@ -71,7 +71,7 @@ pub unsafe fn set_global(name: &[u8], function: *mut TVMFFIObject, allow_overrid
     if unsafe { insert(name, function, info, allow_override)? } {
         return Ok(());
     }
-    Err(Failure::runtime(format!("Global Function `{}` is already registered", String::from_utf8_lossy(name))))
+    Err(Failure::runtime(format_args!("Global Function `{}` is already registered", String::from_utf8_lossy(name))))
 }
 
 /// Registers a function with documentation and metadata.
@@ -145,7 +145,7 @@ fn no_function(name: &[u8], type_index: i32) -> Failure {
         String::from_utf8_lossy(unsafe { (*info).type_key.as_slice() }).into_owned()
     };
     let name = String::from_utf8_lossy(name);
-    Failure::type_error(format!("global function `{name}`: Cannot convert from type `{found}` to `ffi.Function`"))
+    Failure::type_error(format_args!("global function `{name}`: Cannot convert from type `{found}` to `ffi.Function`"))
 }
 
 /// A function and a new reference to it, which the caller owns; NULL when there is none of this name.

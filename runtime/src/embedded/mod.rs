@@ -42,7 +42,7 @@ pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
 pub(crate) use object::discard_panic;
 pub use object::{
-    HEADER_SIZE, ObjectCell, body, body_mut, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
+    HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
 pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

@@ -89,7 +89,7 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
     }
     if function.is_null() {
         let name = String::from_utf8_lossy(name);
-        return Err(Failure::runtime(format!(
+        return Err(Failure::runtime(format_args!(
             "Cannot find function {name} in the imported modules or global registry."
         )));
     }

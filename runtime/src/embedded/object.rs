@@ -163,14 +163,14 @@ pub unsafe fn body<'a, T>(object: *mut TVMFFIObject) -> &'a T {
     unsafe { &(*object.cast::<ObjectCell<T>>()).body }
 }
 
-/// The body of an object, to be changed.
+/// The address of an object's body.
 ///
 /// # Safety
-/// As for [`body`], and nobody else reads or writes the body for `'a`.
+/// `object` is the header of a live object whose body is a `T`.
 #[inline]
-pub unsafe fn body_mut<'a, T>(object: *mut TVMFFIObject) -> &'a mut T {
-    // SAFETY: promised by the caller.
-    unsafe { &mut (*object.cast::<ObjectCell<T>>()).body }
+pub unsafe fn body_ptr<T>(object: *mut TVMFFIObject) -> *mut T {
+    // SAFETY: promised by the caller; no reference is made.
+    unsafe { &raw mut (*object.cast::<ObjectCell<T>>()).body }
 }
 
 #[inline]

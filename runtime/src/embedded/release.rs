@@ -131,7 +131,7 @@ pub unsafe fn to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
 #[track_caller]
 pub unsafe fn bytes_at<'a>(array: *const TVMFFIByteArray, parameter: &str) -> Result<&'a [u8], Failure> {
     if array.is_null() {
-        return Err(Failure::value(format!("the argument `{parameter}` is NULL")));
+        return Err(Failure::value(format_args!("the argument `{parameter}` is NULL")));
     }
     // SAFETY: promised by the caller.
     Ok(unsafe { (*array).as_slice() })

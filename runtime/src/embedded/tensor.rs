@@ -40,7 +40,7 @@ pub fn new_tensor<Owner>(
     if let Some(strides) = strides
         && strides.len() != shape.len()
     {
-        return Err(Failure::value(format!("a shape of {ndim} dimensions does not go with {} strides", strides.len())));
+        return Err(Failure::value(format_args!("a shape of {ndim} dimensions does not go with {} strides", strides.len())));
     }
     let tensor = DLTensor {
         data,
@@ -158,10 +158,10 @@ unsafe fn import<M: Managed>(
     // SAFETY: as above.
     let shape = unsafe { shape_of(tensor, "FromDLPack")? };
     let Ok(alignment) = u64::try_from(alignment) else {
-        return Err(Failure::value(format!("FromDLPack: an alignment of {alignment} bytes is negative")));
+        return Err(Failure::value(format_args!("FromDLPack: an alignment of {alignment} bytes is negative")));
     };
     if alignment != 0 && !is_aligned(tensor, alignment) {
-        return Err(Failure::runtime(format!("FromDLPack: Data is not aligned to {alignment} bytes.")));
+        return Err(Failure::runtime(format_args!("FromDLPack: Data is not aligned to {alignment} bytes.")));
     }
     // SAFETY: as above.
     if require_contiguous && !unsafe { is_contiguous(tensor) } {
@@ -190,11 +190,11 @@ unsafe fn shape_of<'a>(tensor: &'a DLTensor, function: &str) -> Result<&'a [i64]
     match usize::try_from(tensor.ndim) {
         Ok(0) => Ok(&[]),
         Ok(_) if tensor.shape.is_null() => {
-            Err(Failure::value(format!("{function}: a tensor of {} dimensions has no shape", tensor.ndim)))
+            Err(Failure::value(format_args!("{function}: a tensor of {} dimensions has no shape", tensor.ndim)))
         }
         // SAFETY: the caller passes a valid tensor, whose shape has `ndim` elements.
         Ok(ndim) => Ok(unsafe { core::slice::from_raw_parts(tensor.shape, ndim) }),
-        Err(_) => Err(Failure::value(format!("{function}: a tensor can not have {} dimensions", tensor.ndim))),
+        Err(_) => Err(Failure::value(format_args!("{function}: a tensor can not have {} dimensions", tensor.ndim))),
     }
 }
 

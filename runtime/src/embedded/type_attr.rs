@@ -88,7 +88,7 @@ impl Column {
 /// `value` is a valid view.
 pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> Result<(), Failure> {
     if entry(type_index).is_null() {
-        return Err(Failure::internal(format!(
+        return Err(Failure::internal(format_args!(
             "Check failed: (entry != nullptr) is false: Cannot find type info for type_index={type_index}"
         )));
     }
@@ -102,7 +102,7 @@ pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> 
     unsafe {
         let slot = (*column.address).data.cast_mut().add(type_index as usize);
         if (*slot).type_index != type_index::NONE {
-            return Err(Failure::runtime(format!(
+            return Err(Failure::runtime(format_args!(
                 "TypeAttr `{}` is already registered for type index {type_index}. To update the stored value, register \
                  a mutable container (e.g., Dict/List) once and mutate it in place on subsequent calls.",
                 String::from_utf8_lossy(name)

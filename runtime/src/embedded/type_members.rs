@@ -26,7 +26,7 @@ pub unsafe fn register_field(type_index: i32, field: &TVMFFIFieldInfo) -> Result
         let info = &raw mut (*entry).info;
         let name = field.name.as_slice();
         if fields(&*info).iter().any(|known| known.name.as_slice() == name) {
-            return Err(Failure::internal(format!(
+            return Err(Failure::internal(format_args!(
                 "Duplicate field name \"{}\" in type \"{}\"",
                 String::from_utf8_lossy(name),
                 String::from_utf8_lossy((*info).type_key.as_slice())
@@ -114,7 +114,7 @@ pub unsafe fn register_metadata(type_index: i32, metadata: &TVMFFITypeMetadata) 
 fn known(type_index: i32) -> Result<*mut TypeEntry, Failure> {
     let entry = entry(type_index);
     if entry.is_null() {
-        return Err(Failure::internal(format!(
+        return Err(Failure::internal(format_args!(
             "Check failed: (entry != nullptr) is false: Cannot find type info for type_index={type_index}"
         )));
     }

@@ -125,7 +125,7 @@ pub fn get_or_allocate(new: NewType<'_>) -> Result<i32, Failure> {
 pub fn index_of(key: &[u8]) -> Result<i32, Failure> {
     lock().indices.get(key).copied().ok_or_else(|| {
         let key = String::from_utf8_lossy(key);
-        Failure::internal(format!("Check failed: (it != type_key2index_.end()) is false: Cannot find type `{key}`"))
+        Failure::internal(format_args!("Check failed: (it != type_key2index_.end()) is false: Cannot find type `{key}`"))
     })
 }
 
@@ -212,18 +212,18 @@ impl Registry {
         }
         let key = String::from_utf8_lossy(new.key);
         if new.num_child_slots < 0 || new.depth < 0 {
-            return Err(Failure::internal(format!(
+            return Err(Failure::internal(format_args!(
                 "type `{key}`: neither the depth ({}) nor the number of child slots ({}) can be negative",
                 new.depth, new.num_child_slots
             )));
         }
         let parent = if new.parent < 0 { core::ptr::null_mut() } else { find(new.parent) };
         if new.parent >= 0 && parent.is_null() {
-            return Err(Failure::internal(format!("type `{key}`: no type has the parent's index {}", new.parent)));
+            return Err(Failure::internal(format_args!("type `{key}`: no type has the parent's index {}", new.parent)));
         }
         // SAFETY: entries are only changed under the lock, which we hold.
         if new.depth != 0 && (parent.is_null() || unsafe { (*parent).info.type_depth } + 1 != new.depth) {
-            return Err(Failure::internal(format!(
+            return Err(Failure::internal(format_args!(
                 "type `{key}`: its depth {} is not its parent's depth plus 1",
                 new.depth
             )));
@@ -243,19 +243,19 @@ impl Registry {
             if !other.is_null() {
                 // SAFETY: see above.
                 let other = String::from_utf8_lossy(unsafe { (*other).info.type_key.as_slice() });
-                return Err(Failure::internal(format!(
+                return Err(Failure::internal(format_args!(
                     "Conflicting static index {} between {other} and {key}",
                     new.static_index
                 )));
             }
             if new.static_index >= self.end {
-                return Err(Failure::internal(format!(
+                return Err(Failure::internal(format_args!(
                     "type `{key}`: the static index {} is not below {}",
                     new.static_index, self.end
                 )));
             }
             if new.parent >= new.static_index {
-                return Err(Failure::internal(format!(
+                return Err(Failure::internal(format_args!(
                     "type `{key}`: its static index {} is not above its parent's index {}",
                     new.static_index, new.parent
                 )));
@@ -263,7 +263,7 @@ impl Registry {
             return Ok(new.static_index);
         }
         if parent.is_null() {
-            return Err(Failure::internal(format!("type `{key}` needs a parent or a static index")));
+            return Err(Failure::internal(format_args!("type `{key}` needs a parent or a static index")));
         }
         let num_slots = new.num_child_slots.saturating_add(1);
         // SAFETY: see above.
@@ -275,14 +275,14 @@ impl Registry {
             }
             if !(*parent).can_overflow {
                 let parent = String::from_utf8_lossy((*parent).info.type_key.as_slice());
-                return Err(Failure::internal(format!("Reach maximum number of sub-classes for {parent}")));
+                return Err(Failure::internal(format_args!("Reach maximum number of sub-classes for {parent}")));
             }
         }
         let index = self.end;
         match index.checked_add(num_slots) {
             Some(end) if end as usize <= CHUNK * CHUNKS => self.end = end,
             _ => {
-                return Err(Failure::internal(format!(
+                return Err(Failure::internal(format_args!(
                     "type `{key}`: the type table has no room for {num_slots} more types"
                 )));
             }

@@ -6,7 +6,7 @@ use super::info::register_entry_point;
 use super::{Args, Function};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Any, AnyView, FromAny};
-use crate::{Error, Result, exports, module};
+use crate::{Result, exports, module};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
@@ -128,10 +128,9 @@ impl DeviceKernel {
     /// RuntimeError when the image was not built, or the library was not loaded as a module, or the image lacks the kernel.
     pub fn function(&self) -> Result<&Function> {
         if let ImageStatus::NotBuilt(why) = self.status {
-            return Err(Error::runtime_error(format!(
-                "{} kernel '{}' is not in this library: {why}",
+            return Err(crate::error!(RuntimeError, "{} kernel '{}' is not in this library: {why}",
                 self.kind, self.name
-            )));
+            ));
         }
         if let Some(function) = self.function.get() {
             return Ok(function);

@@ -38,6 +38,32 @@ where
     })
 }
 
+/// Like [`call_packed`], with a number of arguments that only `info` knows.
+///
+/// # Safety
+/// As for [`call_packed`].
+#[cfg(feature = "embedded")]
+pub(crate) unsafe fn call_packed_any_count(
+    info: &'static FunctionInfo,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+    body: impl FnOnce(&[AnyView<'_>]) -> Result<TVMFFIAny>,
+) -> i32 {
+    let count = info.params.len();
+    if usize::try_from(num_args) != Ok(count) {
+        return wrong_count(info, num_args);
+    }
+    // SAFETY: the caller passes that many valid views; with none, any pointer will do.
+    let args = if count == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(args.cast(), count) } };
+    guard(info, || {
+        let value = body(args)?;
+        // SAFETY: promised by the caller.
+        unsafe { result.write(value) };
+        Ok(())
+    })
+}
+
 #[cold]
 #[inline(never)]
 fn wrong_count(info: &FunctionInfo, got: i32) -> i32 {
@@ -72,7 +98,7 @@ pub unsafe fn arg<'a, T: FromArg<'a>>(info: &'static FunctionInfo, args: &'a [An
 #[inline(never)]
 fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch: Mismatch) -> Error {
     let Some(param) = info.params.get(index) else {
-        return Error::internal_error(format!("{} has no parameter {index}", info.name));
+        return crate::error!(InternalError, "{} has no parameter {index}", info.name);
     };
     let clause = mismatch.describe(&param.ty, got);
     let message = if param.name.is_empty() {

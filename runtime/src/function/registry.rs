@@ -29,8 +29,8 @@ impl Function {
             return Ok(function);
         }
         let names = Self::list_global_names().unwrap_or_default();
-        let hint = did_you_mean(name, names.iter().map(String::as_str));
-        Err(Error::key_error(format!("no global function is named '{name}'{hint}")))
+        let hint = did_you_mean(name, &mut names.iter().map(String::as_str));
+        Err(crate::error!(KeyError, "no global function is named '{name}'{hint}"))
     }
 
     /// Registers a global function.
@@ -56,7 +56,7 @@ impl Function {
     pub fn remove_global(name: &str) -> Result<()> {
         Self::global(name)?;
         let removed: bool = Self::global("ffi.FunctionRemoveGlobal")?.call_as((name,))?;
-        if removed { Ok(()) } else { Err(Error::key_error(format!("no global function is named '{name}'"))) }
+        if removed { Ok(()) } else { Err(crate::error!(KeyError, "no global function is named '{name}'")) }
     }
 
     /// The names of all global functions, in no particular order.

@@ -96,7 +96,7 @@ impl<'a> DeviceFunction<'a> {
         let key_at = reader.offset();
         let key = reader.string(&format!("name of kernel {index}"))?;
         if key.is_empty() {
-            return Err(reader.error_at(key_at, format!("name of kernel {index}"), "is empty"));
+            return Err(reader.error_at(key_at, format_args!("name of kernel {index}"), "is empty"));
         }
         let structure = |what: &str| format!("{what} of kernel {index} (\"{key}\")");
         let name_at = reader.offset();
@@ -170,7 +170,7 @@ impl<'a> DeviceImage<'a> {
             let kernel = DeviceFunction::parse(&mut reader, index)?;
             match names.binary_search(&kernel.name) {
                 Ok(_) => {
-                    return Err(reader.error_at(start, "kernel table", format!("\"{}\" is in it twice", kernel.name)));
+                    return Err(reader.error_at(start, "kernel table", format_args!("\"{}\" is in it twice", kernel.name)));
                 }
                 Err(position) => names.insert(position, kernel.name),
             }

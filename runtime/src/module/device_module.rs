@@ -22,7 +22,7 @@ struct DeviceModule {
 pub(super) fn loader(kind: &'static CStr) -> Function {
     Function::from_fn(move |payload: Bytes| -> Result<Module> {
         DeviceImage::parse(&payload)
-            .map_err(|error| Error::runtime_error(format!("corrupt {} module: {error}", kind.to_string_lossy())))?;
+            .map_err(|error| crate::error!(RuntimeError, "corrupt {} module: {error}", kind.to_string_lossy()))?;
         Ok(new_module(DeviceModule { kind, cuda: cuda::image(&payload), payload }))
     })
 }
@@ -64,11 +64,10 @@ impl ModuleImpl for DeviceModule {
     fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
         let image = self.image()?;
         if format != image.format() {
-            let hint = did_you_mean(format, [image.format()]);
-            return Err(Error::value_error(format!(
-                "the image is in format '{}', not '{format}'{hint}",
+            let hint = did_you_mean(format, &mut [image.format()].into_iter());
+            return Err(crate::error!(ValueError, "the image is in format '{}', not '{format}'{hint}",
                 image.format()
-            )));
+            ));
         }
         Ok(std::fs::write(path, image.code())?)
     }

@@ -12,6 +12,8 @@ pub(super) enum FileKind {
 }
 
 const SHT_DYNSYM: u32 = 11;
+const PT_LOAD: u32 = 1;
+const PROGRAM_HEADER_SIZE: usize = 56;
 
 /// Looks at the first bytes of a file.
 pub(super) fn file_kind(file: &[u8]) -> FileKind {
@@ -23,6 +25,25 @@ pub(super) fn file_kind(file: &[u8]) -> FileKind {
         (_, Some(2)) => FileKind::OtherClass("a big-endian library"),
         _ => number(file, 18, 2).map_or(FileKind::NotElf, |machine| FileKind::Machine(machine as u16)),
     }
+}
+
+/// Size of the header of a 64-bit file.
+pub(super) const HEADER_SIZE: usize = 64;
+
+/// Offset and size of the program headers of a 64-bit little-endian file; `header` are its first [`HEADER_SIZE`] bytes.
+pub(super) fn program_headers(header: &[u8]) -> Option<(u64, usize)> {
+    let (entry_size, count) = (number(header, 0x36, 2)?, number(header, 0x38, 2)?);
+    (entry_size == PROGRAM_HEADER_SIZE as u64).then_some(())?;
+    Some((number(header, 0x20, 8)?, count as usize * PROGRAM_HEADER_SIZE))
+}
+
+/// How long a file must be for its loadable segments. Reading a segment beyond the end of the file ends the process.
+pub(super) fn end_of_segments(program_headers: &[u8]) -> u64 {
+    let end = |header: &[u8]| {
+        let loadable = number(header, 0, 4)? == u64::from(PT_LOAD);
+        Some(if loadable { number(header, 8, 8)?.saturating_add(number(header, 0x20, 8)?) } else { 0 })
+    };
+    program_headers.chunks_exact(PROGRAM_HEADER_SIZE).filter_map(end).max().unwrap_or(0)
 }
 
 /// Name of a machine number.
@@ -97,6 +118,9 @@ mod tests {
     fn own_executable_is_understood() {
         let file = std::fs::read("/proc/self/exe").unwrap();
         assert!(matches!(file_kind(&file), FileKind::Machine(machine) if machine == own_machine()));
+        let (start, size) = program_headers(&file[..HEADER_SIZE]).unwrap();
+        let end = end_of_segments(&file[start as usize..][..size]);
+        assert!(end > start && end <= file.len() as u64);
     }
 
     #[test]
@@ -108,6 +132,7 @@ mod tests {
                 *byte = *magic;
             }
             assert!(dynamic_symbols(&bytes).is_empty());
+            assert!(program_headers(&bytes).is_none());
         }
     }
 }

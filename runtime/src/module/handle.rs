@@ -1,7 +1,7 @@
 use core::ffi::CStr;
 use core::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::implementation::{implementation, vtable_of};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
@@ -10,7 +10,10 @@ use crate::function::{Function, did_you_mean};
 use crate::host::{self, Origin};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Str, ToArg, TypeSchema};
-use crate::{Error, Result, embedded};
+use crate::{Result, embedded};
+
+/// Orders changes of import trees and looks at them, for all modules.
+static TREE: RwLock<()> = RwLock::new(());
 
 /// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
 #[derive(Clone)]
@@ -29,7 +32,7 @@ impl Module {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let Some(text) = path.to_str() else {
-            return Err(Error::value_error(format!("the path {} is not valid UTF-8", path.display())));
+            return Err(crate::error!(ValueError, "the path {} is not valid UTF-8", path.display()));
         };
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
@@ -73,8 +76,8 @@ impl Module {
             return Ok(function);
         }
         let names = self.function_names();
-        let hint = did_you_mean(name, names.iter().map(String::as_str));
-        Err(Error::key_error(format!("module of kind '{}' has no function '{name}'{hint}", self.kind())))
+        let hint = did_you_mean(name, &mut names.iter().map(String::as_str));
+        Err(crate::error!(KeyError, "module of kind '{}' has no function '{name}'{hint}", self.kind()))
     }
 
     /// The function of this name, looked for in the imports too when `query_imports`; `None` when there is none.
@@ -111,15 +114,19 @@ impl Module {
 
     /// The imported modules, in order.
     pub fn imports(&self) -> Vec<Module> {
-        let imports = self.imports_array();
-        imports.to_vec()
+        let array = {
+            let _unchanged = TREE.read().unwrap_or_else(PoisonError::into_inner);
+            self.imports_array()
+        };
+        array.to_vec()
     }
 
+    /// The caller holds [`TREE`].
     fn imports_array(&self) -> Array<Module> {
-        // SAFETY: the object is a live module, whose cell owns an array.
+        // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
         let raw = unsafe {
-            let cell: &TVMFFIModuleCell = embedded::body(self.object.object());
-            AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, cell.imports.cast()))
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object.object());
+            AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, (*cell).imports.cast()))
         };
         // An array that holds something else than modules would break the ABI's contract; it counts as empty.
         Array::from_any(&raw).unwrap_or_else(|_| Array::from_iter(std::iter::empty::<Module>()))
@@ -146,6 +153,10 @@ impl Module {
     /// # Errors
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
+        // SAFETY: the object is a live module.
+        let foreign = unsafe { implementation(self.object.object()) }.is_none();
+        // Our own modules lock for themselves, below.
+        let _alone = foreign.then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
         Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
     }
 
@@ -153,41 +164,51 @@ impl Module {
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
         let mut seen: Vec<Module> = Vec::new();
+        // Unlocked before anything above is released: the release of a module may run any code.
+        let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
             if module.object.ptr_eq(&self.object) {
-                return Err(Error::runtime_error(format!(
-                    "Cyclic dependency detected during import: a module of kind '{}' would import itself",
+                return Err(crate::error!(RuntimeError, "Cyclic dependency detected during import: a module of kind '{}' would import itself",
                     self.kind()
-                )));
+                ));
             }
             if !seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
-                pending.extend(module.imports());
+                pending.extend(module.imports_array().to_vec());
                 seen.push(module);
             }
         }
-        self.append_import(other);
+        self.append(other);
         Ok(())
     }
 
     /// Appends without a check.
     pub(super) fn append_import(&self, other: &Module) {
-        let mut imports: Vec<Module> = self.imports();
+        let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
+        self.append(other);
+    }
+
+    /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
+    fn append(&self, other: &Module) {
+        let mut imports: Vec<Module> = self.imports_array().to_vec();
         imports.push(other.clone());
-        self.set_imports(imports);
+        drop(self.replace_imports(imports));
     }
 
     pub(super) fn clear_imports_locally(&self) {
-        self.set_imports(Vec::new());
+        let old = {
+            let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
+            self.replace_imports(Vec::new())
+        };
+        drop(old);
     }
 
-    fn set_imports(&self, imports: Vec<Module>) {
-        // SAFETY: the object is a live module; the new array replaces the old one, which is released. Changing a module's
-        // imports while another thread reads them breaks the ABI's contract for modules.
+    /// The caller holds [`TREE`] alone. The result is the old array.
+    fn replace_imports(&self, imports: Vec<Module>) -> Any {
+        // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
         unsafe {
-            let cell: &mut TVMFFIModuleCell = embedded::body_mut(self.object.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object.object());
             let array = imports.into_any().into_raw().payload.v_obj;
-            let old = core::mem::replace(&mut cell.imports, array);
-            embedded::dec_ref(old);
+            Any::from_object(core::mem::replace(&mut (*cell).imports, array))
         }
     }
 
@@ -197,7 +218,7 @@ impl Module {
         let _one_at_a_time = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Str::new(name).into_any();
         // SAFETY: the object is a live module, whose cell owns a map that is only used here, under the lock.
-        let cache = unsafe { embedded::body::<TVMFFIModuleCell>(self.object.object()).import_lookup_cache };
+        let cache = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };
         // SAFETY: as above; an entry is borrowed from the map and gets a reference of its own.
         let known = unsafe { embedded::map::get(cache, key.as_view().raw()) }.ok().flatten();
         if let Some(known) = known {

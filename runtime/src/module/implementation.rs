@@ -7,7 +7,7 @@ use super::Module;
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::function::Function;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
-use crate::{Error, Result, embedded};
+use crate::{Result, embedded};
 
 /// Bits of a module's property mask.
 pub(crate) mod property {
@@ -45,12 +45,12 @@ pub(crate) trait ModuleImpl: Send + Sync + 'static {
 
     /// The serialized module.
     fn save_to_bytes(&self) -> Result<Bytes> {
-        Err(Error::runtime_error(format!("Module[{}] does not support SaveToBytes", self.kind().to_string_lossy())))
+        Err(crate::error!(RuntimeError, "Module[{}] does not support SaveToBytes", self.kind().to_string_lossy()))
     }
 
     /// Writes the module in a format.
     fn write_to_file(&self, _path: &str, _format: &str) -> Result<()> {
-        Err(Error::runtime_error(format!("Module[{}] does not support WriteToFile", self.kind().to_string_lossy())))
+        Err(crate::error!(RuntimeError, "Module[{}] does not support WriteToFile", self.kind().to_string_lossy()))
     }
 
     /// Formats that [`ModuleImpl::write_to_file`] knows.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::elf;
 use super::implementation::{ModuleImpl, property};
-use super::shared_library::SharedLibrary;
-use crate::Result;
+use super::shared_library::{SharedLibrary, is_code};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::embedded;
 use crate::function::{Function, invoke_as};
 use crate::value::Str;
+use crate::{Error, Result};
 
 pub(super) struct LibraryModule {
     library: Arc<SharedLibrary>,
@@ -23,17 +23,22 @@ impl LibraryModule {
 
     /// Calls a symbol without arguments that returns a string.
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
-        match entry_point(self.library.prefixed_symbol(prefix, name)) {
+        match self.entry_point(prefix, name)? {
             // SAFETY: the prefix is reserved for functions of the packed calling convention.
             Some(call) => unsafe { invoke_as(call, core::ptr::null_mut(), &[]) }.map(Some),
             None => Ok(None),
         }
     }
-}
 
-fn entry_point(symbol: *mut c_void) -> Option<SafeCall> {
-    // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
-    unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(symbol) }
+    fn entry_point(&self, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
+        let symbol = self.library.prefixed_symbol(prefix, name);
+        if !symbol.is_null() && !is_code(symbol) {
+            let path = self.library.path().display();
+            return Err(Error::type_error(format!("symbol '{prefix}{name}' of {path} is no function")));
+        }
+        // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
+        Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(symbol) })
+    }
 }
 
 /// What a function of a library needs: its entry point, and the library to stay open.
@@ -66,7 +71,7 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function(&self, name: &str) -> Result<Option<Function>> {
-        let Some(call) = entry_point(self.library.prefixed_symbol("__tvm_ffi_", name)) else { return Ok(None) };
+        let Some(call) = self.entry_point("__tvm_ffi_", name)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
         let ours = !self.library.symbol(c"__kernpack_api_v1").is_null();
         let entry = if ours { call } else { call_library_function };

@@ -117,13 +117,13 @@ impl<'a> LibraryBin<'a> {
             let start = reader.offset();
             let kind = reader.string(&format!("kind of module {index}"))?;
             if kind.is_empty() {
-                return Err(reader.error_at(start, format!("kind of module {index}"), "is empty"));
+                return Err(reader.error_at(start, format_args!("kind of module {index}"), "is empty"));
             }
             if kind == LIBRARY_KIND {
                 if let Some(first) = library.replace(index) {
                     let problem =
                         format!("is \"{LIBRARY_KIND}\", as module {first} is already; one library has one place");
-                    return Err(reader.error_at(start, format!("kind of module {index}"), problem));
+                    return Err(reader.error_at(start, format_args!("kind of module {index}"), problem));
                 }
                 modules.push(Entry { kind, payload: None });
                 continue;
@@ -166,7 +166,7 @@ fn indices(reader: &mut StreamReader<'_>, structure: &str) -> Result<(Vec<usize>
         let at = reader.offset();
         let value = reader.u64(structure)?;
         let value = usize::try_from(value)
-            .map_err(|_| reader.error_at(at, structure, format!("index {value} is too large for this machine")))?;
+            .map_err(|_| reader.error_at(at, structure, format_args!("index {value} is too large for this machine")))?;
         values.push(value);
     }
     Ok((values, start))

@@ -1,7 +1,7 @@
 //! Loading a library: join, context symbols, import tree (module.md section 4).
 
 use core::ffi::c_void;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::{Module, context};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
-use crate::{Error, Result, host};
+use crate::{Error, Result, exports, host};
 
 /// Says what is wrong with a file before the dynamic linker does so less clearly.
 pub(crate) fn check_file(path: &Path) -> Result<()> {
-    let problem = |text: String| Err(Error::runtime_error(format!("can not load {}: {text}", path.display())));
+    let problem = |text: String| Err(crate::error!(RuntimeError, "can not load {}: {text}", path.display()));
     if !path.to_string_lossy().contains('/') {
         // A bare name is looked up by the dynamic linker.
         return Ok(());
@@ -34,7 +34,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
         return problem("it is a folder".to_owned());
     }
     let mut head = Vec::new();
-    if let Err(error) = file.by_ref().take(64).read_to_end(&mut head) {
+    if let Err(error) = file.by_ref().take(elf::HEADER_SIZE as u64).read_to_end(&mut head) {
         return problem(error.to_string());
     }
     match elf::file_kind(&head) {
@@ -47,8 +47,31 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
             elf::machine_name(machine),
             elf::machine_name(elf::own_machine())
         )),
-        FileKind::Machine(_) => Ok(()),
+        FileKind::Machine(_) => match missing_bytes(&mut file, &head) {
+            Some(missing) => problem(format!("it is cut off: {missing} bytes are missing at its end; copy or build it again")),
+            None => Ok(()),
+        },
     }
+}
+
+/// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it can not be understood:
+/// the dynamic linker says what is wrong then.
+fn missing_bytes(file: &mut std::fs::File, head: &[u8]) -> Option<u64> {
+    let size = file.metadata().ok()?.len();
+    let needed = match elf::program_headers(head) {
+        None if head.len() < elf::HEADER_SIZE => elf::HEADER_SIZE as u64,
+        None => return None,
+        Some((start, headers_size)) if start.saturating_add(headers_size as u64) > size => {
+            start.saturating_add(headers_size as u64)
+        }
+        Some((start, headers_size)) => {
+            let mut headers = Vec::new();
+            file.seek(SeekFrom::Start(start)).ok()?;
+            file.take(headers_size as u64).read_to_end(&mut headers).ok()?;
+            elf::end_of_segments(&headers)
+        }
+    };
+    needed.checked_sub(size).filter(|missing| *missing > 0)
 }
 
 fn is_shared_library_name(path: &Path) -> bool {
@@ -59,7 +82,7 @@ fn is_shared_library_name(path: &Path) -> bool {
 pub(crate) fn load_from_file(path: &str) -> Result<Module> {
     let extension = match path.rsplit_once('.') {
         Some((_, extension)) if !extension.contains('/') => extension,
-        _ => return Err(Error::runtime_error(format!("Failed to get file format from {path}: it has no extension"))),
+        _ => return Err(crate::error!(RuntimeError, "Failed to get file format from {path}: it has no extension")),
     };
     let format = match extension {
         "dll" | "dylib" | "dso" => "so",
@@ -67,10 +90,9 @@ pub(crate) fn load_from_file(path: &str) -> Result<Module> {
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
     let Some(load) = Function::get_global(&loader)? else {
-        return Err(Error::runtime_error(format!(
-            "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
+        return Err(crate::error!(RuntimeError, "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
              that provides it first."
-        )));
+        ));
     };
     load.call_as((path, format))
 }
@@ -80,6 +102,7 @@ pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
     check_file(path)?;
     let library = Arc::new(SharedLibrary::open(path)?);
+    check_implementation(&library)?;
     join(&library)?;
     context::fill_context_symbols(&library);
     let in_file =
@@ -88,6 +111,22 @@ pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
         Some(tree) => build_tree(&library, &tree).map_err(in_file),
         None => Ok(library_module(&library)),
     }
+}
+
+/// Refuses a library that was linked to a libtvm_ffi which this process did not have: its types, functions and errors would be
+/// in other tables than ours.
+fn check_implementation(library: &SharedLibrary) -> Result<()> {
+    let symbol = library.symbol(c"TVMFFIErrorSetRaised");
+    if symbol.is_null() || exports::is_own(symbol) {
+        return Ok(());
+    }
+    let path = library.path().display();
+    Err(match exports::file_of(symbol) {
+        Some(file) => crate::error!(RuntimeError, "can not load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
+             load that file before the first use of kernpack (LD_PRELOAD={file})"
+        ),
+        None => crate::error!(RuntimeError, "can not load {path}: it brings another implementation of the TVM FFI"),
+    })
 }
 
 /// Hands our table to a Kernpack library, so that it uses the same types, functions and errors.
@@ -118,7 +157,7 @@ fn read_tree(library: &SharedLibrary) -> Result<Option<LibraryBin<'static>>> {
     if blob.is_null() {
         return Ok(None);
     }
-    let corrupt = |text: String| Error::runtime_error(format!("its {LIBRARY_BIN_SYMBOL} is corrupt: {text}"));
+    let corrupt = |text: String| crate::error!(RuntimeError, "its {LIBRARY_BIN_SYMBOL} is corrupt: {text}");
     let Some(memory) = loaded_bytes(blob) else {
         return Err(corrupt("the symbol points outside the library".to_owned()));
     };
@@ -158,10 +197,9 @@ fn build_tree(library: &Arc<SharedLibrary>, tree: &LibraryBin<'static>) -> Resul
 fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
     let Some(load) = Function::get_global(&loader)? else {
-        return Err(Error::runtime_error(format!(
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
+        return Err(crate::error!(RuntimeError, "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
              {loader} first"
-        )));
+        ));
     };
     load.call_as((Bytes::new(payload),))
 }

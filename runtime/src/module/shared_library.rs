@@ -3,7 +3,7 @@ use core::ops::Range;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// A library that `dlopen` loaded. It stays loaded for the life of the process.
 pub(super) struct SharedLibrary {
@@ -20,12 +20,12 @@ impl SharedLibrary {
     /// Loads a library; its constructors run.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
-            .map_err(|_| Error::value_error(format!("the path {} contains a NUL byte", path.display())))?;
+            .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
         // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
         // SAFETY: the path is a C string. Loading runs the library's constructors: that is what the caller asks for.
         let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
         if handle.is_null() {
-            return Err(Error::runtime_error(format!("can not load {}: {}", path.display(), last_error())));
+            return Err(crate::error!(RuntimeError, "can not load {}: {}", path.display(), last_error()));
         }
         Ok(Self { handle, path: path.to_owned() })
     }
@@ -68,8 +68,21 @@ fn last_error() -> String {
 
 /// The readable memory from `address` to the end of the loaded segment that it is in.
 pub(super) fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
+    let end = end_of_segment(address.cast(), libc::PF_R)?;
+    // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
+    Some(unsafe { core::slice::from_raw_parts(address, end - address as usize) })
+}
+
+/// Whether `address` is in code that a library brought.
+pub(super) fn is_code(address: *const c_void) -> bool {
+    end_of_segment(address, libc::PF_X).is_some()
+}
+
+/// The end of the loaded segment that `address` is in, if the segment's flags contain `flag`.
+fn end_of_segment(address: *const c_void, flag: u32) -> Option<usize> {
     struct Search {
         address: usize,
+        flag: u32,
         found: Option<Range<usize>>,
     }
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> i32 {
@@ -80,8 +93,8 @@ pub(super) fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
                 let header = &*(*info).dlpi_phdr.add(i);
                 let start = ((*info).dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
                 let segment = start..start.saturating_add(header.p_memsz as usize);
-                let readable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_R != 0;
-                if readable && segment.contains(&search.address) {
+                let wanted = header.p_type == libc::PT_LOAD && header.p_flags & search.flag != 0;
+                if wanted && segment.contains(&search.address) {
                     search.found = Some(segment);
                     return 1;
                 }
@@ -89,10 +102,8 @@ pub(super) fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
         }
         0
     }
-    let mut search = Search { address: address as usize, found: None };
+    let mut search = Search { address: address as usize, flag, found: None };
     // SAFETY: the callback matches and `search` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    let segment = search.found?;
-    // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
-    Some(unsafe { core::slice::from_raw_parts(address, segment.end - address as usize) })
+    search.found.map(|segment| segment.end)
 }

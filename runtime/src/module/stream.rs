@@ -15,13 +15,14 @@ pub struct StreamError {
 }
 
 impl StreamError {
+    #[cold]
     pub(super) fn new(
         format: &'static str,
-        structure: impl Into<String>,
+        structure: impl fmt::Display,
         offset: usize,
-        problem: impl Into<String>,
+        problem: impl fmt::Display,
     ) -> Self {
-        Self { format, structure: structure.into(), offset, problem: problem.into() }
+        Self { format, structure: structure.to_string(), offset, problem: problem.to_string() }
     }
 
     /// Bytes from the start of the blob to the structure that is wrong.
@@ -64,15 +65,17 @@ impl<'a> StreamReader<'a> {
     }
 
     /// An error at the current position.
-    pub(super) fn error(&self, structure: impl Into<String>, problem: impl Into<String>) -> StreamError {
+    #[cold]
+    pub(super) fn error(&self, structure: impl fmt::Display, problem: impl fmt::Display) -> StreamError {
         self.error_at(self.offset, structure, problem)
     }
 
+    #[cold]
     pub(super) fn error_at(
         &self,
         offset: usize,
-        structure: impl Into<String>,
-        problem: impl Into<String>,
+        structure: impl fmt::Display,
+        problem: impl fmt::Display,
     ) -> StreamError {
         StreamError::new(self.format, structure, offset, problem)
     }

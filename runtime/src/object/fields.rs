@@ -31,7 +31,7 @@ impl Any {
     #[track_caller]
     pub fn field(&self, name: &str) -> Result<Self> {
         let Some(object) = self.as_view().object() else {
-            return Err(Error::type_error(format!("a value of type {} has no fields", self.type_name())));
+            return Err(crate::error!(TypeError, "a value of type {} has no fields", self.type_name()));
         };
         let mut names = Vec::new();
         for field in fields(self.type_index()) {
@@ -42,7 +42,7 @@ impl Any {
                 continue;
             }
             let Some(getter) = field.getter else {
-                return Err(Error::type_error(format!("field '{name}' of {} can not be read", self.type_name())));
+                return Err(crate::error!(TypeError, "field '{name}' of {} can not be read", self.type_name()));
             };
             let mut value = TVMFFIAny::NONE;
             // SAFETY: the field belongs to the object's type, so it is at this offset of the object, which `self` keeps
@@ -52,8 +52,8 @@ impl Any {
                 Ok(Self::from_raw(value))
             };
         }
-        let hint = did_you_mean(name, names.iter().map(AsRef::as_ref));
-        Err(Error::key_error(format!("type {} has no field '{name}'{hint}", self.type_name())))
+        let hint = did_you_mean(name, &mut names.iter().map(AsRef::as_ref));
+        Err(crate::error!(KeyError, "type {} has no field '{name}'{hint}", self.type_name()))
     }
 }
 

@@ -21,6 +21,8 @@ pub struct TypeDef {
     pub size: usize,
     /// Readable fields.
     pub fields: &'static [FieldDef],
+    /// A number made of the names and types of all fields, private ones too.
+    pub fingerprint: u64,
     /// The index, once registered.
     pub index: TypeIndexCell,
     /// Crate that defines the type.
@@ -123,7 +125,7 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     // SAFETY: the index was just given out, so it is registered; descriptions live forever.
     let info = unsafe { (host::api().get_type_info)(index) };
     if info.is_null() {
-        return Err(Error::runtime_error(format!("the host knows no type '{}' right after registering it", def.key)));
+        return Err(crate::error!(RuntimeError, "the host knows no type '{}' right after registering it", def.key));
     }
     // SAFETY: not NULL, lives forever.
     let info = unsafe { &*info };
@@ -138,11 +140,10 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     };
     let own = allocate(&format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
     def.index.0.store(own, Ordering::Release);
-    Err(Error::type_error(format!(
-        "type '{}' ({}:{}, crate {}) is already registered in this process with another layout: {difference}; give one of \
+    Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) is already registered in this process with another layout: {difference}; give one of \
          them another key, or build both from the same version",
         def.key, def.file, def.line, def.crate_name
-    )))
+    ))
 }
 
 fn allocate(key: &str, parent: i32) -> Result<i32> {
@@ -156,7 +157,7 @@ fn allocate(key: &str, parent: i32) -> Result<i32> {
         (api.type_get_or_alloc_index)(&TVMFFIByteArray::new(key.as_bytes()), -1, depth, 0, 1, parent)
     };
     if index < 0 {
-        return Err(Error::runtime_error(format!("the host refused to register type '{key}'")));
+        return Err(crate::error!(RuntimeError, "the host refused to register type '{key}'"));
     }
     Ok(index)
 }
@@ -164,12 +165,7 @@ fn allocate(key: &str, parent: i32) -> Result<i32> {
 fn register_content(def: &'static TypeDef, index: i32) -> Result<()> {
     let api = host::api();
     for field in def.fields {
-        let mut metadata = String::new();
-        metadata.push_str("{\"type_schema\":");
-        let mut schema = String::new();
-        field.ty.write_json(&mut schema);
-        crate::function::write_json_string(&mut metadata, &schema);
-        metadata.push('}');
+        let metadata = field_metadata(field);
         let info = TVMFFIFieldInfo {
             name: TVMFFIByteArray::new(field.name.as_bytes()),
             doc: TVMFFIByteArray::new(field.doc.as_bytes()),
@@ -193,7 +189,43 @@ fn register_content(def: &'static TypeDef, index: i32) -> Result<()> {
         structural_eq_hash_kind: seq_hash_kind::UNSUPPORTED,
     };
     // SAFETY: as above.
-    Error::check(unsafe { (api.type_register_metadata)(index, &metadata) })
+    Error::check(unsafe { (api.type_register_metadata)(index, &metadata) })?;
+    let fingerprint = TVMFFIAny::int(def.fingerprint as i64);
+    // SAFETY: as above.
+    Error::check(unsafe { (api.type_register_attr)(index, &FINGERPRINT.name(), &fingerprint) })
+}
+
+/// The type attribute that tells two Rust definitions of a type apart. Layouts that differ only in private fields, say `Vec<u8>`
+/// and `[usize; 3]`, look the same in everything else that is registered.
+struct Attribute(&'static str);
+
+const FINGERPRINT: Attribute = Attribute("__kernpack_fingerprint__");
+
+impl Attribute {
+    fn name(&self) -> TVMFFIByteArray {
+        TVMFFIByteArray::new(self.0.as_bytes())
+    }
+
+    /// The value of a registered type, if it is an integer.
+    fn int_of(&self, index: i32) -> Option<i64> {
+        // SAFETY: the name lives for the call; columns live forever and hold `size` values from type `begin_index` on.
+        unsafe {
+            let column = (host::api().get_type_attr_column)(&self.name()).as_ref()?;
+            let offset = index.checked_sub(column.begin_index).filter(|offset| (0..column.size).contains(offset))?;
+            let value = column.data.add(offset as usize).read();
+            (value.type_index == type_index::INT).then_some(value.payload.v_int64)
+        }
+    }
+}
+
+/// The stock metadata of a field: a JSON object whose `type_schema` is a JSON string.
+fn field_metadata(field: &FieldDef) -> String {
+    let mut schema = String::new();
+    field.ty.write_json(&mut schema);
+    let mut metadata = String::from("{\"type_schema\":");
+    crate::function::write_json_string(&mut metadata, &schema);
+    metadata.push('}');
+    metadata
 }
 
 /// The first difference between our type and the one registered under its key.
@@ -227,9 +259,17 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
                     ours.offset
                 ));
             }
+            if theirs.metadata.as_slice() != field_metadata(ours).as_bytes() {
+                return Some(format!("field {i} ('{}') has another type", ours.name));
+            }
         }
     }
-    None
+    match FINGERPRINT.int_of(info.type_index) {
+        Some(fingerprint) if fingerprint != def.fingerprint as i64 => {
+            Some("its fields have other names or types, perhaps private ones".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// The static index of a schema key: what serializers use to store plain values directly.

@@ -40,7 +40,7 @@ impl AlignedBytes {
 
     fn zeroed(size: usize) -> Result<Self> {
         let allocation = Allocation::from_size_align(size.max(1), Self::ALIGNMENT)
-            .map_err(|_| Error::value_error(format!("a tensor of {size} bytes is larger than memory")))?;
+            .map_err(|_| crate::error!(ValueError, "a tensor of {size} bytes is larger than memory"))?;
         // SAFETY: the size is not 0.
         let start = unsafe { alloc_zeroed(allocation) };
         if start.is_null() {
@@ -62,13 +62,13 @@ impl Drop for AlignedBytes {
 
 /// Number of elements of a shape.
 fn count(shape: &[i64]) -> Result<usize> {
-    let negative = || Error::value_error(format!("a shape can not have a negative dimension: {shape:?}"));
+    let negative = || crate::error!(ValueError, "a shape can not have a negative dimension: {shape:?}");
     let mut len = 1usize;
     for &dimension in shape {
         let dimension = usize::try_from(dimension).map_err(|_| negative())?;
         len = len
             .checked_mul(dimension)
-            .ok_or_else(|| Error::value_error(format!("a tensor of shape {shape:?} is larger than memory")))?;
+            .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))?;
     }
     Ok(len)
 }
@@ -81,10 +81,9 @@ impl Tensor {
     pub fn from_vec<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Result<Self> {
         let len = count(shape)?;
         if values.len() != len {
-            return Err(Error::value_error(format!(
-                "{} values do not fill a tensor of shape {shape:?}, which has {len}",
+            return Err(crate::error!(ValueError, "{} values do not fill a tensor of shape {shape:?}, which has {len}",
                 values.len()
-            )));
+            ));
         }
         let data = if len == 0 { core::ptr::null_mut() } else { values.as_mut_ptr().cast() };
         Ok(Self::with_storage(data, T::DTYPE, shape, values))
@@ -105,7 +104,7 @@ impl Tensor {
     pub fn zeros<T: Element>(shape: &[i64]) -> Result<Self> {
         let size = count(shape)?
             .checked_mul(size_of::<T>())
-            .ok_or_else(|| Error::value_error(format!("a tensor of shape {shape:?} is larger than memory")))?;
+            .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))?;
         let storage = AlignedBytes::zeroed(size)?;
         Ok(Self::with_storage(storage.start.cast(), T::DTYPE, shape, storage))
     }

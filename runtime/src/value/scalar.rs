@@ -1,6 +1,6 @@
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::embedded;
+use crate::{embedded, host};
 
 #[inline]
 fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
@@ -124,14 +124,30 @@ impl IntoAny for u64 {
     fn into_any(self) -> Any {
         match i64::try_from(self) {
             Ok(small) => small.into_any(),
-            Err(_) => {
-                let words = u128::from(self).to_le_bytes();
-                // Two whole words are always valid content; the value is new.
-                // SAFETY: as above.
-                embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
-            }
+            Err(_) => big_int(self),
         }
     }
+}
+
+/// A value beyond the range of the ABI's plain integers.
+///
+/// # Panics
+/// When the process's implementation is older than 0.1.15 and has no big integers; a packed function's guard makes an error
+/// of that.
+#[cold]
+fn big_int(value: u64) -> Any {
+    if host::api().big_int_from_byte_array.is_none() {
+        let version = host::version();
+        panic!(
+            "{value} does not fit into a 64-bit signed integer, and the TVM FFI in this process (version {}.{}.{}) has no larger \
+             ones; install apache-tvm-ffi 0.1.15 or newer",
+            version.major, version.minor, version.patch
+        );
+    }
+    let words = u128::from(value).to_le_bytes();
+    // Two whole words are always valid content.
+    // SAFETY: the value is new.
+    embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
 }
 
 impl ToArg for u64 {

@@ -1,3 +1,4 @@
+use quote::ToTokens;
 use syn::{Attribute, Data, DeriveInput, Field, Fields, GenericParam, Generics, Ident, Meta, Type, Visibility};
 
 use super::attributes::{Attributes, check_representation};
@@ -15,6 +16,8 @@ pub(super) struct Definition {
     pub(super) base: Option<Base>,
     /// The public fields, without the base.
     pub(super) fields: Vec<PublicField>,
+    /// Tells definitions apart: a number made of the names and types of all fields, private ones too.
+    pub(super) fingerprint: u64,
 }
 
 /// The first field, which is the parent type's value.
@@ -65,9 +68,12 @@ impl Definition {
         };
         let mut base = None;
         let mut public = Vec::new();
+        let mut fingerprint = Fingerprint::new();
         for (index, field) in fields.into_iter().enumerate() {
             let is_base = check_field_attributes(&field.attrs, index, mistakes);
             let Field { ident: Some(ident), ty, vis, attrs, .. } = field else { continue };
+            fingerprint.add(&ident);
+            fingerprint.add(&ty);
             if is_base {
                 base = Some(Base { ident, ty });
             } else if matches!(vis, Visibility::Public(_)) {
@@ -75,7 +81,31 @@ impl Definition {
             }
         }
         let key = attributes.key?.value();
-        Some(Self { ident: item.ident, key, krate: attributes.krate, doc: Doc::of(&item.attrs), base, fields: public })
+        Some(Self {
+            ident: item.ident,
+            key,
+            krate: attributes.krate,
+            doc: Doc::of(&item.attrs),
+            base,
+            fields: public,
+            fingerprint: fingerprint.0,
+        })
+    }
+}
+
+/// FNV-1a over tokens without their spacing, which differs between compilers.
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, tokens: &impl ToTokens) {
+        let text = tokens.to_token_stream().to_string();
+        for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()).chain([b';']) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 }
 

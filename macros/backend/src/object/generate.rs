@@ -8,7 +8,7 @@ use crate::options::CratePath;
 
 /// The impl, the reflection data and the registration.
 pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream {
-    let Definition { ident, key, krate, doc, base, fields } = definition;
+    let Definition { ident, key, krate, doc, base, fields, fingerprint } = definition;
     let here = ident.span();
     let claim = claim_type_key(key, here);
     let parent = match base {
@@ -40,6 +40,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
                 doc: #doc,
                 size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
                 fields: &[#(#fields),*],
+                fingerprint: #fingerprint,
                 index: __k::TypeIndexCell::new(),
                 crate_name: #crate_name,
                 file: #file,

@@ -1,4 +1,5 @@
 use core::ffi::c_void;
+use core::fmt;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,16 +68,14 @@ pub(in crate::module) fn kernel(image: &Arc<CudaImage>, kernel: &DeviceFunction<
     let unknown =
         kernel.launch_params.iter().find(|tag| !GRID_AND_BLOCK.contains(tag) && **tag != DYNAMIC_SHARED_MEMORY);
     if let Some(tag) = unknown {
-        return Err(Error::runtime_error(format!(
-            "cuda kernel '{}' wants the launch parameter '{tag}', which is not supported",
+        return Err(crate::error!(RuntimeError, "cuda kernel '{}' wants the launch parameter '{tag}', which is not supported",
             kernel.name
-        )));
+        ));
     }
     if kernel.extra_tags.iter().any(|tag| *tag != 0) {
-        return Err(Error::runtime_error(format!(
-            "cuda kernel '{}' takes a tensor map, which is not supported",
+        return Err(crate::error!(RuntimeError, "cuda kernel '{}' takes a tensor map, which is not supported",
             kernel.name
-        )));
+        ));
     }
     let kernel = Kernel {
         image: Arc::clone(image),
@@ -101,13 +100,12 @@ impl Kernel {
         let driver = Driver::get().map_err(|why| self.error(&why))?;
         let expected = self.arg_types.len() + self.launch_params.len();
         if args.len() != expected {
-            return Err(Error::type_error(format!(
-                "cuda kernel '{}' takes {} arguments and then {}: {expected} in all, got {}",
+            return Err(crate::error!(TypeError, "cuda kernel '{}' takes {} arguments and then {}: {expected} in all, got {}",
                 self.name,
                 self.arg_types.len(),
                 self.launch_params.join(", "),
                 args.len()
-            )));
+            ));
         }
         let (own, extents) = args.split_at(self.arg_types.len());
         let mut device = None;
@@ -155,17 +153,17 @@ impl Kernel {
     /// The bits of a parameter, little endian.
     fn parameter(&self, index: usize, ty: ArgType, arg: &AnyView<'_>, device: &mut Option<i32>) -> Result<u64> {
         let wrong =
-            |clause: String| Error::type_error(format!("cuda kernel '{}': argument {index}: {clause}", self.name));
+            |clause: fmt::Arguments<'_>| crate::error!(TypeError, "cuda kernel '{}': argument {index}: {clause}", self.name);
         let number =
-            |arg: &AnyView<'_>| i64::from_any(arg).map_err(|_| wrong(format!("expected int, got {}", arg.type_name())));
+            |arg: &AnyView<'_>| i64::from_any(arg).map_err(|_| wrong(format_args!("expected int, got {}", arg.type_name())));
         match (ty.code, ty.bits, ty.lanes) {
             (ArgType::POINTER_CODE, 64, 1) if arg.is_none() => Ok(0),
             (ArgType::POINTER_CODE, 64, 1) if arg.type_index() == type_index::OPAQUE_PTR => Ok(arg.raw().bits()),
             (ArgType::POINTER_CODE, 64, 1) => {
-                let (address, own_device) = cuda_address(arg).map_err(wrong)?;
+                let (address, own_device) = cuda_address(arg).map_err(|clause| wrong(format_args!("{clause}")))?;
                 match device {
                     Some(first) if *first != own_device => {
-                        return Err(wrong(format!(
+                        return Err(wrong(format_args!(
                             "is on cuda:{own_device}, but an argument before is on cuda:{first}"
                         )));
                     }
@@ -174,7 +172,7 @@ impl Kernel {
                 Ok(address)
             }
             (0, 64, 1) => number(arg).map(|value| value as u64),
-            (1, 64, 1) => u64::from_any(arg).map_err(|_| wrong(format!("expected an int from 0 up, got {arg:?}"))),
+            (1, 64, 1) => u64::from_any(arg).map_err(|_| wrong(format_args!("expected an int from 0 up, got {arg:?}"))),
             (0 | 1, bits @ (8 | 16 | 32), 1) => {
                 let value = number(arg)?;
                 let (min, max) = if ty.code == 0 {
@@ -183,22 +181,22 @@ impl Kernel {
                     (0, (1i64 << bits) - 1)
                 };
                 if !(min..=max).contains(&value) {
-                    return Err(wrong(format!("{value} is out of range for a {bits}-bit integer ({min} to {max})")));
+                    return Err(wrong(format_args!("{value} is out of range for a {bits}-bit integer ({min} to {max})")));
                 }
                 Ok(value as u64)
             }
             (2, 64, 1) => {
                 let value =
-                    f64::from_any(arg).map_err(|_| wrong(format!("expected float, got {}", arg.type_name())))?;
+                    f64::from_any(arg).map_err(|_| wrong(format_args!("expected float, got {}", arg.type_name())))?;
                 Ok(value.to_bits())
             }
             (2, 32, 1) => {
-                let value =
-                    f32::from_any(arg).map_err(|_| wrong(format!("expected float, got {}", arg.type_name())))?;
-                Ok(u64::from(value.to_bits()))
+                let value = f64::from_any(arg).ok().filter(|wide| !(*wide as f32).is_infinite() || wide.is_infinite());
+                let value = value.ok_or_else(|| wrong(format_args!("expected float, got {}", arg.type_name())))?;
+                Ok(u64::from((value as f32).to_bits()))
             }
             (code, bits, lanes) => {
-                Err(wrong(format!("parameters of type code {code} with {bits} bits x {lanes} are not supported")))
+                Err(wrong(format_args!("parameters of type code {code} with {bits} bits x {lanes} are not supported")))
             }
         }
     }
@@ -208,10 +206,9 @@ impl Kernel {
         for (tag, arg) in self.launch_params.iter().zip(args) {
             let least = u32::from(tag != DYNAMIC_SHARED_MEMORY);
             let value = u32::from_any(arg).ok().filter(|value| *value >= least).ok_or_else(|| {
-                Error::value_error(format!(
-                    "cuda kernel '{}': {tag} must be an int from {least} up, got {arg:?}",
+                crate::error!(ValueError, "cuda kernel '{}': {tag} must be an int from {least} up, got {arg:?}",
                     self.name
-                ))
+                )
             })?;
             match GRID_AND_BLOCK.iter().position(|known| known == tag) {
                 Some(axis @ 0..=2) => extents.grid[axis] = value,
@@ -224,6 +221,6 @@ impl Kernel {
 
     #[cold]
     fn error(&self, why: &str) -> Error {
-        Error::runtime_error(format!("cuda kernel '{}': {why}", self.name))
+        crate::error!(RuntimeError, "cuda kernel '{}': {why}", self.name)
     }
 }

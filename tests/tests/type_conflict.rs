@@ -1,0 +1,42 @@
+//! A library whose object type is not the one that the process already has under that key must not share objects with it, however
+//! alike the two look from outside.
+
+use kernpack::{Module, ObjRef, Object, Str};
+
+/// As in the library.
+#[derive(Object)]
+#[object(key = "conversions.Point")]
+#[repr(C)]
+pub struct Point {
+    pub x: i64,
+    pub y: i64,
+}
+
+/// As in the library, but for the name of a private field: same size, same public fields.
+#[derive(Object)]
+#[object(key = "conversions.Place")]
+#[repr(C)]
+pub struct Place {
+    #[base]
+    spot: Point,
+    pub name: Str,
+}
+
+#[test]
+fn a_type_of_another_definition_is_refused() {
+    let place = ObjRef::new(Place { spot: Point { x: 1, y: 2 }, name: Str::new("here") });
+    assert_eq!(place.spot.x + place.y, 3);
+    let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
+    // The second attempt is no better than the first.
+    for _ in 0..2 {
+        let message = Module::load(&library).err().unwrap().message().to_owned();
+        let expected = format!(
+            "can not load {}: type 'conversions.Place' (tests/conversions-lib/src/lib.rs:LINE, crate conversions) is already \
+             registered in this process with another layout: its fields have other names or types, perhaps private ones; give \
+             one of them another key, or build both from the same version",
+            library.display()
+        );
+        let line: String = message.split_once("lib.rs:").unwrap().1.chars().take_while(char::is_ascii_digit).collect();
+        assert_eq!(message, expected.replace("LINE", &line));
+    }
+}
