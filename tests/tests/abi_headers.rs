@@ -226,8 +226,6 @@ fn prototypes() -> Vec<(&'static str, String)> {
         TVMFFIObjectIncRef = object_inc_ref,
         TVMFFIObjectDecRef = object_dec_ref,
         TVMFFIObjectCreateOpaque = object_create_opaque,
-        TVMFFIGetCustomAllocator = get_custom_allocator,
-        TVMFFISetCustomAllocator = set_custom_allocator,
         TVMFFITypeKeyToIndex = type_key_to_index,
         TVMFFITypeGetOrAllocIndex = type_get_or_alloc_index,
         TVMFFIGetTypeInfo = get_type_info,
@@ -270,6 +268,8 @@ fn prototypes() -> Vec<(&'static str, String)> {
         TVMFFIEnvModLookupFromImports = env_mod_lookup_from_imports,
         TVMFFIEnvModRegisterContextSymbol = env_mod_register_context_symbol,
         TVMFFIEnvModRegisterSystemLibSymbol = env_mod_register_system_lib_symbol,
+        TVMFFIGetCustomAllocator = get_custom_allocator,
+        TVMFFISetCustomAllocator = set_custom_allocator,
         TVMFFIBigIntFromByteArray = big_int_from_byte_array,
         TVMFFIBigIntGetContentByteArray = big_int_get_content_byte_array,
     }
