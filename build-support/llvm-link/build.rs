@@ -28,7 +28,7 @@ fn main() {
         Ok(library) => {
             let path = library.folder.join(&library.file);
             println!("cargo::rerun-if-changed={}", path.display());
-            println!("cargo::rustc-link-search=native={}", library.folder.display());
+            println!("cargo::rustc-link-search=native={}", findable(&library).display());
             println!("cargo::rustc-link-lib=dylib:+verbatim={}", library.file);
             println!("cargo::rustc-env=KERNPACK_LLVM_LIBRARY={}", path.display());
         }
@@ -49,6 +49,30 @@ fn main() {
             exit(1);
         }
     }
+}
+
+/// A folder in `OUT_DIR` with a link to the library. Cargo lets programs that it runs (build scripts, tests) find libraries in
+/// link search folders below its target folder; the toolchain's own folder is found only when rustup's cargo is used.
+fn findable(library: &Library) -> PathBuf {
+    let Some(folder) = env::var_os("OUT_DIR").map(|out| PathBuf::from(out).join("lib")) else {
+        return library.folder.clone();
+    };
+    let link = folder.join(&library.file);
+    let _ = fs::remove_file(&link);
+    match fs::create_dir_all(&folder).and_then(|()| link_to(&library.folder.join(&library.file), &link)) {
+        Ok(()) => folder,
+        Err(_) => library.folder.clone(),
+    }
+}
+
+#[cfg(unix)]
+fn link_to(library: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(library, link)
+}
+
+#[cfg(not(unix))]
+fn link_to(library: &Path, link: &Path) -> std::io::Result<()> {
+    fs::copy(library, link).map(drop)
 }
 
 fn in_rust_toolchain() -> Result<Library, String> {

@@ -35,41 +35,32 @@ def library():
     return tvm_ffi.load_module(path)
 
 
+# What a tag stands for; the other values of a row stand for themselves.
+TAGS = {
+    "bytes": lambda digits, library: bytes.fromhex(digits),
+    "float": lambda text, library: float(text),
+    "integer": lambda text, library: int(text),
+    "map": lambda pairs, library: {key: decode(element, library) for key, element in pairs},
+    "list": lambda elements, library: tvm_ffi.List([decode(element, library) for element in elements]),
+    "dict": lambda pairs, library: tvm_ffi.Dict({key: decode(element, library) for key, element in pairs}),
+    "dtype": lambda name, library: tvm_ffi.dtype(name),
+    "device": lambda name, library: tvm_ffi.device(name),
+    "shape": lambda extents, library: tvm_ffi.Shape(extents),
+    "tensor": lambda description, library: tensor(**description),
+    "function": lambda name, library: library[name],
+    "module": lambda _true, library: library,
+    "point": lambda arguments, library: library.point(*arguments),
+    "place": lambda arguments, library: library.place(*arguments),
+}
+
+
 def decode(value, library):
     """The Python value that a JSON value stands for."""
-    match value:
-        case list():
-            return [decode(element, library) for element in value]
-        case {"bytes": digits}:
-            return bytes.fromhex(digits)
-        case {"float": text}:
-            return float(text)
-        case {"integer": text}:
-            return int(text)
-        case {"map": pairs}:
-            return {key: decode(element, library) for key, element in pairs}
-        case {"list": elements}:
-            return tvm_ffi.List([decode(element, library) for element in elements])
-        case {"dict": pairs}:
-            return tvm_ffi.Dict({key: decode(element, library) for key, element in pairs})
-        case {"dtype": name}:
-            return tvm_ffi.dtype(name)
-        case {"device": name}:
-            return tvm_ffi.device(name)
-        case {"shape": extents}:
-            return tvm_ffi.Shape(extents)
-        case {"tensor": description}:
-            return tensor(**description)
-        case {"function": name}:
-            return library[name]
-        case {"module": True}:
-            return library
-        case {"point": arguments}:
-            return library.point(*arguments)
-        case {"place": arguments}:
-            return library.place(*arguments)
-        case dict():
-            raise ValueError(f"unknown tag {value}")
+    if isinstance(value, list):
+        return [decode(element, library) for element in value]
+    if isinstance(value, dict):
+        ((tag, content),) = value.items()
+        return TAGS[tag](content, library)
     return value
 
 
@@ -87,28 +78,27 @@ def tensor(dtype, shape, data, strides=None, misaligned=False):
 
 def encode(value):
     """The JSON value that stands for a result, so that True, 1 and 1.0 stay different."""
-    match value:
-        case float() if value != value or value in (float("inf"), float("-inf")):
-            return {"float": str(value)}
-        case tvm_ffi.dtype():  # a kind of str
-            return {"dtype": str(value)}
-        case None | bool() | int() | float() | str():
-            return value
-        case bytes():
-            return {"bytes": value.hex()}
-        case tvm_ffi.Shape():
-            return {"shape": list(value)}
-        case tvm_ffi.Array() | tuple() | list():
-            return [encode(element) for element in value]
-        case tvm_ffi.Map():
-            return {"map": sorted([encode(key), encode(element)] for key, element in value.items())}
-        case tvm_ffi.Device():
-            return {"device": str(value)}
-        case tvm_ffi.Tensor():
-            array = np.from_dlpack(value)
-            return {"tensor": {"dtype": str(array.dtype), "shape": list(array.shape), "data": array.ravel().tolist()}}
-        case tvm_ffi.Function():
-            return {"function": True}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": str(value)}
+    if isinstance(value, tvm_ffi.dtype):  # a kind of str
+        return {"dtype": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, tvm_ffi.Shape):
+        return {"shape": list(value)}
+    if isinstance(value, (tvm_ffi.Array, tuple, list)):
+        return [encode(element) for element in value]
+    if isinstance(value, tvm_ffi.Map):
+        return {"map": sorted([encode(key), encode(element)] for key, element in value.items())}
+    if isinstance(value, tvm_ffi.Device):
+        return {"device": str(value)}
+    if isinstance(value, tvm_ffi.Tensor):
+        array = np.from_dlpack(value)
+        return {"tensor": {"dtype": str(array.dtype), "shape": list(array.shape), "data": array.ravel().tolist()}}
+    if isinstance(value, tvm_ffi.Function):
+        return {"function": True}
     return {"object": type_key(value)} | {name: encode(getattr(value, name)) for name in field_names(value)}
 
 

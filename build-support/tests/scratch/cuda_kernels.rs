@@ -1,6 +1,7 @@
 //! CUDA kernels: with a real nvcc where there is one, else with a script in its place.
 
 use std::env;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernpack::module::device_image::{ArgType, DeviceImage, GRID_AND_BLOCK};
@@ -206,7 +207,11 @@ fn real_cuda_home() -> Option<PathBuf> {
 #[test]
 fn a_real_nvcc_makes_fat_binaries() {
     let Some(home) = real_cuda_home() else {
-        println!("skipped: no nvcc; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME to the folder of a CUDA toolkit");
+        // Past the test harness, which hides what a passing test prints.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: no nvcc; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME to the folder of a CUDA toolkit"
+        );
         return;
     };
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("KERNPACK_CUDA", "require")];

@@ -40,7 +40,10 @@ pub fn new_tensor<Owner>(
     if let Some(strides) = strides
         && strides.len() != shape.len()
     {
-        return Err(Failure::value(format_args!("a shape of {ndim} dimensions does not go with {} strides", strides.len())));
+        return Err(Failure::value(format_args!(
+            "a shape of {ndim} dimensions does not go with {} strides",
+            strides.len()
+        )));
     }
     let tensor = DLTensor {
         data,

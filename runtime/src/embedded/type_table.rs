@@ -125,7 +125,9 @@ pub fn get_or_allocate(new: NewType<'_>) -> Result<i32, Failure> {
 pub fn index_of(key: &[u8]) -> Result<i32, Failure> {
     lock().indices.get(key).copied().ok_or_else(|| {
         let key = String::from_utf8_lossy(key);
-        Failure::internal(format_args!("Check failed: (it != type_key2index_.end()) is false: Cannot find type `{key}`"))
+        Failure::internal(format_args!(
+            "Check failed: (it != type_key2index_.end()) is false: Cannot find type `{key}`"
+        ))
     })
 }
 

@@ -99,7 +99,9 @@ pub(crate) fn register_entry_point(
     };
     match status {
         Some(status) => Error::check(status),
-        None => Err(crate::error!(RuntimeError, "global function '{name}' of {} is already registered in this process by another library or crate; the first one \
+        None => Err(crate::error!(
+            RuntimeError,
+            "global function '{name}' of {} is already registered in this process by another library or crate; the first one \
              stays; rename one of them, or use #[packed_func(global = false)]",
             place()
         )),

@@ -128,8 +128,11 @@ impl DeviceKernel {
     /// RuntimeError when the image was not built, or the library was not loaded as a module, or the image lacks the kernel.
     pub fn function(&self) -> Result<&Function> {
         if let ImageStatus::NotBuilt(why) = self.status {
-            return Err(crate::error!(RuntimeError, "{} kernel '{}' is not in this library: {why}",
-                self.kind, self.name
+            return Err(crate::error!(
+                RuntimeError,
+                "{} kernel '{}' is not in this library: {why}",
+                self.kind,
+                self.name
             ));
         }
         if let Some(function) = self.function.get() {

@@ -71,7 +71,9 @@ unsafe fn lookup_for_library(
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     let context = exports::library_context();
     if context.is_null() {
-        return Err(crate::error!(RuntimeError, "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
+        return Err(crate::error!(
+            RuntimeError,
+            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
              Rust, tvm_ffi.load_module(path) in Python"
         ));
     }

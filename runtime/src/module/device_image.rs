@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use core::fmt;
+
 use super::stream::{StreamError, StreamReader, put_bytes, put_u64};
 
 const FORMAT: &str = "device image";
@@ -83,6 +85,19 @@ impl ArgType {
     pub const FLOAT64: Self = Self { code: 2, bits: 64, lanes: 1 };
 }
 
+/// A part of a kernel's function information, for messages.
+struct Part<'a> {
+    what: &'static str,
+    index: usize,
+    key: &'a str,
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of kernel {} (\"{}\")", self.what, self.index, self.key)
+    }
+}
+
 impl<'a> DeviceFunction<'a> {
     /// A kernel that is launched with grid and block, and with dynamic shared memory if it has any.
     pub fn new(name: &'a str, arg_types: Vec<ArgType>, dynamic_shared_memory: bool) -> Self {
@@ -94,16 +109,16 @@ impl<'a> DeviceFunction<'a> {
 
     fn parse(reader: &mut StreamReader<'a>, index: usize) -> Result<Self, StreamError> {
         let key_at = reader.offset();
-        let key = reader.string(&format!("name of kernel {index}"))?;
+        let key = reader.string(&format_args!("name of kernel {index}"))?;
         if key.is_empty() {
-            return Err(reader.error_at(key_at, format_args!("name of kernel {index}"), "is empty"));
+            return Err(reader.error_at(key_at, &format_args!("name of kernel {index}"), format_args!("is empty")));
         }
-        let structure = |what: &str| format!("{what} of kernel {index} (\"{key}\")");
+        let structure = |what| Part { what, index, key };
         let name_at = reader.offset();
         let name = reader.string(&structure("function name"))?;
         if name != key {
-            let problem = format!("is \"{name}\", but the table calls it \"{key}\"");
-            return Err(reader.error_at(name_at, structure("function name"), problem));
+            let problem = format_args!("is \"{name}\", but the table calls it \"{key}\"");
+            return Err(reader.error_at(name_at, &structure("function name"), problem));
         }
         let what = structure("argument types");
         let mut arg_types = Vec::new();
@@ -122,8 +137,8 @@ impl<'a> DeviceFunction<'a> {
             extra_tags.push(reader.i32(&what)?);
         }
         if !extra_tags.is_empty() && extra_tags.len() != arg_types.len() {
-            let problem = format!("{} tags for {} arguments", extra_tags.len(), arg_types.len());
-            return Err(reader.error_at(tags_at, what, problem));
+            let problem = format_args!("{} tags for {} arguments", extra_tags.len(), arg_types.len());
+            return Err(reader.error_at(tags_at, &what, problem));
         }
         Ok(Self { name, arg_types, launch_params, extra_tags })
     }
@@ -156,12 +171,12 @@ impl<'a> DeviceImage<'a> {
     /// Parses a module's payload.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new(FORMAT, bytes);
-        let format = reader.string("format")?;
+        let format = reader.string(&"format")?;
         if format.is_empty() {
-            return Err(reader.error_at(0, "format", "is empty"));
+            return Err(reader.error_at(0, &"format", format_args!("is empty")));
         }
         // A kernel takes 40 bytes at the least: two lengths of strings and three counts.
-        let count = reader.count(40, "kernel table")?;
+        let count = reader.count(40, &"kernel table")?;
         let mut kernels: Vec<DeviceFunction<'a>> = Vec::new();
         // In ascending order.
         let mut names: Vec<&str> = Vec::new();
@@ -170,14 +185,18 @@ impl<'a> DeviceImage<'a> {
             let kernel = DeviceFunction::parse(&mut reader, index)?;
             match names.binary_search(&kernel.name) {
                 Ok(_) => {
-                    return Err(reader.error_at(start, "kernel table", format_args!("\"{}\" is in it twice", kernel.name)));
+                    return Err(reader.error_at(
+                        start,
+                        &"kernel table",
+                        format_args!("\"{}\" is in it twice", kernel.name),
+                    ));
                 }
                 Err(position) => names.insert(position, kernel.name),
             }
             kernels.push(kernel);
         }
-        let code = reader.bytes("code")?;
-        reader.finish("code")?;
+        let code = reader.bytes(&"code")?;
+        reader.finish(&"code")?;
         Ok(Self { format, kernels, code })
     }
 

@@ -65,9 +65,7 @@ impl ModuleImpl for DeviceModule {
         let image = self.image()?;
         if format != image.format() {
             let hint = did_you_mean(format, &mut [image.format()].into_iter());
-            return Err(crate::error!(ValueError, "the image is in format '{}', not '{format}'{hint}",
-                image.format()
-            ));
+            return Err(crate::error!(ValueError, "the image is in format '{}', not '{format}'{hint}", image.format()));
         }
         Ok(std::fs::write(path, image.code())?)
     }

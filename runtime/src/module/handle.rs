@@ -168,7 +168,9 @@ impl Module {
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
             if module.object.ptr_eq(&self.object) {
-                return Err(crate::error!(RuntimeError, "Cyclic dependency detected during import: a module of kind '{}' would import itself",
+                return Err(crate::error!(
+                    RuntimeError,
+                    "Cyclic dependency detected during import: a module of kind '{}' would import itself",
                     self.kind()
                 ));
             }

@@ -82,61 +82,71 @@ impl<'a> LibraryBin<'a> {
             .and_then(|following| following.checked_add(8))
             .filter(|&total| isize::try_from(total).is_ok())
             .ok_or_else(|| {
-                StreamError::new(FORMAT, "size", 0, format!("claims {following} bytes, more than an address space"))
+                StreamError::new(
+                    FORMAT,
+                    &"size",
+                    0,
+                    format_args!("claims {following} bytes, more than an address space"),
+                )
             })
     }
 
     /// Parses a whole blob, size field included. `bytes` ends where the blob ends.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new(FORMAT, bytes);
-        let following = reader.u64("size")?;
+        let following = reader.u64(&"size")?;
         if following != reader.remaining() as u64 {
             let problem = format!("says that {following} bytes follow, but {} do", reader.remaining());
-            return Err(reader.error_at(0, "size", problem));
+            return Err(reader.error_at(0, &"size", format_args!("{problem}")));
         }
-        let (rows, rows_at) = indices(&mut reader, "row pointers")?;
+        let (rows, rows_at) = indices(&mut reader, &"row pointers")?;
         let Some(num_modules) = rows.len().checked_sub(1).filter(|&n| n > 0) else {
-            return Err(reader.error_at(rows_at, "row pointers", "no module, so no root"));
+            return Err(reader.error_at(rows_at, &"row pointers", format_args!("no module, so no root")));
         };
-        let (children, children_at) = indices(&mut reader, "import list")?;
+        let (children, children_at) = indices(&mut reader, &"import list")?;
         if rows.first() != Some(&0) || rows.last() != Some(&children.len()) || !rows.is_sorted() {
             let problem = format!("must ascend from 0 to {}, the length of the import list", children.len());
-            return Err(reader.error_at(rows_at, "row pointers", problem));
+            return Err(reader.error_at(rows_at, &"row pointers", format_args!("{problem}")));
         }
-        check_imports(&rows, &children)
-            .map_err(|(index, problem)| reader.error_at(children_at + 8 * index, "import list", problem))?;
+        check_imports(&rows, &children).map_err(|(index, problem)| {
+            reader.error_at(children_at + 8 * index, &"import list", format_args!("{problem}"))
+        })?;
 
         // A module takes 8 bytes at the least, so a lying count fails before much is allocated.
         if num_modules > reader.remaining() / 8 {
             let problem = format!("{num_modules} modules do not fit into the {} bytes left", reader.remaining());
-            return Err(reader.error("modules", problem));
+            return Err(reader.error(&"modules", format_args!("{problem}")));
         }
         let mut modules = Vec::with_capacity(num_modules);
         let mut library = None;
         for index in 0..num_modules {
             let start = reader.offset();
-            let kind = reader.string(&format!("kind of module {index}"))?;
+            let kind = reader.string(&format_args!("kind of module {index}"))?;
             if kind.is_empty() {
-                return Err(reader.error_at(start, format_args!("kind of module {index}"), "is empty"));
+                return Err(reader.error_at(start, &format_args!("kind of module {index}"), format_args!("is empty")));
             }
             if kind == LIBRARY_KIND {
                 if let Some(first) = library.replace(index) {
                     let problem =
                         format!("is \"{LIBRARY_KIND}\", as module {first} is already; one library has one place");
-                    return Err(reader.error_at(start, format_args!("kind of module {index}"), problem));
+                    return Err(reader.error_at(
+                        start,
+                        &format_args!("kind of module {index}"),
+                        format_args!("{problem}"),
+                    ));
                 }
                 modules.push(Entry { kind, payload: None });
                 continue;
             }
-            let structure = format!("payload of module {index} (kind \"{kind}\")");
+            let structure = format_args!("payload of module {index} (kind \"{kind}\")");
             let start = reader.offset();
             let payload = reader.bytes(&structure)?;
             if payload.is_empty() {
-                return Err(reader.error_at(start, structure, "is empty, which no loader accepts"));
+                return Err(reader.error_at(start, &structure, format_args!("is empty, which no loader accepts")));
             }
             modules.push(Entry { kind, payload: Some(payload) });
         }
-        reader.finish("modules")?;
+        reader.finish(&"modules")?;
         Ok(Self { modules, rows, children })
     }
 
@@ -158,7 +168,7 @@ impl<'a> LibraryBin<'a> {
 }
 
 /// A vector of indices, and where its first item is.
-fn indices(reader: &mut StreamReader<'_>, structure: &str) -> Result<(Vec<usize>, usize), StreamError> {
+fn indices(reader: &mut StreamReader<'_>, structure: &dyn fmt::Display) -> Result<(Vec<usize>, usize), StreamError> {
     let count = reader.count(8, structure)?;
     let start = reader.offset();
     let mut values = Vec::with_capacity(count);

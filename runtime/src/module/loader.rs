@@ -48,7 +48,9 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
             elf::machine_name(elf::own_machine())
         )),
         FileKind::Machine(_) => match missing_bytes(&mut file, &head) {
-            Some(missing) => problem(format!("it is cut off: {missing} bytes are missing at its end; copy or build it again")),
+            Some(missing) => {
+                problem(format!("it is cut off: {missing} bytes are missing at its end; copy or build it again"))
+            }
             None => Ok(()),
         },
     }
@@ -90,7 +92,9 @@ pub(crate) fn load_from_file(path: &str) -> Result<Module> {
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
     let Some(load) = Function::get_global(&loader)? else {
-        return Err(crate::error!(RuntimeError, "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
+        return Err(crate::error!(
+            RuntimeError,
+            "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
              that provides it first."
         ));
     };
@@ -122,7 +126,9 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
     }
     let path = library.path().display();
     Err(match exports::file_of(symbol) {
-        Some(file) => crate::error!(RuntimeError, "can not load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
+        Some(file) => crate::error!(
+            RuntimeError,
+            "can not load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
              load that file before the first use of kernpack (LD_PRELOAD={file})"
         ),
         None => crate::error!(RuntimeError, "can not load {path}: it brings another implementation of the TVM FFI"),
@@ -197,7 +203,9 @@ fn build_tree(library: &Arc<SharedLibrary>, tree: &LibraryBin<'static>) -> Resul
 fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
     let Some(load) = Function::get_global(&loader)? else {
-        return Err(crate::error!(RuntimeError, "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
+        return Err(crate::error!(
+            RuntimeError,
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
              {loader} first"
         ));
     };

@@ -18,9 +18,9 @@ impl StreamError {
     #[cold]
     pub(super) fn new(
         format: &'static str,
-        structure: impl fmt::Display,
+        structure: &dyn fmt::Display,
         offset: usize,
-        problem: impl fmt::Display,
+        problem: fmt::Arguments<'_>,
     ) -> Self {
         Self { format, structure: structure.to_string(), offset, problem: problem.to_string() }
     }
@@ -66,7 +66,7 @@ impl<'a> StreamReader<'a> {
 
     /// An error at the current position.
     #[cold]
-    pub(super) fn error(&self, structure: impl fmt::Display, problem: impl fmt::Display) -> StreamError {
+    pub(super) fn error(&self, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
         self.error_at(self.offset, structure, problem)
     }
 
@@ -74,47 +74,50 @@ impl<'a> StreamReader<'a> {
     pub(super) fn error_at(
         &self,
         offset: usize,
-        structure: impl fmt::Display,
-        problem: impl fmt::Display,
+        structure: &dyn fmt::Display,
+        problem: fmt::Arguments<'_>,
     ) -> StreamError {
         StreamError::new(self.format, structure, offset, problem)
     }
 
     /// The next `len` bytes.
-    pub(super) fn take(&mut self, len: u64, structure: &str) -> Result<&'a [u8], StreamError> {
+    pub(super) fn take(&mut self, len: u64, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let left = &self.bytes[self.offset..];
         let taken = usize::try_from(len).ok().and_then(|len| left.get(..len)).ok_or_else(|| {
-            self.error(structure, format!("needs {len} bytes, but only {} are left; the data is cut off", left.len()))
+            self.error(
+                structure,
+                format_args!("needs {len} bytes, but only {} are left; the data is cut off", left.len()),
+            )
         })?;
         self.offset += taken.len();
         Ok(taken)
     }
 
-    fn take_array<const N: usize>(&mut self, structure: &str) -> Result<[u8; N], StreamError> {
+    fn take_array<const N: usize>(&mut self, structure: &dyn fmt::Display) -> Result<[u8; N], StreamError> {
         let taken = self.take(N as u64, structure)?;
         let mut array = [0; N];
         array.copy_from_slice(taken);
         Ok(array)
     }
 
-    pub(super) fn u8(&mut self, structure: &str) -> Result<u8, StreamError> {
+    pub(super) fn u8(&mut self, structure: &dyn fmt::Display) -> Result<u8, StreamError> {
         Ok(self.take_array::<1>(structure)?[0])
     }
 
-    pub(super) fn u16(&mut self, structure: &str) -> Result<u16, StreamError> {
+    pub(super) fn u16(&mut self, structure: &dyn fmt::Display) -> Result<u16, StreamError> {
         Ok(u16::from_le_bytes(self.take_array(structure)?))
     }
 
-    pub(super) fn i32(&mut self, structure: &str) -> Result<i32, StreamError> {
+    pub(super) fn i32(&mut self, structure: &dyn fmt::Display) -> Result<i32, StreamError> {
         Ok(i32::from_le_bytes(self.take_array(structure)?))
     }
 
-    pub(super) fn u64(&mut self, structure: &str) -> Result<u64, StreamError> {
+    pub(super) fn u64(&mut self, structure: &dyn fmt::Display) -> Result<u64, StreamError> {
         Ok(u64::from_le_bytes(self.take_array(structure)?))
     }
 
     /// A number of items of which each takes at least `item_size` bytes: never more than the input can hold.
-    pub(super) fn count(&mut self, item_size: usize, structure: &str) -> Result<usize, StreamError> {
+    pub(super) fn count(&mut self, item_size: usize, structure: &dyn fmt::Display) -> Result<usize, StreamError> {
         let start = self.offset;
         let count = self.u64(structure)?;
         let room = self.remaining() / item_size;
@@ -123,7 +126,7 @@ impl<'a> StreamReader<'a> {
             _ => Err(self.error_at(
                 start,
                 structure,
-                format!(
+                format_args!(
                     "claims {count} items of {item_size} bytes or more, but only {} bytes follow",
                     self.remaining()
                 ),
@@ -132,28 +135,28 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Length and bytes.
-    pub(super) fn bytes(&mut self, structure: &str) -> Result<&'a [u8], StreamError> {
+    pub(super) fn bytes(&mut self, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let start = self.offset;
         let len = self.u64(structure)?;
         if len > self.remaining() as u64 {
-            let problem = format!("claims {len} bytes, but only {} follow", self.remaining());
-            return Err(self.error_at(start, structure, problem));
+            let left = self.remaining();
+            return Err(self.error_at(start, structure, format_args!("claims {len} bytes, but only {left} follow")));
         }
         self.take(len, structure)
     }
 
     /// Length and UTF-8 bytes.
-    pub(super) fn string(&mut self, structure: &str) -> Result<&'a str, StreamError> {
+    pub(super) fn string(&mut self, structure: &dyn fmt::Display) -> Result<&'a str, StreamError> {
         let start = self.offset;
         let bytes = self.bytes(structure)?;
-        std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, "is not UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, format_args!("is not UTF-8")))
     }
 
     /// Checks that nothing is left.
-    pub(super) fn finish(&self, structure: &str) -> Result<(), StreamError> {
+    pub(super) fn finish(&self, structure: &dyn fmt::Display) -> Result<(), StreamError> {
         match self.remaining() {
             0 => Ok(()),
-            left => Err(self.error(structure, format!("{left} unexpected bytes after the end"))),
+            left => Err(self.error(structure, format_args!("{left} unexpected bytes after the end"))),
         }
     }
 }

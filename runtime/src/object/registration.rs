@@ -140,9 +140,14 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     };
     let own = allocate(&format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
     def.index.0.store(own, Ordering::Release);
-    Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) is already registered in this process with another layout: {difference}; give one of \
+    Err(crate::error!(
+        TypeError,
+        "type '{}' ({}:{}, crate {}) is already registered in this process with another layout: {difference}; give one of \
          them another key, or build both from the same version",
-        def.key, def.file, def.line, def.crate_name
+        def.key,
+        def.file,
+        def.line,
+        def.crate_name
     ))
 }
 

@@ -81,7 +81,9 @@ impl Tensor {
     pub fn from_vec<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Result<Self> {
         let len = count(shape)?;
         if values.len() != len {
-            return Err(crate::error!(ValueError, "{} values do not fill a tensor of shape {shape:?}, which has {len}",
+            return Err(crate::error!(
+                ValueError,
+                "{} values do not fill a tensor of shape {shape:?}, which has {len}",
                 values.len()
             ));
         }

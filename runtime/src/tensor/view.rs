@@ -101,7 +101,9 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
 #[cold]
 #[track_caller]
 fn not_contiguous(layout: &Layout<'_>) -> Error {
-    crate::error!(ValueError, "the tensor is not contiguous: shape {:?}, strides {:?} (in elements); pass a contiguous copy, for example \
+    crate::error!(
+        ValueError,
+        "the tensor is not contiguous: shape {:?}, strides {:?} (in elements); pass a contiguous copy, for example \
          numpy.ascontiguousarray(x)",
         layout.shape,
         layout.strides.unwrap_or_default()

@@ -97,7 +97,9 @@ impl FromStr for Device {
         let kind = NAMES.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind);
         match (kind, index.parse()) {
             (Some(kind), Ok(index)) if index >= 0 => Ok(Self::new(kind, index)),
-            _ => Err(crate::error!(ValueError, "'{text}' names no device; write a kind and an index, such as cpu:0 or cuda:1"
+            _ => Err(crate::error!(
+                ValueError,
+                "'{text}' names no device; write a kind and an index, such as cpu:0 or cuda:1"
             )),
         }
     }

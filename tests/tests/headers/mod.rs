@@ -1,5 +1,6 @@
 //! The C and C++ compilers and the headers of the PyPI wheel, for tests that compare with them.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -34,7 +35,8 @@ pub(crate) fn include_dirs() -> Result<Vec<PathBuf>, String> {
 
 /// The headers, or a line on stdout that says why the test is skipped.
 pub(crate) fn include_dirs_or_skip() -> Option<Vec<PathBuf>> {
-    include_dirs().map_err(|why| println!("skipped: {why}")).ok()
+    // Past the test harness, which hides what a passing test prints.
+    include_dirs().map_err(|why| writeln!(std::io::stderr(), "skipped: {why}")).ok()
 }
 
 /// Runs a command and asserts that it succeeds; its output is shown if not.

@@ -68,12 +68,16 @@ pub(in crate::module) fn kernel(image: &Arc<CudaImage>, kernel: &DeviceFunction<
     let unknown =
         kernel.launch_params.iter().find(|tag| !GRID_AND_BLOCK.contains(tag) && **tag != DYNAMIC_SHARED_MEMORY);
     if let Some(tag) = unknown {
-        return Err(crate::error!(RuntimeError, "cuda kernel '{}' wants the launch parameter '{tag}', which is not supported",
+        return Err(crate::error!(
+            RuntimeError,
+            "cuda kernel '{}' wants the launch parameter '{tag}', which is not supported",
             kernel.name
         ));
     }
     if kernel.extra_tags.iter().any(|tag| *tag != 0) {
-        return Err(crate::error!(RuntimeError, "cuda kernel '{}' takes a tensor map, which is not supported",
+        return Err(crate::error!(
+            RuntimeError,
+            "cuda kernel '{}' takes a tensor map, which is not supported",
             kernel.name
         ));
     }
@@ -100,7 +104,9 @@ impl Kernel {
         let driver = Driver::get().map_err(|why| self.error(&why))?;
         let expected = self.arg_types.len() + self.launch_params.len();
         if args.len() != expected {
-            return Err(crate::error!(TypeError, "cuda kernel '{}' takes {} arguments and then {}: {expected} in all, got {}",
+            return Err(crate::error!(
+                TypeError,
+                "cuda kernel '{}' takes {} arguments and then {}: {expected} in all, got {}",
                 self.name,
                 self.arg_types.len(),
                 self.launch_params.join(", "),
@@ -152,10 +158,12 @@ impl Kernel {
 
     /// The bits of a parameter, little endian.
     fn parameter(&self, index: usize, ty: ArgType, arg: &AnyView<'_>, device: &mut Option<i32>) -> Result<u64> {
-        let wrong =
-            |clause: fmt::Arguments<'_>| crate::error!(TypeError, "cuda kernel '{}': argument {index}: {clause}", self.name);
-        let number =
-            |arg: &AnyView<'_>| i64::from_any(arg).map_err(|_| wrong(format_args!("expected int, got {}", arg.type_name())));
+        let wrong = |clause: fmt::Arguments<'_>| {
+            crate::error!(TypeError, "cuda kernel '{}': argument {index}: {clause}", self.name)
+        };
+        let number = |arg: &AnyView<'_>| {
+            i64::from_any(arg).map_err(|_| wrong(format_args!("expected int, got {}", arg.type_name())))
+        };
         match (ty.code, ty.bits, ty.lanes) {
             (ArgType::POINTER_CODE, 64, 1) if arg.is_none() => Ok(0),
             (ArgType::POINTER_CODE, 64, 1) if arg.type_index() == type_index::OPAQUE_PTR => Ok(arg.raw().bits()),
@@ -181,7 +189,9 @@ impl Kernel {
                     (0, (1i64 << bits) - 1)
                 };
                 if !(min..=max).contains(&value) {
-                    return Err(wrong(format_args!("{value} is out of range for a {bits}-bit integer ({min} to {max})")));
+                    return Err(wrong(format_args!(
+                        "{value} is out of range for a {bits}-bit integer ({min} to {max})"
+                    )));
                 }
                 Ok(value as u64)
             }
@@ -206,7 +216,9 @@ impl Kernel {
         for (tag, arg) in self.launch_params.iter().zip(args) {
             let least = u32::from(tag != DYNAMIC_SHARED_MEMORY);
             let value = u32::from_any(arg).ok().filter(|value| *value >= least).ok_or_else(|| {
-                crate::error!(ValueError, "cuda kernel '{}': {tag} must be an int from {least} up, got {arg:?}",
+                crate::error!(
+                    ValueError,
+                    "cuda kernel '{}': {tag} must be an int from {least} up, got {arg:?}",
                     self.name
                 )
             })?;
