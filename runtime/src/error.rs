@@ -183,11 +183,14 @@ impl Error {
         }
     }
 
-    /// Makes this the thread's raised error.
+    /// Makes this the thread's raised error. Whoever catches it may add to its backtrace in place, so a shared one is copied.
     #[cold]
     pub(crate) fn raise(self) {
-        // SAFETY: the slot takes a reference of its own; ours goes with `self`.
-        unsafe { (host::api().error_set_raised)(self.object.as_ptr()) };
+        // SAFETY: the object is alive.
+        let unique = unsafe { embedded::is_unique(self.object.as_ptr()) };
+        let own = if unique { self } else { self.copy_with_backtrace(self.backtrace()) };
+        // SAFETY: the slot takes a reference of its own; ours goes with `own`.
+        unsafe { (host::api().error_set_raised)(own.object.as_ptr()) };
     }
 
     /// Takes the thread's raised error.
@@ -295,6 +298,9 @@ from_std_errors!(
     core::str::Utf8Error => "ValueError",
     std::string::FromUtf8Error => "ValueError",
     core::array::TryFromSliceError => "ValueError",
+    core::str::ParseBoolError => "ValueError",
+    core::char::ParseCharError => "ValueError",
+    std::ffi::NulError => "ValueError",
     String => "RuntimeError",
     &str => "RuntimeError",
 );
@@ -353,4 +359,24 @@ macro_rules! ensure {
             $crate::bail!($kind, $($message)+);
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Function;
+
+    #[test]
+    fn who_catches_an_error_does_not_change_that_of_others() {
+        let kept = Error::with_backtrace("ValueError", "kept", "a\n");
+        let raised = kept.clone();
+        let function = Function::from_fn(move || -> Result<i64> { Err(raised.clone()) });
+        let caught = function.call(()).unwrap_err();
+        // What a foreign caller does on the way up.
+        let update = caught.cell().update_backtrace.unwrap();
+        // SAFETY: the function belongs to this error; the text lives for the call.
+        unsafe { update(caught.object.as_ptr(), &abi::TVMFFIByteArray::new(b"b\n"), backtrace_update::APPEND) };
+        assert!(caught.backtrace().ends_with("b\n"));
+        assert_eq!(kept.backtrace(), "a\n");
+    }
 }

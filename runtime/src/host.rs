@@ -162,7 +162,7 @@ fn bind_at_first_use() -> &'static ApiTable {
     if let Err(error) = found {
         // A constructor or a first use has nobody to report to; `registration::problems` keeps the text.
         for line in error.message().lines() {
-            eprintln!("kernpack: {line}");
+            crate::notice::notice(format_args!("kernpack: {line}"));
         }
         if bound_or_pending().is_null() {
             std::process::abort();

@@ -40,6 +40,7 @@ pub mod host;
 #[doc(hidden)]
 pub mod impl_;
 pub mod module;
+mod notice;
 mod object;
 mod registration;
 mod tensor;

@@ -8,9 +8,9 @@ use std::panic::panic_any;
 use std::path::Path;
 use std::process::Command;
 
-use kernpack::abi::{TVMFFIAny, type_index};
+use kernpack::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use kernpack::module::device_image::DeviceImage;
-use kernpack::{Any, AnyView, Function, IntoAny, Module, Result, Str};
+use kernpack::{Any, AnyView, Error, Function, IntoAny, Map, Module, ObjRef, Object, Result, Str};
 
 /// Panics when it is dropped.
 struct Bomb;
@@ -90,6 +90,32 @@ fn imports_change_while_others_look() {
         error.message(),
         "Cyclic dependency detected during import: a module of kind 'cuda' would import itself"
     );
+}
+
+/// Its hash function raises an error.
+#[derive(Object)]
+#[object(key = "robust.Unhashable")]
+#[repr(C)]
+pub struct Unhashable {
+    pub x: i64,
+}
+
+#[test]
+fn keys_that_can_not_be_hashed() {
+    let hash = Function::from_fn(|_key: Any| -> Result<i64> { Err(Error::type_error("unhashable")) }).into_any();
+    // SAFETY: the name and the value live for the call, and the host takes a reference of its own.
+    let status = unsafe {
+        let name = TVMFFIByteArray::new(b"__any_hash__");
+        (kernpack::host::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().raw())
+    };
+    assert_eq!(status, 0);
+    let make_map = Function::from_fn(|count: i64| -> Map<Any, i64> {
+        (0..count).map(|x| (ObjRef::new(Unhashable { x }).into_any(), x)).collect()
+    });
+    // A small map compares and does not hash.
+    assert_eq!(make_map.call_as::<Map<Any, i64>>((3,)).unwrap().len(), 3);
+    let error = make_map.call((5,)).unwrap_err();
+    assert!(error.message().ends_with("a key can not be hashed: unhashable"), "{error}");
 }
 
 /// Text that is borrowed from an argument stays, whatever is done with the argument: an object that the caller offers to be

@@ -78,10 +78,14 @@ impl<T: for<'a> FromAny<'a>> Array<T> {
     }
 
     /// The elements in order.
+    ///
+    /// # Panics
+    /// When an element is a mutable list or dict that no longer converts, because other code changed it.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + DoubleEndedIterator + '_ {
         self.as_views().iter().map(|element| match T::from_any(element) {
             Ok(value) => value,
-            Err(_) => unreachable!("every element was checked when the array was made"),
+            // Every element was checked when the array was made, but one that is a list may have changed since.
+            Err(mismatch) => panic!("an element of the array has changed: {}", mismatch.describe(&T::TYPE, element)),
         })
     }
 
@@ -183,19 +187,82 @@ impl<T: IntoAny> IntoAny for Vec<T> {
 }
 
 /// Copies the elements into an array.
+fn copied<T: ToArg>(elements: &[T]) -> Arg<'_> {
+    Arg::owned(array_of(elements.iter().map(|element| {
+        let arg = element.to_arg();
+        // SAFETY: `arg` keeps alive what the view refers to.
+        let view = unsafe { AnyView::from_raw(arg.raw()) };
+        Any::from_view(&view).unwrap_or_default()
+    })))
+}
+
+/// Copies the elements into an array.
 impl<T: ToArg> ToArg for Vec<T> {
     fn to_arg(&self) -> Arg<'_> {
-        Arg::owned(array_of(self.iter().map(|element| {
-            let arg = element.to_arg();
-            // SAFETY: `arg` keeps alive what the view refers to.
-            let view = unsafe { AnyView::from_raw(arg.raw()) };
-            Any::from_view(&view).unwrap_or_default()
-        })))
+        copied(self)
+    }
+}
+
+impl<T: Schema, const N: usize> Schema for [T; N] {
+    const TYPE: TypeSchema = TypeSchema { key: "ffi.Array", args: &[T::TYPE] };
+}
+
+impl<'a, T: for<'b> FromAny<'b>, const N: usize> FromAny<'a> for [T; N] {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let elements = Vec::<T>::from_any(value)?;
+        elements.try_into().map_err(|elements: Vec<T>| {
+            Mismatch::value(format!("expected {} with {N} elements, got {}", Self::TYPE, elements.len()))
+        })
+    }
+}
+
+impl<T: IntoAny, const N: usize> IntoAny for [T; N] {
+    fn into_any(self) -> Any {
+        array_of(self.into_iter().map(IntoAny::into_any))
+    }
+}
+
+/// Copies the elements into an array.
+impl<T: ToArg, const N: usize> ToArg for [T; N] {
+    fn to_arg(&self) -> Arg<'_> {
+        copied(self)
+    }
+}
+
+impl<T: IntoAny, const N: usize> From<[T; N]> for Array<T> {
+    fn from(values: [T; N]) -> Self {
+        values.into_iter().collect()
+    }
+}
+
+impl<T> Default for Array<T> {
+    fn default() -> Self {
+        // SAFETY: a new object; its one reference is this one.
+        Self { object: unsafe { ObjRef::from_object(embedded::seq::new_array(Vec::new())) }, elements: PhantomData }
     }
 }
 
 impl<T: Schema> From<Array<T>> for Any {
     fn from(array: Array<T>) -> Self {
         array.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Array, Function};
+
+    #[test]
+    fn arrays_of_a_fixed_length() {
+        let sum = Function::from_fn(|values: [i64; 3]| values.iter().sum::<i64>());
+        assert_eq!(sum.call_as::<i64>(([1, 2, 3],)).unwrap(), 6);
+        assert_eq!(sum.call_as::<i64>((vec![1, 2, 3],)).unwrap(), 6);
+        let error = sum.call(([1, 2],)).unwrap_err();
+        assert_eq!(error.kind(), "ValueError");
+        assert!(error.message().ends_with("argument 0: expected Array[int] with 3 elements, got 2"), "{error}");
+        let texts = Function::from_fn(|| ["a".to_owned(), "b".to_owned()]);
+        assert_eq!(texts.call_as::<Vec<String>>(()).unwrap(), ["a", "b"]);
+        assert_eq!(Array::from([1i64, 2]).to_vec(), [1, 2]);
+        assert!(Array::<i64>::default().is_empty());
     }
 }

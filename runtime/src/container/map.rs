@@ -44,13 +44,21 @@ unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)
 }
 
 /// A new map object that owns the entries.
+///
+/// # Panics
+/// When the type of a key has a hash function of its own (from Python or C++) that raises an error.
 fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
+    try_map_of(entries).unwrap_or_else(|message| panic!("a key can not be hashed: {message}"))
+}
+
+/// As [`map_of`]; the error is that of a key's hash function.
+fn try_map_of(entries: impl Iterator<Item = (Any, Any)>) -> Result<Any, String> {
     let entries: Vec<(TVMFFIAny, TVMFFIAny)> = entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
     // SAFETY: a new object; its one reference goes to the value.
     match embedded::map::new_map(entries) {
         // SAFETY: a new map; its one reference goes to the value.
-        Ok(map) => unsafe { Any::from_object(map) },
-        Err(_) => Any::NONE,
+        Ok(map) => Ok(unsafe { Any::from_object(map) }),
+        Err(failure) => Err(failure.message()),
     }
 }
 
@@ -163,7 +171,9 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
                 object
             } else {
                 let owned = |view: &AnyView<'_>| Any::from_view(view).unwrap_or_default();
-                let copy = map_of(views(object).iter().map(|(key, value)| (owned(key), owned(value))));
+                let copies = views(object).into_iter().map(|(key, value)| (owned(&key), owned(&value)));
+                let copy = try_map_of(copies)
+                    .map_err(|message| Mismatch::value(format!("a key of the dict can not be hashed: {message}")))?;
                 copy.into_raw().payload.v_obj
             }
         };
@@ -216,8 +226,39 @@ macro_rules! std_map {
 std_map!(HashMap<K: Eq, Hash; V; S>);
 std_map!(BTreeMap<K: Ord; V>);
 
+/// The same entries in any order, as Python compares dictionaries.
+impl<K: for<'a> FromAny<'a> + ToArg, V: for<'a> FromAny<'a> + PartialEq> PartialEq for Map<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|(key, value)| other.get(&key) == Some(value))
+    }
+}
+
+impl<K: IntoAny, V: IntoAny> Default for Map<K, V> {
+    fn default() -> Self {
+        core::iter::empty().collect()
+    }
+}
+
 impl<K: Schema, V: Schema> From<Map<K, V>> for Any {
     fn from(map: Map<K, V>) -> Self {
         map.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Map, Shape, Str};
+
+    #[test]
+    fn equality_ignores_order() {
+        let map = |entries: &[(&str, i64)]| entries.iter().map(|(k, v)| (Str::new(k), *v)).collect::<Map<Str, i64>>();
+        assert_eq!(map(&[("a", 1), ("b", 2)]), map(&[("b", 2), ("a", 1)]));
+        assert_ne!(map(&[("a", 1)]), map(&[("a", 2)]));
+        assert_ne!(map(&[("a", 1)]), map(&[("a", 1), ("b", 2)]));
+        assert_eq!(Map::default(), map(&[]));
+        assert_eq!(Str::new("b"), "b");
+        assert!(Str::new("a") < Str::new("b"));
+        assert_eq!(String::from(Str::default()), "");
+        assert_eq!(Shape::from(vec![2, 3]), [2, 3].into_iter().collect::<Shape>());
     }
 }

@@ -91,6 +91,24 @@ impl ToArg for Shape {
     }
 }
 
+impl From<&[i64]> for Shape {
+    fn from(dimensions: &[i64]) -> Self {
+        Self::new(dimensions)
+    }
+}
+
+impl From<Vec<i64>> for Shape {
+    fn from(dimensions: Vec<i64>) -> Self {
+        Self::new(&dimensions)
+    }
+}
+
+impl FromIterator<i64> for Shape {
+    fn from_iter<I: IntoIterator<Item = i64>>(dimensions: I) -> Self {
+        Self::new(&dimensions.into_iter().collect::<Vec<_>>())
+    }
+}
+
 impl From<Shape> for Any {
     fn from(shape: Shape) -> Self {
         shape.into_any()

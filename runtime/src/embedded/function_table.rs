@@ -103,7 +103,7 @@ pub unsafe fn set_global_with_info(info: &TVMFFIMethodInfo, allow_override: bool
              Please remove the duplicate registration.",
             String::from_utf8_lossy(name)
         );
-        eprintln!("RuntimeError: {message}");
+        crate::notice::notice(format_args!("RuntimeError: {message}"));
         Err(Failure::runtime(message))
     }
 }

@@ -45,7 +45,9 @@ pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
         && old != symbol
     {
         let name = String::from_utf8_lossy(name);
-        eprintln!("Warning:SystemLib symbol {name} get overriden to a different address {symbol:?}->{old:?}");
+        crate::notice::notice(format_args!(
+            "Warning:SystemLib symbol {name} get overriden to a different address {symbol:?}->{old:?}"
+        ));
     }
 }
 

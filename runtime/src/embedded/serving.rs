@@ -36,6 +36,6 @@ fn own() -> &'static ApiTable {
 /// The tables are needed only for types and functions, and there are none before the host is bound.
 #[cfg(not(feature = "embedded"))]
 fn own() -> &'static ApiTable {
-    eprintln!("kernpack: no implementation of the TVM FFI is bound yet");
+    crate::notice::notice(format_args!("kernpack: no implementation of the TVM FFI is bound yet"));
     std::process::abort()
 }

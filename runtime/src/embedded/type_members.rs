@@ -100,7 +100,7 @@ pub unsafe fn register_metadata(type_index: i32, metadata: &TVMFFITypeMetadata) 
                  - a type was registered under the key of its parent\n- another library has a type with this key"
             );
             drop(guard);
-            eprintln!("RuntimeError: {message}");
+            crate::notice::notice(format_args!("RuntimeError: {message}"));
             return Err(Failure::runtime(message));
         }
         (*entry).metadata = TVMFFITypeMetadata { doc: keep(metadata.doc), ..*metadata };
@@ -135,13 +135,13 @@ unsafe fn warn_about_shadowing(info: &TVMFFITypeInfo, name: &[u8]) {
         unsafe {
             let ancestor = &**info.type_ancestors.add(depth);
             if fields(ancestor).iter().any(|field| field.name.as_slice() == name) {
-                eprintln!(
+                crate::notice::notice(format_args!(
                     "[WARNING] Field \"{}\" in type \"{}\" duplicates an ancestor field in \"{}\". \
                      Child types should not re-register inherited fields.",
                     String::from_utf8_lossy(name),
                     String::from_utf8_lossy(info.type_key.as_slice()),
                     String::from_utf8_lossy(ancestor.type_key.as_slice())
-                );
+                ));
             }
         }
     }

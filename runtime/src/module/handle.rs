@@ -369,6 +369,15 @@ impl fmt::Debug for Module {
     }
 }
 
+/// Identity: the same module object.
+impl PartialEq for Module {
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other)
+    }
+}
+
+impl Eq for Module {}
+
 impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
 }

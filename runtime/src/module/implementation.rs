@@ -178,14 +178,17 @@ unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
 }
 
 /// C++ expects an exception where this runs; none can be thrown from here, so the error is at least said.
-fn without_exception<T>(result: Result<T>) -> Option<T> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| result)) {
+fn without_exception<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) => {
-            eprintln!("kernpack: {error}");
+            crate::notice::notice(format_args!("kernpack: {error}"));
             None
         }
-        Err(_) => None,
+        Err(payload) => {
+            embedded::discard_panic(payload);
+            None
+        }
     }
 }
 
@@ -205,7 +208,7 @@ unsafe extern "C" fn vt_property_mask(this: This) -> i32 {
 unsafe extern "C" fn vt_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let function = without_exception(of(this).function(text(name))).flatten();
+        let function = without_exception(|| of(this).function(text(name))).flatten();
         out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
     }
     out.cast()
@@ -213,36 +216,39 @@ unsafe extern "C" fn vt_function(out: *mut *mut TVMFFIObject, this: This, name: 
 
 unsafe extern "C" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
     // SAFETY: see above.
-    unsafe { without_exception(of(this).function(text(name))).flatten().is_some() }
+    unsafe { without_exception(|| of(this).function(text(name))).flatten().is_some() }
 }
 
 unsafe extern "C" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(without_exception(of(this).doc(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(without_exception(|| of(this).doc(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 
 unsafe extern "C" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(without_exception(of(this).metadata(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(without_exception(|| of(this).metadata(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 
 unsafe extern "C" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
     // SAFETY: see above.
-    without_exception(unsafe { of(this).write_to_file(text(path), text(format)) });
+    without_exception(|| unsafe { of(this).write_to_file(text(path), text(format)) });
 }
 
 unsafe extern "C" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(of(this).write_formats().into_any().into_raw().payload.v_obj) };
+    unsafe {
+        let formats = without_exception(|| Ok(of(this).write_formats())).unwrap_or_default();
+        out.write(formats.into_any().into_raw().payload.v_obj);
+    };
     out.cast()
 }
 
 unsafe extern "C" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let bytes = without_exception(of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
+        let bytes = without_exception(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
         out.write(bytes.into_any().into_raw());
     }
     out.cast()
@@ -251,7 +257,7 @@ unsafe extern "C" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c
 unsafe extern "C" fn vt_inspect_source(out: *mut TVMFFIAny, this: This, format: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let source = without_exception(of(this).inspect_source(text(format))).unwrap_or_default();
+        let source = without_exception(|| of(this).inspect_source(text(format))).unwrap_or_default();
         out.write(source.into_any().into_raw());
     }
     out.cast()
@@ -262,7 +268,7 @@ unsafe extern "C" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
     unsafe {
         let module = Module::borrowed(this.byte_add(8).cast());
         let other = Module::borrowed(*other);
-        without_exception(module.import_locally(&other));
+        without_exception(|| module.import_locally(&other));
     }
 }
 

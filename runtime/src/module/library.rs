@@ -3,9 +3,9 @@
 use core::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use super::elf;
 use super::implementation::{ModuleImpl, property};
 use super::shared_library::{SharedLibrary, is_code};
+use super::{elf, loader};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::embedded;
 use crate::function::{Function, invoke_as};
@@ -89,7 +89,7 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function_names(&self) -> Vec<String> {
-        let Ok(file) = std::fs::read(self.library.path()) else { return Vec::new() };
+        let Ok(file) = loader::read(self.library.path()) else { return Vec::new() };
         let symbols = elf::dynamic_symbols(&file);
         symbols
             .into_iter()

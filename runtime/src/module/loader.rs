@@ -1,7 +1,9 @@
 //! Loading a library: join, context symbols, import tree (module.md section 4).
 
 use core::ffi::c_void;
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,20 +25,20 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
         // A bare name is looked up by the dynamic linker.
         return Ok(());
     }
-    let mut file = match std::fs::File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return problem("there is no such file".to_owned());
         }
         Err(error) => return problem(error.to_string()),
     };
-    if path.is_dir() {
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return problem("it is a folder".to_owned());
     }
-    let mut head = Vec::new();
-    if let Err(error) = file.by_ref().take(elf::HEADER_SIZE as u64).read_to_end(&mut head) {
-        return problem(error.to_string());
-    }
+    let head = match read_at(&file, 0, elf::HEADER_SIZE) {
+        Ok(head) => head,
+        Err(error) => return problem(error.to_string()),
+    };
     match elf::file_kind(&head) {
         // Other formats (a module kind of someone's own) have their own loaders, chosen by the file's extension.
         FileKind::NotElf if !is_shared_library_name(path) => Ok(()),
@@ -47,7 +49,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
             elf::machine_name(machine),
             elf::machine_name(elf::own_machine())
         )),
-        FileKind::Machine(_) => match missing_bytes(&mut file, &head) {
+        FileKind::Machine(_) => match missing_bytes(&file, &head) {
             Some(missing) => {
                 problem(format!("it is cut off: {missing} bytes are missing at its end; copy or build it again"))
             }
@@ -58,7 +60,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
 
 /// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it can not be understood:
 /// the dynamic linker says what is wrong then.
-fn missing_bytes(file: &mut std::fs::File, head: &[u8]) -> Option<u64> {
+fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let needed = match elf::program_headers(head) {
         None if head.len() < elf::HEADER_SIZE => elf::HEADER_SIZE as u64,
@@ -66,14 +68,34 @@ fn missing_bytes(file: &mut std::fs::File, head: &[u8]) -> Option<u64> {
         Some((start, headers_size)) if start.saturating_add(headers_size as u64) > size => {
             start.saturating_add(headers_size as u64)
         }
-        Some((start, headers_size)) => {
-            let mut headers = Vec::new();
-            file.seek(SeekFrom::Start(start)).ok()?;
-            file.take(headers_size as u64).read_to_end(&mut headers).ok()?;
-            elf::end_of_segments(&headers)
-        }
+        Some((start, headers_size)) => elf::end_of_segments(&read_at(file, start, headers_size).ok()?),
     };
     needed.checked_sub(size).filter(|missing| *missing > 0)
+}
+
+/// The bytes of a file.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    read_at(&file, 0, usize::try_from(size).unwrap_or(usize::MAX))
+}
+
+/// Up to `len` bytes of a file, fewer at its end.
+fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len)?;
+    bytes.resize(len, 0);
+    let mut filled = 0;
+    while filled < len {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 fn is_shared_library_name(path: &Path) -> bool {

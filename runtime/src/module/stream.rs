@@ -7,7 +7,11 @@ use std::fmt;
 
 /// What was wrong with a binary stream, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamError {
+pub struct StreamError(Box<Detail>);
+
+/// What an error says; in a box, so that results stay small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Detail {
     format: &'static str,
     structure: String,
     offset: usize,
@@ -22,23 +26,24 @@ impl StreamError {
         offset: usize,
         problem: fmt::Arguments<'_>,
     ) -> Self {
-        Self { format, structure: structure.to_string(), offset, problem: problem.to_string() }
+        Self(Box::new(Detail { format, structure: structure.to_string(), offset, problem: problem.to_string() }))
     }
 
     /// Bytes from the start of the blob to the structure that is wrong.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.0.offset
     }
 
     /// The structure that is wrong, such as `import list`.
     pub fn structure(&self) -> &str {
-        &self.structure
+        &self.0.structure
     }
 }
 
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} at byte {:#x}: {}", self.format, self.structure, self.offset, self.problem)
+        let Detail { format, structure, offset, problem } = &*self.0;
+        write!(f, "{format}: {structure} at byte {offset:#x}: {problem}")
     }
 }
 

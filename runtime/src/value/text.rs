@@ -176,6 +176,36 @@ macro_rules! text_type {
 
         impl Eq for $name {}
 
+        impl PartialEq<$target> for $name {
+            fn eq(&self, other: &$target) -> bool {
+                self.get() == other
+            }
+        }
+
+        impl PartialEq<$view> for $name {
+            fn eq(&self, other: &$view) -> bool {
+                self.get() == *other
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+                self.get().cmp(other.get())
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(Default::default())
+            }
+        }
+
         impl core::hash::Hash for $name {
             fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
                 self.get().hash(state);
@@ -227,6 +257,18 @@ text_type!(Str, str, &str, STR, "text", |view| {
     <&str>::from_any(view).unwrap_or_default()
 });
 text_type!(Bytes, [u8], &[u8], BYTES, "bytes", |view| <&[u8]>::from_any(view).unwrap_or_default());
+
+impl From<Str> for String {
+    fn from(text: Str) -> Self {
+        text.get().to_owned()
+    }
+}
+
+impl From<Bytes> for Vec<u8> {
+    fn from(bytes: Bytes) -> Self {
+        bytes.get().to_vec()
+    }
+}
 
 impl From<String> for Str {
     fn from(text: String) -> Self {

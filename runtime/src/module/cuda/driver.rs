@@ -2,6 +2,7 @@
 //! Source of names and numbers: the CUDA Driver API reference, version 13.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::fmt;
 use core::ptr;
 use std::sync::OnceLock;
 
@@ -77,7 +78,7 @@ impl Driver {
         driver.as_ref().map_err(Clone::clone)
     }
 
-    fn check(&self, status: Status, what: &str) -> Result<(), String> {
+    fn check(&self, status: Status, what: fmt::Arguments<'_>) -> Result<(), String> {
         if status == 0 { Ok(()) } else { Err(format!("{what}: {}", self.describe(status))) }
     }
 
@@ -103,8 +104,8 @@ impl Driver {
         let (mut number, mut context) = (0, ptr::null_mut());
         // SAFETY: both results are writable; the driver checks the device's number.
         unsafe {
-            self.check((self.device_get)(&mut number, device), &format!("cuda:{device} is not available"))?;
-            self.check((self.retain_primary)(&mut context, number), &format!("cuda:{device} can not be used"))?;
+            self.check((self.device_get)(&mut number, device), format_args!("cuda:{device} is not available"))?;
+            self.check((self.retain_primary)(&mut context, number), format_args!("cuda:{device} can not be used"))?;
         }
         Ok(context)
     }
@@ -112,7 +113,7 @@ impl Driver {
     /// Runs `work` with `context` current on this thread.
     pub(super) fn within<T>(&self, context: Handle, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         // SAFETY: the context is alive; it is popped again below, whatever `work` returns.
-        unsafe { self.check((self.push_current)(context), "the CUDA context can not be made current")? };
+        unsafe { self.check((self.push_current)(context), format_args!("the CUDA context can not be made current"))? };
         let result = work();
         let mut popped = ptr::null_mut();
         // SAFETY: the result is writable; the context pushed above is on top.
@@ -124,7 +125,12 @@ impl Driver {
     pub(super) fn load_module(&self, image: &[u8]) -> Result<Handle, String> {
         let mut module = ptr::null_mut();
         // SAFETY: the result is writable; the image carries its own size or ends with NUL.
-        unsafe { self.check((self.module_load)(&mut module, image.as_ptr().cast()), "the image can not be loaded")? };
+        unsafe {
+            self.check(
+                (self.module_load)(&mut module, image.as_ptr().cast()),
+                format_args!("the image can not be loaded"),
+            )?
+        };
         Ok(module)
     }
 
@@ -135,7 +141,7 @@ impl Driver {
         unsafe {
             self.check(
                 (self.module_function)(&mut function, module, name.as_ptr()),
-                "the image has no such kernel for this device",
+                format_args!("the image has no such kernel for this device"),
             )?;
         }
         Ok(function)
@@ -146,7 +152,7 @@ impl Driver {
         let bytes = c_int::try_from(bytes).map_err(|_| format!("{bytes} bytes of shared memory are too many"))?;
         // SAFETY: the function belongs to a loaded module.
         let status = unsafe { (self.set_attribute)(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes) };
-        self.check(status, &format!("the device does not have {bytes} bytes of shared memory"))
+        self.check(status, format_args!("the device does not have {bytes} bytes of shared memory"))
     }
 
     /// Starts a kernel on a stream.
@@ -178,6 +184,6 @@ impl Driver {
                 ptr::null_mut(),
             )
         };
-        self.check(status, "the launch failed")
+        self.check(status, format_args!("the launch failed"))
     }
 }
