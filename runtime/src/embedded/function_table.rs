@@ -1,6 +1,5 @@
 //! Global functions, by name. Any thread may use the table; functions are called and destroyed outside its lock.
 
-use std::collections::BinaryHeap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::abi::{TVMFFIMethodInfo, TVMFFIObject, field_flag, type_index};
@@ -15,8 +14,6 @@ struct GlobalFunction {
     doc: Vec<u8>,
     metadata: Vec<u8>,
     flags: i64,
-    /// Position in the order of registration.
-    number: u64,
 }
 
 // SAFETY: function objects are reference-counted atomically and may be used from any thread (the ABI's rule).
@@ -31,19 +28,14 @@ impl Drop for GlobalFunction {
     }
 }
 
-struct Table {
-    functions: NameTable<GlobalFunction>,
-    next_number: u64,
-}
-
 /// Never destroyed: functions may live in libraries or languages that are already gone at exit.
-static TABLE: RwLock<Table> = RwLock::new(Table { functions: NameTable::new(), next_number: 0 });
+static TABLE: RwLock<NameTable<GlobalFunction>> = RwLock::new(NameTable::new());
 
-fn read() -> RwLockReadGuard<'static, Table> {
+fn read() -> RwLockReadGuard<'static, NameTable<GlobalFunction>> {
     TABLE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write() -> RwLockWriteGuard<'static, Table> {
+fn write() -> RwLockWriteGuard<'static, NameTable<GlobalFunction>> {
     TABLE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -121,15 +113,13 @@ unsafe fn insert(
         return Err(no_function(name, found));
     }
     let mut table = write();
-    if !allow_override && table.functions.get(name).is_some() {
+    if !allow_override && table.get(name).is_some() {
         return Ok(false);
     }
     // SAFETY: the function is alive; the new reference is the entry's.
     unsafe { inc_ref(function) };
     let GlobalFunctionInfo { doc, metadata, flags } = info;
-    let number = table.next_number;
-    table.next_number += 1;
-    let old = table.functions.insert(name, GlobalFunction { function, doc, metadata, flags, number });
+    let old = table.insert(name, GlobalFunction { function, doc, metadata, flags });
     // The destructor of the old function may use the table.
     drop(table);
     drop(old);
@@ -151,7 +141,7 @@ fn no_function(name: &[u8], type_index: i32) -> Failure {
 /// A function and a new reference to it, which the caller owns; NULL when there is none of this name.
 pub fn get_global(name: &[u8]) -> *mut TVMFFIObject {
     let table = read();
-    let Some(entry) = table.functions.get(name) else { return core::ptr::null_mut() };
+    let Some(entry) = table.get(name) else { return core::ptr::null_mut() };
     // SAFETY: the entry keeps the function alive while the lock is held.
     unsafe { inc_ref(entry.function) };
     entry.function
@@ -160,23 +150,20 @@ pub fn get_global(name: &[u8]) -> *mut TVMFFIObject {
 /// What was registered with a function, if there is one of this name.
 pub fn global_info(name: &[u8]) -> Option<GlobalFunctionInfo> {
     let table = read();
-    let GlobalFunction { doc, metadata, flags, .. } = table.functions.get(name)?;
+    let GlobalFunction { doc, metadata, flags, function: _ } = table.get(name)?;
     Some(GlobalFunctionInfo { doc: doc.clone(), metadata: metadata.clone(), flags: *flags })
 }
 
 /// Removes a function; false when there is none of this name.
 pub fn remove_global(name: &[u8]) -> bool {
     // Dropped after the lock is released: its destructor may use the table.
-    let removed = write().functions.remove(name);
+    let removed = write().remove(name);
     removed.is_some()
 }
 
 /// All names in the order of registration; an overridden function counts as new.
 pub fn list_names() -> Vec<Vec<u8>> {
-    let table = read();
-    let names: BinaryHeap<_> = table.functions.iter().map(|(name, entry)| (entry.number, name.to_vec())).collect();
-    drop(table);
-    names.into_sorted_vec().into_iter().map(|(_, name)| name).collect()
+    read().names().map(<[u8]>::to_vec).collect()
 }
 
 #[cfg(test)]

@@ -1,76 +1,92 @@
-//! Values by name: a sorted vector of hashes. For the names of a process about as fast as the standard hash table, a quarter of
-//! its code, and no random numbers to ask the system for.
+//! Values by name, in the order of insertion: a quarter of the code of the standard hash table for each type of value, and no
+//! random numbers to ask the system for.
 
 use super::type_hash::type_key_hash;
 
 /// A table from names to values.
 pub(super) struct NameTable<V> {
-    /// The hashes of the names, in ascending order.
-    hashes: Vec<u64>,
-    /// Name and value behind each hash.
     entries: Vec<(Box<[u8]>, V)>,
+    /// An open-addressing index of a power of two of slots, at least half of them free: 1 + position of an entry, or 0.
+    slots: Vec<u32>,
 }
 
 impl<V> NameTable<V> {
     /// An empty table.
     pub(super) const fn new() -> Self {
-        Self { hashes: Vec::new(), entries: Vec::new() }
+        Self { entries: Vec::new(), slots: Vec::new() }
     }
 
-    /// Where a name is, or where it belongs.
-    fn position(&self, name: &[u8], hash: u64) -> Result<usize, usize> {
-        let start = self.hashes.partition_point(|known| *known < hash);
-        let same_hash = self.hashes[start..].iter().take_while(|known| **known == hash).count();
-        let found = self.entries[start..start + same_hash].iter().position(|entry| *entry.0 == *name);
-        found.map(|offset| start + offset).ok_or(start)
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut slot = type_key_hash(name) as usize & mask;
+        while let Some(position) = (self.slots[slot] as usize).checked_sub(1) {
+            if *self.entries[position].0 == *name {
+                return Some(position);
+            }
+            slot = (slot + 1) & mask;
+        }
+        None
     }
 
-    fn insert_at(&mut self, position: usize, name: &[u8], hash: u64, value: V) {
-        self.hashes.insert(position, hash);
-        self.entries.insert(position, (name.into(), value));
+    /// Enters an entry into the index, which has room for it.
+    fn index(&mut self, position: usize) {
+        let mask = self.slots.len() - 1;
+        let mut slot = type_key_hash(&self.entries[position].0) as usize & mask;
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = position as u32 + 1;
+    }
+
+    fn index_all(&mut self) {
+        self.slots.clear();
+        self.slots.resize((4 * self.entries.len()).next_power_of_two(), 0);
+        for position in 0..self.entries.len() {
+            self.index(position);
+        }
     }
 
     /// The value of a name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&V> {
-        let position = self.position(name, type_key_hash(name)).ok()?;
-        self.entries.get(position).map(|entry| &entry.1)
+        self.position(name).map(|position| &self.entries[position].1)
     }
 
     /// The value of a name, to be changed; made by `new` when the name is new.
     pub(super) fn get_or_insert(&mut self, name: &[u8], new: impl FnOnce() -> V) -> &mut V {
-        let hash = type_key_hash(name);
-        let position = match self.position(name, hash) {
-            Ok(position) => position,
-            Err(position) => {
-                self.insert_at(position, name, hash, new());
+        let position = match self.position(name) {
+            Some(position) => position,
+            None => {
+                let position = self.entries.len();
+                self.entries.push((name.into(), new()));
+                if 2 * self.entries.len() > self.slots.len() {
+                    self.index_all();
+                } else {
+                    self.index(position);
+                }
                 position
             }
         };
         &mut self.entries[position].1
     }
 
-    /// Sets the value of a name; gives the one before.
+    /// Adds a name as the last one; gives the value that it had before.
     pub(super) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
-        let hash = type_key_hash(name);
-        match self.position(name, hash) {
-            Ok(position) => Some(core::mem::replace(&mut self.entries[position].1, value)),
-            Err(position) => {
-                self.insert_at(position, name, hash, value);
-                None
-            }
-        }
+        let before = self.remove(name);
+        self.get_or_insert(name, || value);
+        before
     }
 
-    /// Takes a name and its value out.
+    /// Takes a name and its value out. Slow, because that is rare.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let position = self.position(name, type_key_hash(name)).ok()?;
-        self.hashes.remove(position);
-        Some(self.entries.remove(position).1)
+        let position = self.position(name)?;
+        let (_, value) = self.entries.remove(position);
+        self.index_all();
+        Some(value)
     }
 
-    /// All names and values, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
-        self.entries.iter().map(|(name, value)| (&**name, value))
+    /// All names, in the order of insertion.
+    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().map(|(name, _)| &**name)
     }
 }
 
@@ -90,8 +106,29 @@ mod tests {
         *table.get_or_insert(b"d", || 5) += 1;
         assert_eq!(*table.get_or_insert(b"d", || 0), 6);
         assert_eq!((table.remove(b"b"), table.remove(b"b")), (Some(1), None));
-        let mut all: Vec<_> = table.iter().map(|(name, value)| (name.to_vec(), *value)).collect();
-        all.sort();
-        assert_eq!(all, [(b"a".to_vec(), 4), (b"c".to_vec(), 3), (b"d".to_vec(), 6)]);
+        assert_eq!(table.names().collect::<Vec<_>>(), [b"c", b"a", b"d"]);
+        assert_eq!(table.get(b"d"), Some(&6));
+    }
+
+    #[test]
+    fn many_names_stay_apart() {
+        let mut table = NameTable::new();
+        let name = |number: usize| format!("name {number}");
+        for number in 0..1000 {
+            assert_eq!(table.insert(name(number).as_bytes(), number), None);
+        }
+        for number in (0..1000).step_by(3) {
+            assert_eq!(table.remove(name(number).as_bytes()), Some(number));
+        }
+        for number in 0..1100 {
+            let there = number < 1000 && number % 3 != 0;
+            assert_eq!(table.get(name(number).as_bytes()), there.then_some(&number));
+        }
+        let left: Vec<_> = table.names().map(<[u8]>::to_vec).collect();
+        assert_eq!(left.len(), 666);
+        for name in left {
+            assert!(table.remove(&name).is_some());
+        }
+        assert_eq!(table.get(b"name 1"), None);
     }
 }

@@ -1,7 +1,7 @@
 use core::ffi::c_void;
 
 use super::packed::call_packed;
-use super::panic::guard;
+use super::panic::{guard, install_hook};
 use super::{Function, FunctionInfo, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
@@ -131,6 +131,7 @@ impl Function {
     /// assert_eq!(scale.call_as::<f64>((2,)).unwrap(), 6.0);
     /// ```
     pub fn from_fn<P, F: TypedClosure<P>>(closure: F) -> Self {
+        install_hook();
         // SAFETY: a new function object; its one reference is this one.
         unsafe { Self::from_object(embedded::new_function(F::CALL, closure)) }
     }
@@ -146,6 +147,7 @@ impl Function {
     where
         F: Fn(&[AnyView<'_>]) -> Result<Any> + Send + Sync + 'static,
     {
+        install_hook();
         // SAFETY: as above.
         unsafe { Self::from_object(embedded::new_function(call_packed_closure::<F>, closure)) }
     }

@@ -48,6 +48,9 @@ impl Function {
 
     /// Calls with a tuple of arguments.
     ///
+    /// A function may write to tensors that it is given. Do not hold a view of such a tensor during the call: the ABI has no way
+    /// to say which arguments are written, so this is the caller's to know.
+    ///
     /// # Errors
     /// Whatever the function raises; its kind, message and backtrace arrive as they left.
     #[inline]

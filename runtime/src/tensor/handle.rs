@@ -21,7 +21,7 @@ pub struct Tensor {
 struct Body<S> {
     tensor: DLTensor,
     /// Shape, then strides.
-    dimensions: Box<[i64]>,
+    dimensions: Vec<i64>,
     storage: S,
 }
 
@@ -118,7 +118,6 @@ impl Tensor {
         for axis in (1..sizes.len()).rev() {
             strides[axis - 1] = strides[axis].saturating_mul(sizes[axis].max(1));
         }
-        let mut dimensions = dimensions.into_boxed_slice();
         let start = dimensions.as_mut_ptr();
         let tensor = DLTensor {
             data,

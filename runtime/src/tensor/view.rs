@@ -10,8 +10,9 @@ use crate::{Error, Result};
 
 /// Read access to the elements of a tensor in host memory, for the time of a call or a borrow.
 ///
-/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. The caller of
-/// a packed function must not write to a tensor from elsewhere while the function reads it (the ABI's contract).
+/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. While a
+/// view is alive nobody may write to the tensor: not the caller of a packed function from another thread, and not the holder
+/// of the view by calling a function that writes to it (the ABI's contract; it has no way to check either).
 #[derive(Clone, Copy)]
 pub struct TensorView<'a, T> {
     first: *const T,
