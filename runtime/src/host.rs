@@ -205,7 +205,9 @@ fn bind_to(find: impl FnOnce() -> Found) -> Result<()> {
     install_hook();
     PENDING.store(table, Ordering::Release);
     BINDER.store(me, Ordering::Release);
-    let registered = registration::register_all(origin);
+    // A panic must not leave the binding half done: other threads would wait for a thread that is gone.
+    let registered = std::panic::catch_unwind(|| registration::register_all(origin))
+        .unwrap_or_else(|_| Err(Error::internal_error("a panic interrupted the registration of this library")));
     TABLE.store(table, Ordering::Release);
     BINDER.store(0, Ordering::Release);
     registered
