@@ -5,22 +5,24 @@ use super::type_hash::type_key_hash;
 
 /// A table from names to values.
 pub(super) struct NameTable<V> {
-    entries: Vec<(Box<[u8]>, V)>,
-    /// An open-addressing index of a power of two of slots, at least half of them free: 1 + position of an entry, or 0.
+    names: Names,
+    /// The value of each name.
+    values: Vec<V>,
+}
+
+/// What is the same for all types of values.
+struct Names {
+    names: Vec<Box<[u8]>>,
+    /// An open-addressing index of a power of two of slots, at least half of them free: 1 + position of a name, or 0.
     slots: Vec<u32>,
 }
 
-impl<V> NameTable<V> {
-    /// An empty table.
-    pub(super) const fn new() -> Self {
-        Self { entries: Vec::new(), slots: Vec::new() }
-    }
-
+impl Names {
     fn position(&self, name: &[u8]) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
         let mut slot = type_key_hash(name) as usize & mask;
         while let Some(position) = (self.slots[slot] as usize).checked_sub(1) {
-            if *self.entries[position].0 == *name {
+            if *self.names[position] == *name {
                 return Some(position);
             }
             slot = (slot + 1) & mask;
@@ -28,10 +30,27 @@ impl<V> NameTable<V> {
         None
     }
 
-    /// Enters an entry into the index, which has room for it.
+    /// Adds a new name as the last one.
+    #[inline(never)]
+    fn push(&mut self, name: &[u8]) {
+        self.names.push(name.into());
+        if 2 * self.names.len() > self.slots.len() {
+            self.index_all();
+        } else {
+            self.index(self.names.len() - 1);
+        }
+    }
+
+    #[inline(never)]
+    fn remove(&mut self, position: usize) {
+        self.names.remove(position);
+        self.index_all();
+    }
+
+    /// Enters a name into the index, which has room for it.
     fn index(&mut self, position: usize) {
         let mask = self.slots.len() - 1;
-        let mut slot = type_key_hash(&self.entries[position].0) as usize & mask;
+        let mut slot = type_key_hash(&self.names[position]) as usize & mask;
         while self.slots[slot] != 0 {
             slot = (slot + 1) & mask;
         }
@@ -40,53 +59,55 @@ impl<V> NameTable<V> {
 
     fn index_all(&mut self) {
         self.slots.clear();
-        self.slots.resize((4 * self.entries.len()).next_power_of_two(), 0);
-        for position in 0..self.entries.len() {
+        self.slots.resize((4 * self.names.len()).next_power_of_two(), 0);
+        for position in 0..self.names.len() {
             self.index(position);
         }
+    }
+}
+
+impl<V> NameTable<V> {
+    /// An empty table.
+    pub(super) const fn new() -> Self {
+        Self { names: Names { names: Vec::new(), slots: Vec::new() }, values: Vec::new() }
     }
 
     /// The value of a name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&V> {
-        self.position(name).map(|position| &self.entries[position].1)
+        self.names.position(name).map(|position| &self.values[position])
     }
 
     /// The value of a name, to be changed; made by `new` when the name is new.
     pub(super) fn get_or_insert(&mut self, name: &[u8], new: impl FnOnce() -> V) -> &mut V {
-        let position = match self.position(name) {
+        let position = match self.names.position(name) {
             Some(position) => position,
             None => {
-                let position = self.entries.len();
-                self.entries.push((name.into(), new()));
-                if 2 * self.entries.len() > self.slots.len() {
-                    self.index_all();
-                } else {
-                    self.index(position);
-                }
-                position
+                self.values.push(new());
+                self.names.push(name);
+                self.values.len() - 1
             }
         };
-        &mut self.entries[position].1
+        &mut self.values[position]
     }
 
     /// Adds a name as the last one; gives the value that it had before.
     pub(super) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
         let before = self.remove(name);
-        self.get_or_insert(name, || value);
+        self.values.push(value);
+        self.names.push(name);
         before
     }
 
     /// Takes a name and its value out. Slow, because that is rare.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let position = self.position(name)?;
-        let (_, value) = self.entries.remove(position);
-        self.index_all();
-        Some(value)
+        let position = self.names.position(name)?;
+        self.names.remove(position);
+        Some(self.values.remove(position))
     }
 
     /// All names, in the order of insertion.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.entries.iter().map(|(name, _)| &**name)
+        self.names.names.iter().map(|name| &**name)
     }
 }
 
