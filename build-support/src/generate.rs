@@ -29,9 +29,19 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str("pub mod kernels {\n");
     text.push_str("    use ::core::ffi::c_void;\n\n    use ::kernpack::impl_ as __k;\n");
     text.push_str(&items);
+    if matches!(cuda, CudaOutcome::Built(images) if !images.is_empty()) {
+        text.push_str(CUDA_LOADER);
+    }
     text.push_str("}\n");
     Ok(text)
 }
+
+/// A library that carries CUDA images brings what loads them.
+const CUDA_LOADER: &str = "
+    #[__k::linkme::distributed_slice(__k::KERNPACK_LOADERS_V1)]
+    #[linkme(crate = __k::linkme)]
+    static CUDA_LOADER: __k::LoaderInfo = __k::LoaderInfo { kind: \"cuda\", loader: __k::cuda_loader };
+";
 
 /// A kernel that runs on a device, or would.
 struct DeviceKernel<'a> {

@@ -7,11 +7,13 @@ pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
     FunctionInfo, KernelInfo, ParamInfo, arg, call_device_kernel, call_packed, return_doc, return_metadata,
 };
+pub use crate::module::{LoaderInfo, cuda_loader};
 pub use crate::object::{
     FieldDef, FieldValue, Object, ObjectRoot, TypeDef, TypeIndexCell, field_getter, type_index_of,
 };
 pub use crate::registration::{
-    KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
+    KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1, KERNPACK_TYPES_V1,
+    LibraryInfo,
 };
 pub use crate::value::{FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

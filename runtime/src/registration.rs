@@ -11,6 +11,7 @@ use linkme::distributed_slice;
 use crate::builtins;
 use crate::function::{FunctionInfo, KernelInfo};
 use crate::host::Origin;
+use crate::module::LoaderInfo;
 use crate::object::TypeDef;
 use crate::{Error, Result, module, object};
 
@@ -25,6 +26,10 @@ pub static KERNPACK_KERNELS_V1: [KernelInfo];
 /// Object types of this artifact.
 #[distributed_slice]
 pub static KERNPACK_TYPES_V1: [TypeDef];
+
+/// Loaders of the kinds of device images that this artifact carries.
+#[distributed_slice]
+pub static KERNPACK_LOADERS_V1: [LoaderInfo];
 
 /// Crates of this artifact that called `library!()`.
 #[distributed_slice]

@@ -5,9 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use super::Module;
-use super::device_module;
-use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
-use super::shared_library::{SharedLibrary, loaded_bytes};
+use super::shared_library::SharedLibrary;
 use crate::abi::TVMFFIObject;
 use crate::embedded::failure::Failure;
 use crate::function::Function;
@@ -87,28 +85,4 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
         embedded::inc_ref(function);
         Ok(Function::from_object(function))
     }
-}
-
-/// Registers the loader of CUDA images, unless the process has one: always where our own implementation serves, elsewhere
-/// when this artifact carries such an image.
-pub(crate) fn register_loaders() -> Result<()> {
-    let serving = cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded;
-    if !serving && !carries("cuda") {
-        return Ok(());
-    }
-    let name = "ffi.Module.load_from_bytes.cuda";
-    if Function::get_global(name)?.is_none() {
-        Function::register_global(name, &device_module::loader(c"cuda"))?;
-    }
-    Ok(())
-}
-
-/// Whether this artifact's import tree has a module of this kind. A blob that can not be read has none here; the loader of
-/// the library says what is wrong with it.
-fn carries(kind: &str) -> bool {
-    let tree = exports::own_symbol(LIBRARY_BIN_SYMBOL).and_then(loaded_bytes).and_then(|memory| {
-        let size = LibraryBin::total_size(*memory.first_chunk()?).ok()?;
-        LibraryBin::parse(memory.get(..size)?).ok()
-    });
-    tree.is_some_and(|tree| tree.modules().iter().any(|entry| entry.kind() == kind))
 }

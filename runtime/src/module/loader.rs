@@ -225,10 +225,11 @@ fn build_tree(library: &Arc<SharedLibrary>, tree: &LibraryBin<'static>) -> Resul
 fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
     let Some(load) = Function::get_global(&loader)? else {
+        let ours = if kind == "cuda" { "call kernpack::module::enable_cuda(), or " } else { "" };
         return Err(crate::error!(
             RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
-             {loader} first"
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; {ours}load the runtime that \
+             registers {loader} first"
         ));
     };
     load.call_as((Bytes::new(payload),))

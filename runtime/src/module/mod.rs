@@ -16,6 +16,7 @@ pub mod device_image;
 mod device_module;
 mod elf;
 mod handle;
+mod image_loader;
 mod implementation;
 mod library;
 pub mod library_bin;
@@ -23,7 +24,11 @@ mod loader;
 mod shared_library;
 mod stream;
 
-pub(crate) use context::{lookup_in_imports, register_context_symbols, register_loaders};
+pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use handle::Module;
 pub(crate) use handle::raw;
+pub use image_loader::enable_cuda;
+pub(crate) use image_loader::register_loaders;
+#[doc(hidden)]
+pub use image_loader::{LoaderInfo, cuda_loader};
 pub(crate) use loader::{load_from_file, load_shared_library};

@@ -180,7 +180,9 @@ impl Kernel {
                 Ok(address)
             }
             (0, 64, 1) => number(arg).map(|value| value as u64),
-            (1, 64, 1) => u64::from_any(arg).map_err(|_| wrong(format_args!("expected an int from 0 up, got {arg:?}"))),
+            (1, 64, 1) => {
+                u64::from_any(arg).map_err(|_| wrong(format_args!("expected an int from 0 up, got {}", shown(arg))))
+            }
             (0 | 1, bits @ (8 | 16 | 32), 1) => {
                 let value = number(arg)?;
                 let (min, max) = if ty.code == 0 {
@@ -218,8 +220,9 @@ impl Kernel {
             let value = u32::from_any(arg).ok().filter(|value| *value >= least).ok_or_else(|| {
                 crate::error!(
                     ValueError,
-                    "cuda kernel '{}': {tag} must be an int from {least} up, got {arg:?}",
-                    self.name
+                    "cuda kernel '{}': {tag} must be an int from {least} up, got {}",
+                    self.name,
+                    shown(arg)
                 )
             })?;
             match GRID_AND_BLOCK.iter().position(|known| known == tag) {
@@ -234,5 +237,13 @@ impl Kernel {
     #[cold]
     fn error(&self, why: &str) -> Error {
         crate::error!(RuntimeError, "cuda kernel '{}': {why}", self.name)
+    }
+}
+
+/// An argument for a message: an integer's value, or what else it is.
+fn shown(arg: &AnyView<'_>) -> String {
+    match i64::from_any(arg) {
+        Ok(value) => value.to_string(),
+        Err(_) => arg.type_name(),
     }
 }
