@@ -16,10 +16,8 @@ pub(crate) struct Programs {
     pub(crate) cpp_library: PathBuf,
     /// The library made with the tvm-ffi crate.
     pub(crate) crate_library: PathBuf,
-    /// Bytes of a stripped library like imagekit without kernels.
-    pub(crate) size: u64,
-    /// The same, of a library that leaves the implementation of the ABI to its host.
-    pub(crate) size_without_embedded: u64,
+    /// Bytes of a stripped library like imagekit without kernels, by how it is built.
+    pub(crate) sizes: Vec<(&'static str, u64)>,
     /// Our Rust caller.
     pub(crate) kernpack_caller: PathBuf,
     /// The C++ caller.
@@ -35,22 +33,27 @@ impl Programs {
     pub(crate) fn build(workspace: &Workspace, python: &Python) -> Result<Self> {
         let sources = workspace.root().join("tests/bench");
         let (cpp_library, cpp_caller) = build_cpp(workspace, python, &sources.join("cpp"))?;
-        let peer = build_cargo(workspace, python, &sources.join("crate-peer"), "bench-peer", &[])?;
-        let build_ours = |arguments: &[&str]| build_cargo(workspace, python, &sources, "bench-ours", arguments);
+        let peer = build_cargo(workspace, python, &sources.join("crate-peer"), "bench-peer", "release", &[])?;
+        let build_ours = |profile: &str, arguments: &[&str]| {
+            build_cargo(workspace, python, &sources, "bench-ours", profile, arguments)
+        };
         // One package at a time: cargo gives packages that it builds together the same features of kernpack.
-        let weigh = |features: &[&str]| -> Result<u64> {
-            let folder = build_ours(&[&["--package", "kernpack-size-lib"], features].concat())?;
+        let weigh = |profile: &str, features: &[&str]| -> Result<u64> {
+            let folder = build_ours(profile, &[&["--package", "kernpack-size-lib"], features].concat())?;
             Ok(std::fs::metadata(shared_library(&folder, "kernpack_size_lib"))?.len())
         };
-        let size_without_embedded = weigh(&["--no-default-features"])?;
-        let size = weigh(&[])?;
-        let ours = build_ours(&["--package", "kernpack-bench-lib", "--package", "kernpack-bench-caller"])?;
+        let sizes = vec![
+            ("profile release", weigh("release", &[])?),
+            ("profile release, without the feature `embedded`", weigh("release", &["--no-default-features"])?),
+            ("profile ship", weigh("ship", &[])?),
+            ("profile ship, without the feature `embedded`", weigh("ship", &["--no-default-features"])?),
+        ];
+        let ours = build_ours("release", &["--package", "kernpack-bench-lib", "--package", "kernpack-bench-caller"])?;
         Ok(Programs {
             kernpack_library: shared_library(&ours, "kernpack_bench_lib"),
             cpp_library,
             crate_library: shared_library(&peer, "crate_peer_lib"),
-            size,
-            size_without_embedded,
+            sizes,
             kernpack_caller: ours.join("kernpack-bench-caller"),
             cpp_caller,
             crate_caller: peer.join("crate-peer-caller"),
@@ -65,20 +68,21 @@ fn build_cargo(
     python: &Python,
     folder: &Path,
     target: &str,
+    profile: &str,
     arguments: &[&str],
 ) -> Result<PathBuf> {
     let target = workspace.cargo_target().join(target);
     let mut cargo = workspace.cargo("build");
-    cargo.args(["--release", "--manifest-path"]).arg(folder.join("Cargo.toml")).args(arguments);
+    cargo.args(["--profile", profile, "--manifest-path"]).arg(folder.join("Cargo.toml")).args(arguments);
     cargo.env("CARGO_TARGET_DIR", &target);
     // The peer's build script asks tvm-ffi-config, which is in the environment.
     let mut paths = vec![python.programs().to_path_buf()];
     paths.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
     cargo.env("PATH", env::join_paths(paths)?);
     let name = folder.strip_prefix(workspace.root()).unwrap_or(folder);
-    let name = format!("cargo build --release {} in {}", arguments.join(" "), name.display());
+    let name = format!("cargo build --profile {profile} {} in {}", arguments.join(" "), name.display());
     step::run(&name.replace("  ", " "), &mut cargo, Show::Warnings)?;
-    Ok(target.join("release"))
+    Ok(target.join(profile))
 }
 
 /// Builds the C++ library and the C++ caller against the wheel's headers and its `libtvm_ffi`.
