@@ -8,16 +8,22 @@ use proc_macro::TokenStream;
 
 /// Exports a free function as a packed function, callable from every language that loads the library.
 ///
-/// ```ignore
+/// ```
+/// use kernpack::packed_func;
+///
 /// /// Adds two integers.
-/// #[packed_func]
+/// #[packed_func(name = "macros.add")]
 /// fn add(a: i64, b: i64) -> i64 {
 ///     a + b
 /// }
+///
+/// let anyone = kernpack::Function::global("macros.add")?;
+/// assert_eq!(anyone.call_as::<i64>((add(1, 2), 4))?, 7);
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
-/// The library then has the symbol `__tvm_ffi_add`, metadata and documentation symbols beside it, and registers the
-/// global function `<crate>.add` when it is loaded. The function itself stays as it is and can be called from Rust.
+/// The library then has the symbol `__tvm_ffi_<name>`, metadata and documentation symbols beside it, and registers the
+/// global function `<crate>.<name>` when it is loaded. The function itself stays as it is and can be called from Rust.
 ///
 /// Options:
 /// - `name = "..."`: the exported name. A name with a `.` is also the global name, as it is.
@@ -35,18 +41,23 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a struct an object type, which other languages hold by reference and whose public fields they read.
 ///
-/// ```ignore
+/// ```
+/// use kernpack::{Array, ObjRef, Object};
+///
 /// /// Brightness counts of an image.
 /// #[derive(Object)]
-/// #[object(key = "imagekit.Histogram")]
+/// #[object(key = "macros.Histogram")]
 /// #[repr(C)]
 /// pub struct Histogram {
 ///     pub total: i64,
 ///     pub bins: Array<i64>,
 /// }
+///
+/// let histogram = ObjRef::new(Histogram { total: 3, bins: Array::from(vec![1, 2]) });
+/// assert_eq!(histogram.total, 3);
 /// ```
 ///
-/// `ObjRef::new(Histogram { .. })` makes one. The type is registered when the library is loaded. `#[base]` on the first
+/// The type is registered when the library is loaded. `#[base]` on the first
 /// field names the parent: `#[base] base: Shape2D`. `#[object(crate = path)]` says where the `kernpack` crate is.
 #[proc_macro_derive(Object, attributes(object, base))]
 pub fn object(item: TokenStream) -> TokenStream {
