@@ -3,7 +3,7 @@
 //! All of it happens in `build.rs`. A crate that uses LLVM-C functions (through `inkwell` or `llvm-sys`, built with
 //! their `no-llvm-linking` features) names this crate once, or rustc drops the link flags:
 //!
-//! ```text
+//! ```
 //! use kernpack_llvm_link as _;
 //! ```
 #![no_std]
