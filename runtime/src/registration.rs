@@ -13,7 +13,7 @@ use crate::function::{FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::module::LoaderInfo;
 use crate::object::TypeDef;
-use crate::{Error, Result, module, object};
+use crate::{Error, Result, module, object, tensor};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -80,6 +80,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
         note(info.register_global());
     }
     note(module::register_loaders());
+    note(tensor::share_borrows());
     if problems.is_empty() {
         return Ok(());
     }

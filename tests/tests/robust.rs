@@ -166,3 +166,44 @@ fn libraries_that_export_the_same_name() {
     let theirs = Module::load(&other).unwrap();
     assert_eq!(theirs.function("add").unwrap().call_as::<i64>((1, 2)).unwrap(), 999);
 }
+
+/// Views of one memory, across functions and libraries: a writer is refused while a reader lives, and the other way round.
+#[test]
+fn a_tensor_is_not_written_to_while_it_is_viewed() {
+    let library = Module::load(std::env::current_exe().unwrap().with_file_name("libconversions.so")).unwrap();
+    let increase = library.function("increase_i32").unwrap();
+    let tensor = kernpack::Tensor::from_vec(vec![1i32, 2, 3], &[3]).unwrap();
+
+    let view = tensor.view::<i32>().unwrap();
+    let slice = view.as_slice().unwrap();
+    let error = increase.call((&tensor, 1)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        (
+            "ValueError",
+            "increase_i32(x: Tensor, amount: int): argument 'x': the tensor's memory is in use by a view that is still alive, \
+             so it can not be written to; wait for it, or pass a copy"
+        )
+    );
+    assert_eq!(slice, [1, 2, 3]);
+    drop(view);
+    increase.call((&tensor, 1)).unwrap();
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [2, 3, 4]);
+
+    // A function that calls back while it writes.
+    let mut own = kernpack::Tensor::from_vec(vec![0i32; 3], &[3]).unwrap();
+    let raw = *own.dl_tensor();
+    let writer = own.view_mut::<i32>().unwrap();
+    // SAFETY: a view of a tensor that lives as long as `own`.
+    let alias = unsafe { kernpack::AnyView::from_raw(dl_tensor_view(&raw)) };
+    let error = library.function("list_i32").unwrap().call(&[alias][..]).unwrap_err();
+    assert!(
+        error.message().ends_with("is being written to by a view that is still alive; wait for it, or pass a copy")
+    );
+    drop(writer);
+    library.function("list_i32").unwrap().call(&[alias][..]).unwrap();
+}
+
+fn dl_tensor_view(tensor: &kernpack::abi::DLTensor) -> TVMFFIAny {
+    TVMFFIAny::pointer(kernpack::abi::type_index::DL_TENSOR_PTR, std::ptr::from_ref(tensor).cast_mut().cast())
+}

@@ -14,6 +14,7 @@ pub fn crop(image: TensorView<f32>, top: i64, left: i64, height: i64, width: i64
     let (image_height, image_width) = image::size(image.shape())?;
     let rows = range("top", top, "height", height, image_height)?;
     let columns = range("left", left, "width", width, image_width)?;
+    let image = &image;
     let pixels = rows.flat_map(|y| columns.clone().filter_map(move |x| image.get(&[y, x]))).collect();
     Tensor::from_vec(pixels, &[height, width])
 }

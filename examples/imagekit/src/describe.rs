@@ -38,6 +38,7 @@ pub fn ascii_art(gray: TensorView<f32>, columns: i64) -> Result<String> {
     // A character is about twice as high as wide.
     let rows = (height * columns / (2 * width)).max(1).min(height);
     let mut text = String::new();
+    let gray = &gray;
     for row in 0..rows {
         let ys = row * height / rows..(row + 1) * height / rows;
         for column in 0..columns {

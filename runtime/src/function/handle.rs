@@ -48,8 +48,8 @@ impl Function {
 
     /// Calls with a tuple of arguments.
     ///
-    /// A function may write to tensors that it is given. Do not hold a view of such a tensor during the call: the ABI has no way
-    /// to say which arguments are written, so this is the caller's to know.
+    /// A function may write to tensors that it is given. One written with Kernpack refuses when a view of such a tensor is alive;
+    /// before you call another, drop the views of what it writes to: the ABI has no way to say which arguments these are.
     ///
     /// # Errors
     /// Whatever the function raises; its kind, message and backtrace arrive as they left.

@@ -11,11 +11,13 @@
 //! assert!(tensor.view::<u8>().is_err(), "the element type is checked");
 //! ```
 
+mod borrow;
 mod element;
 mod handle;
 mod layout;
 mod view;
 
+pub(crate) use borrow::share_borrows;
 pub use element::Element;
 pub use handle::Tensor;
 pub(crate) use layout::{byte_range, cuda_address};

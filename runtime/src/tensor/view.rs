@@ -3,29 +3,33 @@ use core::marker::PhantomData;
 use std::borrow::Cow;
 
 use super::Element;
-use super::layout::{Layout, dl_tensor, elements_of};
+use super::borrow::Borrow;
+use super::layout::{Layout, addresses, dl_tensor, elements_of};
 use crate::abi::DLTensor;
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
 /// Read access to the elements of a tensor in host memory, for the time of a call or a borrow.
 ///
-/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. While a
-/// view is alive nobody may write to the tensor: not the caller of a packed function from another thread, and not the holder
-/// of the view by calling a function that writes to it (the ABI's contract; it has no way to check either).
-#[derive(Clone, Copy)]
+/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. As long as the
+/// view lives, a [`TensorViewMut`] of the same memory is refused, in any library of the process. Kernels in other languages are
+/// not held back by that: while a view is alive, do not call one that writes to the tensor (the ABI has no way to say which
+/// arguments a function writes to).
 pub struct TensorView<'a, T> {
     first: *const T,
     layout: Layout<'a>,
+    borrow: Borrow,
     elements: PhantomData<&'a [T]>,
 }
 
 /// Write access to the elements of a tensor in host memory.
 ///
-/// As a parameter of a packed function it may not share memory with another tensor argument; that is checked at each call.
+/// Refused while another view of the same memory lives. As a parameter of a packed function it may not share memory with
+/// another tensor argument; that is checked at each call.
 pub struct TensorViewMut<'a, T> {
     first: *mut T,
     layout: Layout<'a>,
+    _borrow: Borrow,
     elements: PhantomData<&'a mut [T]>,
 }
 
@@ -41,14 +45,15 @@ unsafe impl<T: Element> Sync for TensorViewMut<'_, T> {}
 impl<'a, T: Element> TensorView<'a, T> {
     pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
         let (first, layout) = elements_of::<T>(tensor)?;
-        Ok(Self { first, layout, elements: PhantomData })
+        let borrow = Borrow::new(addresses(tensor, &layout).unwrap_or_default(), false).ok_or_else(written)?;
+        Ok(Self { first, layout, borrow, elements: PhantomData })
     }
 
     /// All elements in row-major order, in place.
     ///
     /// # Errors
     /// ValueError when the tensor is not contiguous; [`TensorView::to_vec`] and [`TensorView::iter`] work then.
-    pub fn as_slice(&self) -> Result<&'a [T]> {
+    pub fn as_slice(&self) -> Result<&[T]> {
         if !self.layout.is_contiguous() {
             return Err(not_contiguous(&self.layout));
         }
@@ -57,12 +62,31 @@ impl<'a, T: Element> TensorView<'a, T> {
     }
 }
 
+impl<T: Element> Clone for TensorView<'_, T> {
+    fn clone(&self) -> Self {
+        Self { first: self.first, layout: self.layout, borrow: self.borrow.again(), elements: PhantomData }
+    }
+}
+
+#[cold]
+fn written() -> Mismatch {
+    Mismatch::value(
+        "the tensor's memory is being written to by a view that is still alive; wait for it, or pass a copy".to_owned(),
+    )
+}
+
+#[cold]
+fn in_use() -> Mismatch {
+    Mismatch::value("the tensor's memory is in use by a view that is still alive, so it can not be written to; wait for it, or pass a copy".to_owned())
+}
+
 impl<'a, T: Element> TensorViewMut<'a, T> {
     /// # Safety
-    /// Nobody else reads or writes the elements for `'a`.
+    /// Nobody but views of this crate reads or writes the elements for `'a`.
     pub(super) unsafe fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
         let (first, layout) = elements_of::<T>(tensor)?;
-        Ok(Self { first, layout, elements: PhantomData })
+        let borrow = Borrow::new(addresses(tensor, &layout).unwrap_or_default(), true).ok_or_else(in_use)?;
+        Ok(Self { first, layout, _borrow: borrow, elements: PhantomData })
     }
 
     /// All elements in row-major order, in place.
@@ -70,7 +94,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// # Errors
     /// ValueError when the tensor is not contiguous.
     pub fn as_slice(&self) -> Result<&[T]> {
-        self.as_view().as_slice()
+        self.contiguous_elements().ok_or_else(|| not_contiguous(&self.layout))
     }
 
     /// All elements in row-major order, in place, to be written.
@@ -95,7 +119,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
 
     /// Read access.
     pub fn as_view(&self) -> TensorView<'_, T> {
-        TensorView { first: self.first, layout: self.layout, elements: PhantomData }
+        TensorView { first: self.first, layout: self.layout, borrow: Borrow::nested(), elements: PhantomData }
     }
 }
 
