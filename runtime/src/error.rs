@@ -141,7 +141,7 @@ impl Error {
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
-        let backtrace = format!("{place}, in {function}\n");
+        let backtrace = [place, ", in ", function, "\n"].concat();
         // SAFETY: the object is alive.
         if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
             *self = self.copy_with_backtrace(&backtrace);

@@ -1,5 +1,6 @@
 //! Error objects.
 
+use core::fmt::Write;
 use std::sync::Mutex;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
@@ -10,10 +11,10 @@ use super::object::{ObjectCell, dec_ref, inc_ref, new_object};
 #[repr(C)]
 struct ErrorBody {
     cell: TVMFFIErrorCell,
-    // `kind NUL message NUL`, never changed.
-    text: Box<[u8]>,
-    // The cell's `backtrace` points into the last element. Readers may still hold the earlier ones, so they stay.
-    backtraces: Mutex<Vec<Box<[u8]>>>,
+    // `kind NUL message NUL backtrace`, never changed.
+    _text: Vec<u8>,
+    // Later backtraces; the cell's points into the last one. Readers may still hold the earlier ones, so they stay.
+    backtraces: Mutex<Vec<Vec<u8>>>,
 }
 
 // SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while it is held, and the
@@ -50,22 +51,23 @@ pub unsafe fn new_error(
             unsafe { inc_ref(handle) };
         }
     }
-    let mut text = Vec::with_capacity(kind.len() + message.len() + 2);
+    let mut text = Vec::with_capacity(kind.len() + message.len() + backtrace.len() + 2);
     text.extend_from_slice(kind);
     text.push(0);
     text.extend_from_slice(message);
     text.push(0);
-    let text = text.into_boxed_slice();
-    let stored_backtrace: Box<[u8]> = backtrace.into();
+    text.extend_from_slice(backtrace);
+    let message_start = kind.len() + 1;
+    let backtrace_start = message_start + message.len() + 1;
     let cell = TVMFFIErrorCell {
         kind: TVMFFIByteArray::new(&text[..kind.len()]),
-        message: TVMFFIByteArray::new(&text[kind.len() + 1..kind.len() + 1 + message.len()]),
-        backtrace: TVMFFIByteArray::new(&stored_backtrace),
+        message: TVMFFIByteArray::new(&text[message_start..backtrace_start - 1]),
+        backtrace: TVMFFIByteArray::new(&text[backtrace_start..]),
         update_backtrace: Some(update_backtrace),
         cause_chain: cause,
         extra_context: extra,
     };
-    new_object(type_index::ERROR, ErrorBody { cell, text, backtraces: Mutex::new(vec![stored_backtrace]) })
+    new_object(type_index::ERROR, ErrorBody { cell, _text: text, backtraces: Mutex::new(Vec::new()) })
 }
 
 unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *const TVMFFIByteArray, mode: i32) {
@@ -77,12 +79,13 @@ unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *cons
         let error = &raw mut (*this.cast::<ObjectCell<ErrorBody>>()).body;
         let addition = (*backtrace).as_slice();
         let Ok(mut backtraces) = (*error).backtraces.lock() else { return };
-        let mut next = match mode {
-            backtrace_update::APPEND => backtraces.last().map(|last| last.to_vec()).unwrap_or_default(),
-            _ => Vec::new(),
+        let kept = match mode {
+            backtrace_update::APPEND => (*error).cell.backtrace.as_slice(),
+            _ => &[],
         };
+        let mut next = Vec::with_capacity(kept.len() + addition.len());
+        next.extend_from_slice(kept);
         next.extend_from_slice(addition);
-        let next = next.into_boxed_slice();
         (&raw mut (*error).cell.backtrace).write(TVMFFIByteArray::new(&next));
         backtraces.push(next);
     }
@@ -90,7 +93,10 @@ unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *cons
 
 /// One line of a backtrace in the ABI's format.
 pub fn backtrace_frame(file: &str, line: u32, function: &str) -> String {
-    format!("  File \"{file}\", line {line}, in {function}\n")
+    let mut frame = String::with_capacity(file.len() + function.len() + 32);
+    // Writing to a string does not fail.
+    let _ = writeln!(frame, "  File \"{file}\", line {line}, in {function}");
+    frame
 }
 
 #[cfg(test)]
