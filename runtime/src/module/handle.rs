@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::implementation::{implementation, vtable_of};
+use super::library::exported_functions;
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
@@ -20,6 +21,9 @@ static TREE: RwLock<()> = RwLock::new(());
 pub struct Module {
     object: ObjRef<ObjectRoot>,
 }
+
+/// Address and path of the modules that [`Module::load`] got from a host that is not ours, which does not tell a module's path.
+static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
 impl Module {
     /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
@@ -41,6 +45,9 @@ impl Module {
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
             Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
+            // The module is kept for good, so its address stays its own.
+            let mut loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
+            loaded.push((module.object.object() as usize, text));
         }
         Ok(module)
     }
@@ -91,7 +98,13 @@ impl Module {
     /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
     pub fn function_names(&self) -> Vec<String> {
         // SAFETY: the object is a live module.
-        unsafe { implementation(self.object.object()) }.map(|module| module.function_names()).unwrap_or_default()
+        if let Some(module) = unsafe { implementation(self.object.object()) } {
+            return module.function_names();
+        }
+        let loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = self.object.object() as usize;
+        let path = loaded.iter().find(|(module, _)| *module == address).map(|(_, path)| path);
+        path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
     }
 
     /// Kind: `library`, `cuda`, ...

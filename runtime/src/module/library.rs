@@ -1,6 +1,7 @@
 //! The module of kind `library`: a shared library's functions, found by symbol.
 
 use core::ffi::{CStr, c_void};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::implementation::{ModuleImpl, property};
@@ -89,13 +90,18 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function_names(&self) -> Vec<String> {
-        let Ok(file) = loader::read(self.library.path()) else { return Vec::new() };
-        let symbols = elf::dynamic_symbols(&file);
-        symbols
-            .into_iter()
-            .filter_map(|symbol| symbol.strip_prefix("__tvm_ffi_"))
-            .filter(|name| !name.starts_with('_'))
-            .map(str::to_owned)
-            .collect()
+        exported_functions(self.library.path())
     }
+}
+
+/// Names of the functions that a library file exports, for hints; none when the file can not be read or understood.
+pub(super) fn exported_functions(path: &Path) -> Vec<String> {
+    let Ok(file) = loader::read(path) else { return Vec::new() };
+    let symbols = elf::dynamic_symbols(&file);
+    symbols
+        .into_iter()
+        .filter_map(|symbol| symbol.strip_prefix("__tvm_ffi_"))
+        .filter(|name| !name.starts_with('_'))
+        .map(str::to_owned)
+        .collect()
 }

@@ -1,0 +1,80 @@
+//! A Rust program in a process that has the stock libtvm_ffi already: everything goes through that one.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use kernpack::host::{Origin, origin};
+use kernpack::{Function, IntoAny, Module, ObjRef, Object, Result, Tensor, bail};
+
+const INSIDE: &str = "KERNPACK_TEST_INSIDE_STOCK_HOST";
+
+#[derive(Object)]
+#[object(key = "stock_host.Pair")]
+#[repr(C)]
+pub struct Pair {
+    pub first: i64,
+    pub second: f64,
+}
+
+/// Runs itself again with the stock library loaded first.
+#[test]
+fn joins_the_stock_library() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside().unwrap();
+    }
+    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
+        // Past the test harness, which hides what a passing test prints.
+        let _ =
+            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
+        return;
+    };
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "joins_the_stock_library", "--nocapture"])
+        .env("LD_PRELOAD", Path::new(&folder).join("libtvm_ffi.so"))
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn inside() -> Result<()> {
+    assert_eq!(origin(), Origin::Process);
+    let library = Module::load(std::env::current_exe().unwrap().with_file_name("libconversions.so"))?;
+    assert_eq!(library.kind(), "library");
+    assert_eq!(library.function("add")?.call_as::<i64>((40, 2))?, 42);
+    assert_eq!(Function::global("conversions.add")?.call_as::<i64>((1, 2))?, 3);
+    // Functions of the stock library itself.
+    assert_eq!(Function::global("ffi.ArraySize")?.call_as::<i64>((vec![1, 2, 3],))?, 3);
+    assert_eq!(
+        Function::global("ffi.MapCount")?.call_as::<i64>((std::collections::BTreeMap::from([("a", 1)]), "a"))?,
+        1
+    );
+
+    let error = library.function("ad").unwrap_err();
+    assert_eq!(error.message(), "module of kind 'library' has no function 'ad'; did you mean 'add'?");
+    let error = library.function("add")?.call(("x", 2)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        ("TypeError", "add(a: int, b: int): argument 'a': expected int, got str")
+    );
+    let fails = Function::from_fn(|x: i64| -> Result<i64> { bail!(KeyError, "no {x}") });
+    let error = library.function("apply")?.call((fails, 7)).unwrap_err();
+    assert_eq!((error.kind(), error.message()), ("KeyError", "no 7"));
+
+    // An object of ours, printed and read by the stock library's reflection.
+    let pair = ObjRef::new(Pair { first: 3, second: 0.5 }).into_any();
+    assert_eq!(Function::global("ffi.ReprPrint")?.call_as::<String>((&pair,))?, "stock_host.Pair(first=3, second=0.5)");
+    assert_eq!(pair.field("second")?.to::<f64>()?, 0.5);
+
+    let tensor = Tensor::from_vec(vec![1.0f32, 2.0, 4.0], &[3])?;
+    assert_eq!(library.function("sum_f32")?.call_as::<f64>((&tensor,))?, 7.0);
+    assert_eq!(u64::MAX.into_any().to::<u64>()?, u64::MAX);
+
+    Function::register_global("stock_host.one", &Function::from_fn(|| 1i64))?;
+    assert!(Function::list_global_names()?.iter().any(|name| name == "stock_host.one"));
+    Function::remove_global("stock_host.one")?;
+    assert!(Function::get_global("stock_host.one")?.is_none());
+    Ok(())
+}
