@@ -21,12 +21,12 @@ mod implementation;
 mod library;
 pub mod library_bin;
 mod loader;
+pub(crate) mod raw;
 mod shared_library;
 mod stream;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use handle::Module;
-pub(crate) use handle::raw;
 pub use image_loader::enable_cuda;
 pub(crate) use image_loader::register_loaders;
 #[doc(hidden)]
