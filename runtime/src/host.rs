@@ -239,6 +239,11 @@ fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
     Some(move |name: &'static CStr| unsafe { libc::dlsym(scope, name.as_ptr()) })
 }
 
+/// A symbol of the libtvm_ffi in this process beyond the C ABI; NULL when there is none.
+pub(crate) fn process_symbol(name: &'static CStr) -> *mut c_void {
+    find_in_process().map_or(ptr::null_mut(), |mut lookup| lookup(name))
+}
+
 /// The table of another Kernpack library in this process that is bound already (two libraries in a C program, say).
 fn find_bound_sibling() -> Option<*mut ApiTable> {
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> i32 {

@@ -301,6 +301,20 @@ def test_sobel_on_cuda_says_what_is_missing(imagekit, gray):
     assert "cuda" in str(caught.value).lower()
 
 
+def test_device_modules_report_errors(imagekit, tmp_path):
+    if not imagekit.imports:
+        pytest.skip("imagekit was built without nvcc, so it carries no CUDA image")
+    image = imagekit.imports[0]
+    assert image.kind == "cuda"
+    # C++ asks the module through its vtable and expects exceptions.
+    with pytest.raises(ValueError, match="the image is in format 'fatbin', not 'ptx'"):
+        image.write_to_file(str(tmp_path / "image.ptx"), "ptx")
+    with pytest.raises(RuntimeError, match="Cyclic dependency detected during import"):
+        image.import_module(image)
+    image.write_to_file(str(tmp_path / "image.fatbin"), "fatbin")
+    assert (tmp_path / "image.fatbin").read_bytes()[:4] == bytes.fromhex("50ed55ba")
+
+
 def test_callback_errors_arrive_as_they_left(imagekit, gray):
     def fail_at_row_7(row, index):
         if index == 7:

@@ -3,11 +3,11 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 
-use super::Module;
+use super::{Module, cpp_exception};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::function::Function;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
-use crate::{Result, embedded};
+use crate::{Error, Result, embedded};
 
 /// Bits of a module's property mask.
 pub(crate) mod property {
@@ -118,24 +118,24 @@ pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a
 type This = *mut c_void;
 
 /// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. Results with a destructor are written through a hidden first
-/// pointer, which is returned. None of these may throw.
+/// pointer, which is returned. C++ implementations may throw.
 #[repr(C)]
 pub(super) struct Vtable {
     offset_to_top: isize,
     type_info: *const c_void,
     /// The vtable pointer of an object points here.
-    pub(super) kind: unsafe extern "C" fn(This) -> *const c_char,
-    pub(super) property_mask: unsafe extern "C" fn(This) -> i32,
-    pub(super) function: unsafe extern "C" fn(*mut *mut TVMFFIObject, This, *const TVMFFIAny) -> *mut c_void,
-    pub(super) implements: unsafe extern "C" fn(This, *const TVMFFIAny) -> bool,
-    pub(super) doc: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
-    pub(super) metadata: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
-    pub(super) write_to_file: unsafe extern "C" fn(This, *const TVMFFIAny, *const TVMFFIAny),
-    pub(super) write_formats: unsafe extern "C" fn(*mut *mut TVMFFIObject, This) -> *mut c_void,
-    pub(super) save_to_bytes: unsafe extern "C" fn(*mut TVMFFIAny, This) -> *mut c_void,
-    pub(super) inspect_source: unsafe extern "C" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
-    pub(super) import: unsafe extern "C" fn(This, *const *mut TVMFFIObject),
-    pub(super) clear_imports: unsafe extern "C" fn(This),
+    pub(super) kind: unsafe extern "C-unwind" fn(This) -> *const c_char,
+    pub(super) property_mask: unsafe extern "C-unwind" fn(This) -> i32,
+    pub(super) function: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) implements: unsafe extern "C-unwind" fn(This, *const TVMFFIAny) -> bool,
+    pub(super) doc: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) metadata: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) write_to_file: unsafe extern "C-unwind" fn(This, *const TVMFFIAny, *const TVMFFIAny),
+    pub(super) write_formats: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This) -> *mut c_void,
+    pub(super) save_to_bytes: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This) -> *mut c_void,
+    pub(super) inspect_source: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) import: unsafe extern "C-unwind" fn(This, *const *mut TVMFFIObject),
+    pub(super) clear_imports: unsafe extern "C-unwind" fn(This),
 }
 
 // SAFETY: constant function pointers.
@@ -177,102 +177,115 @@ unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
     <&str>::from_any(view).unwrap_or_default()
 }
 
-/// C++ expects an exception where this runs; none can be thrown from here, so the error is at least said.
-fn without_exception<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Some(value),
-        Ok(Err(error)) => {
-            crate::notice::notice(format_args!("kernpack: {error}"));
-            None
-        }
+/// Runs what a virtual function does. An error is thrown as a C++ exception; where nothing can throw it, it is at least said,
+/// and the result is `None`.
+///
+/// # Safety
+/// Called from a virtual function of a module, which lets exceptions pass.
+unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
+    let error = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(error)) => error,
         Err(payload) => {
             embedded::discard_panic(payload);
-            None
+            Error::internal_error("a function of the module panicked")
         }
-    }
+    };
+    // SAFETY: promised by the caller.
+    let error = unsafe { cpp_exception::throw(error) };
+    crate::notice::notice(format_args!("kernpack: {error}"));
+    None
 }
 
 // Each function below is reached only through the vtable of a module made by `new_module`, so `this` is one, and the other
 // pointers are what the C++ signature says.
 
-unsafe extern "C" fn vt_kind(this: This) -> *const c_char {
+unsafe extern "C-unwind" fn vt_kind(this: This) -> *const c_char {
     // SAFETY: see above; the kind lives as long as the module.
     unsafe { of(this) }.kind().as_ptr()
 }
 
-unsafe extern "C" fn vt_property_mask(this: This) -> i32 {
+unsafe extern "C-unwind" fn vt_property_mask(this: This) -> i32 {
     // SAFETY: see above.
     unsafe { of(this) }.property_mask()
 }
 
-unsafe extern "C" fn vt_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_function(
+    out: *mut *mut TVMFFIObject,
+    this: This,
+    name: *const TVMFFIAny,
+) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let function = without_exception(|| of(this).function(text(name))).flatten();
+        let function = or_throw(|| of(this).function(text(name))).flatten();
         out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
     }
     out.cast()
 }
 
-unsafe extern "C" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
+unsafe extern "C-unwind" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
     // SAFETY: see above.
-    unsafe { without_exception(|| of(this).function(text(name))).flatten().is_some() }
+    unsafe { or_throw(|| of(this).function(text(name))).flatten().is_some() }
 }
 
-unsafe extern "C" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(without_exception(|| of(this).doc(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(or_throw(|| of(this).doc(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 
-unsafe extern "C" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(without_exception(|| of(this).metadata(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(or_throw(|| of(this).metadata(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 
-unsafe extern "C" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
+unsafe extern "C-unwind" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
     // SAFETY: see above.
-    without_exception(|| unsafe { of(this).write_to_file(text(path), text(format)) });
+    unsafe { or_throw(|| of(this).write_to_file(text(path), text(format))) };
 }
 
-unsafe extern "C" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let formats = without_exception(|| Ok(of(this).write_formats())).unwrap_or_default();
+        let formats = or_throw(|| Ok(of(this).write_formats())).unwrap_or_default();
         out.write(formats.into_any().into_raw().payload.v_obj);
     };
     out.cast()
 }
 
-unsafe extern "C" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let bytes = without_exception(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
+        let bytes = or_throw(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
         out.write(bytes.into_any().into_raw());
     }
     out.cast()
 }
 
-unsafe extern "C" fn vt_inspect_source(out: *mut TVMFFIAny, this: This, format: *const TVMFFIAny) -> *mut c_void {
+unsafe extern "C-unwind" fn vt_inspect_source(
+    out: *mut TVMFFIAny,
+    this: This,
+    format: *const TVMFFIAny,
+) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let source = without_exception(|| of(this).inspect_source(text(format))).unwrap_or_default();
+        let source = or_throw(|| of(this).inspect_source(text(format))).unwrap_or_default();
         out.write(source.into_any().into_raw());
     }
     out.cast()
 }
 
-unsafe extern "C" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
+unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
     // SAFETY: see above; `other` is a `const Module&`, one pointer to a live module.
     unsafe {
         let module = Module::borrowed(this.byte_add(8).cast());
         let other = Module::borrowed(*other);
-        without_exception(|| module.import_locally(&other));
+        or_throw(|| module.import_locally(&other));
     }
 }
 
-unsafe extern "C" fn vt_clear_imports(this: This) {
+unsafe extern "C-unwind" fn vt_clear_imports(this: This) {
     // SAFETY: see above.
     unsafe { Module::borrowed(this.byte_add(8).cast()) }.clear_imports_locally();
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod context;
+mod cpp_exception;
 mod cuda;
 pub mod device_image;
 mod device_module;
