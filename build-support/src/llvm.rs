@@ -20,7 +20,7 @@ use inkwell::targets::{
 use kernpack_llvm_link as _;
 
 use crate::session::Session;
-use crate::symbols::Compiled;
+use crate::symbols::{Compiled, PREFIX};
 use crate::target::{Cpu, Target};
 use crate::{Error, Result, tool};
 
@@ -140,6 +140,7 @@ fn emit(
 ) -> Result<()> {
     let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
     module.verify().map_err(|e| failed("LLVM's verifier rejects it", &e.to_string()))?;
+    check_signatures(module, source)?;
     let options = PassBuilderOptions::create();
     options.set_loop_vectorization(true);
     options.set_loop_slp_vectorization(true);
@@ -153,6 +154,36 @@ fn emit(
         .map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
     let errors = diagnostics.errors.borrow();
     if errors.is_empty() { Ok(()) } else { Err(failed("LLVM can not compile it", &errors.join("\n"))) }
+}
+
+/// Kernels follow the packed calling convention; a function of another type would be called with the wrong arguments.
+fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
+    let kernels = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
+    for function in kernels {
+        let name = function.get_name().to_string_lossy();
+        let Some(kernel) = name.strip_prefix(PREFIX) else { continue };
+        let ty = function.get_type();
+        let i32_is = |width: Option<u32>| width == Some(32);
+        let result =
+            i32_is(ty.get_return_type().filter(|ty| ty.is_int_type()).map(|ty| ty.into_int_type().get_bit_width()));
+        let params = ty.get_param_types();
+        let fits = match params[..] {
+            [this, args, count, out] => {
+                [this, args, out].iter().all(|ty| ty.is_pointer_type())
+                    && count.is_int_type()
+                    && i32_is(Some(count.into_int_type().get_bit_width()))
+            }
+            _ => false,
+        };
+        if !result || !fits || ty.is_var_arg() {
+            return Err(Error::new(format!(
+                "{source}: kernel `{kernel}` has the type `{}`; the packed calling convention is `i32 (ptr, ptr, i32, ptr)`: \
+                 self, arguments, their number, result",
+                ty.print_to_string().to_string()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.

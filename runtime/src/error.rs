@@ -13,6 +13,9 @@ const UNNAMED: &str = "<rust>";
 /// How a backtrace ends that ends with such a frame.
 const UNNAMED_END: &str = ", in <rust>\n";
 
+/// Where this crate's own sources are, as compiled-in paths give it.
+const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
+
 /// A result whose error crosses languages.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
@@ -66,6 +69,10 @@ impl Error {
     #[cold]
     #[inline(never)]
     fn at(kind: &str, message: &str, location: &Location<'_>) -> Self {
+        if location.file().starts_with(OWN_SOURCES) {
+            // A place inside this crate says nothing to a user; the packed function that the error leaves gives its own.
+            return Self::with_backtrace(kind, message, "");
+        }
         let frame = embedded::backtrace_frame(location.file(), location.line(), UNNAMED);
         Self::with_backtrace(kind, message, &frame)
     }

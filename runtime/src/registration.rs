@@ -9,9 +9,10 @@ use linkme::distributed_slice;
 
 #[cfg(feature = "embedded")]
 use crate::builtins;
-use crate::function::{FunctionInfo, KernelInfo};
+use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::module::LoaderInfo;
+use crate::notice::notice;
 use crate::object::TypeDef;
 use crate::{Error, Result, module, object, tensor};
 
@@ -73,10 +74,11 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     for def in KERNPACK_TYPES_V1 {
         note(object::register_type(def));
     }
-    for info in KERNPACK_FUNCTIONS_V1 {
+    let again = loaded_before(&mut note);
+    for info in KERNPACK_FUNCTIONS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
-    for info in KERNPACK_KERNELS_V1 {
+    for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
     note(module::register_loaders());
@@ -87,6 +89,37 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     let message = problems.join("\n");
     *PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner) = problems;
     Err(Error::runtime_error(message))
+}
+
+/// The crates of this artifact that another artifact of this process has brought already, in the same version: a program that
+/// links its own library's crate and loads the library as well, or a copy under another path. Their global functions are
+/// there; the functions of each artifact stay its own. Another version is an error, which names both.
+fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
+    let mut again = Vec::new();
+    for LibraryInfo { crate_name, version, .. } in KERNPACK_LIBRARIES_V1 {
+        let name = format!("kernpack.library.{crate_name}");
+        match Function::get_global(&name).ok().flatten() {
+            None => {
+                let ours = Function::from_fn(move || *version);
+                note(Function::register_global(&name, &ours));
+            }
+            Some(theirs) => match theirs.call_as::<String>(()) {
+                Ok(theirs) if theirs == *version => {
+                    notice(format_args!(
+                        "kernpack: crate {crate_name} {version} is in this process already; its global functions stay those of \
+                         the first copy"
+                    ));
+                    again.push(*crate_name);
+                }
+                theirs => note(Err(crate::error!(
+                    RuntimeError,
+                    "crate {crate_name} {} is in this process already, so {version} can not be loaded beside it",
+                    theirs.unwrap_or_default()
+                ))),
+            },
+        }
+    }
+    again
 }
 
 /// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to

@@ -75,6 +75,19 @@ fn invalid_ir() {
 }
 
 #[test]
+fn kernel_of_another_type() {
+    check(
+        "kernel-type",
+        ".llvm_ir([\"k.ll\"])",
+        &[("k.ll", "define void @__tvm_ffi_scale(i64 %n, double %x) {\n  ret void\n}\n")],
+        &[],
+        "k.ll: kernel `scale` has the type `void (i64, double)`; the packed calling convention is `i32 (ptr, ptr, i32, ptr)`: \
+         self, arguments, their number, result",
+        &[],
+    );
+}
+
+#[test]
 fn bitcode_that_is_cut_off() {
     let package = Package::new("cut-bitcode", "").file("k.ll", &ir_kernel("k")).file(
         "build.rs",
@@ -129,7 +142,7 @@ fn a_closure_that_fails() {
 fn ir_that_can_not_be_compiled() {
     let files = [(
         "asm.ll",
-        "define i32 @__tvm_ffi_f() {\n  call void asm sideeffect \"no such instruction\", \"\"()\n  ret i32 0\n}\n",
+        "define i32 @__tvm_ffi_f(ptr %self, ptr %args, i32 %n, ptr %result) {\n  call void asm sideeffect \"no such instruction\", \"\"()\n  ret i32 0\n}\n",
     )];
     check(
         "bad-asm",

@@ -162,12 +162,26 @@ impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
         // SAFETY: the view keeps the object alive; its type is checked before it is taken for a `T`.
         unsafe {
             if !is_instance::<T>((*object).type_index) {
-                return Err(Mismatch::TYPE);
+                return Err(not_an_instance::<T>(object));
             }
             embedded::inc_ref(object);
             Ok(Self::from_object(object))
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn not_an_instance<T: Object>(object: *mut TVMFFIObject) -> Mismatch {
+    // SAFETY: the caller keeps the object alive.
+    let key = type_key(unsafe { (*object).type_index });
+    if key != T::TYPE_KEY {
+        return Mismatch::TYPE;
+    }
+    Mismatch::type_note(format!(
+        "expected {key} as this library lays it out, got the {key} of another library, which lays it out differently; build both \
+         from the same version"
+    ))
 }
 
 impl<T: Object> IntoAny for ObjRef<T> {

@@ -148,7 +148,7 @@ fn parameters(inputs: Punctuated<FnArg, Token![,]>, mistakes: &mut Mistakes) -> 
 fn self_parameter(receiver: &Receiver, mistakes: &mut Mistakes) {
     mistakes.at(
         receiver,
-        "`self` is not supported: methods come with #[object_methods]; \
+        "`self` is not supported: methods are no packed functions yet; \
          use a function outside of the impl that takes an `ObjRef` of the type",
     );
 }
@@ -194,7 +194,7 @@ fn not_a_function(item: TokenStream, mistakes: &mut Mistakes) {
         Ok(Item::Struct(item)) => mistakes.at(item.ident, format_args!("{ONLY}; use #[derive(Object)] on a struct")),
         Ok(Item::Impl(item)) => mistakes.at(
             item.self_ty,
-            format_args!("{ONLY}: methods come with #[object_methods]; write a function outside of the impl"),
+            format_args!("{ONLY}: methods are no packed functions yet; write a function outside of the impl"),
         ),
         Ok(Item::Mod(item)) => mistakes.at(item.ident, format_args!("{ONLY}; put it on each function of the module")),
         Ok(Item::Enum(item)) => mistakes.at(item.ident, format_args!("{ONLY}; export functions that take integers")),
