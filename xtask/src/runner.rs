@@ -119,12 +119,7 @@ fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::step::shell;
 
     #[test]
     fn runners_are_summed() {

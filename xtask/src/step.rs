@@ -101,15 +101,17 @@ fn forward(stream: impl Read, lines: &Sender<String>) {
     }
 }
 
+/// A command for tests: a line of shell.
+#[cfg(test)]
+pub(crate) fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     #[test]
     fn collects_both_streams_and_the_status() {

@@ -1,6 +1,6 @@
 use core::ffi::c_void;
 
-use super::packed::call_packed;
+use super::packed::{call_packed, views};
 use super::panic::{guard, install_hook};
 use super::{Function, FunctionInfo, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
@@ -111,11 +111,7 @@ where
         // `num_args` valid views and a writable result.
         unsafe {
             let closure = embedded::closure_of::<F>(this);
-            let args: &[AnyView<'_>] = match usize::try_from(num_args) {
-                Ok(count) if count > 0 => core::slice::from_raw_parts(args.cast(), count),
-                _ => &[],
-            };
-            result.write(closure(args)?.into_raw());
+            result.write(closure(views(args, num_args))?.into_raw());
         }
         Ok(())
     })

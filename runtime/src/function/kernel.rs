@@ -3,9 +3,10 @@ use std::sync::OnceLock;
 use super::guard_nameless;
 use super::handle::{invoke, invoke_as};
 use super::info::register_entry_point;
+use super::packed::views;
 use super::{Args, Function};
 use crate::abi::{SafeCall, TVMFFIAny};
-use crate::value::{Any, AnyView, FromAny};
+use crate::value::{Any, FromAny};
 use crate::{Result, exports, module};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
@@ -165,11 +166,7 @@ pub unsafe fn call_device_kernel(
     guard_nameless(|| {
         // SAFETY: promised by the caller.
         unsafe {
-            let args: &[AnyView<'_>] = match usize::try_from(num_args) {
-                Ok(count) if count > 0 => core::slice::from_raw_parts(args.cast(), count),
-                _ => &[],
-            };
-            result.write(kernel.call(args)?.into_raw());
+            result.write(kernel.call(views(args, num_args))?.into_raw());
         }
         Ok(())
     })

@@ -57,12 +57,7 @@ impl Drop for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::step::shell;
 
     #[test]
     fn asks_and_divides() {
