@@ -42,6 +42,7 @@ pub mod impl_;
 pub mod module;
 mod notice;
 mod object;
+pub mod reflect;
 mod registration;
 mod tensor;
 mod value;

@@ -1,20 +1,21 @@
 //! The global function table as functions.
 
-use super::builtin::{Builtin, NOTHING, ONE_TEXT};
+use super::builtin::Builtin;
+use super::signature::{BOOL, FUNCTION, STRING, Signature};
 use crate::function::Function;
 use crate::value::{Any, IntoAny};
 use crate::{Result, embedded, error};
 
-pub(super) static BUILTINS: [Builtin; 2] = [
+pub(super) static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.FunctionListGlobalNamesFunctor",
-        info: &NOTHING,
+        signature: Signature::Typed(&[], &FUNCTION),
         run: |_| Ok(functor_of_names(embedded::function_table::list_names()).into_any()),
     },
     Builtin {
         name: "ffi.FunctionRemoveGlobal",
-        info: &ONE_TEXT,
-        run: |args| Ok(embedded::function_table::remove_global(args.text(0)?.as_bytes()).into_any()),
+        signature: Signature::Typed(&[&STRING], &BOOL),
+        run: |args| Ok(embedded::function_table::remove_global(args.bytes(0)).into_any()),
     },
 ];
 

@@ -29,7 +29,7 @@ pub use info::{FunctionInfo, ParamInfo};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo, call_device_kernel};
 pub(crate) use nearest::did_you_mean;
 #[cfg(feature = "embedded")]
-pub(crate) use packed::call_packed_any_count;
+pub(crate) use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
 pub(crate) use panic::{guard_nameless, install_hook};
 pub use typed::TypedFunction;

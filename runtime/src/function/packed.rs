@@ -38,38 +38,12 @@ where
     })
 }
 
-/// Like [`call_packed`], with a number of arguments that only `info` knows.
-///
-/// # Safety
-/// As for [`call_packed`].
-#[cfg(feature = "embedded")]
-pub(crate) unsafe fn call_packed_any_count(
-    info: &'static FunctionInfo,
-    args: *const TVMFFIAny,
-    num_args: i32,
-    result: *mut TVMFFIAny,
-    body: impl FnOnce(&[AnyView<'_>]) -> Result<TVMFFIAny>,
-) -> i32 {
-    let count = info.params.len();
-    if usize::try_from(num_args) != Ok(count) {
-        return wrong_count(info, num_args);
-    }
-    // SAFETY: promised by the caller.
-    let args = unsafe { views(args, num_args) };
-    guard(info, || {
-        let value = body(args)?;
-        // SAFETY: promised by the caller.
-        unsafe { result.write(value) };
-        Ok(())
-    })
-}
-
 /// The arguments of a call as a slice; without any, the pointer is not looked at.
 ///
 /// # Safety
 /// `args` points to `num_args` valid views that live for `'a`.
 #[inline]
-pub(super) unsafe fn views<'a>(args: *const TVMFFIAny, num_args: i32) -> &'a [AnyView<'a>] {
+pub(crate) unsafe fn views<'a>(args: *const TVMFFIAny, num_args: i32) -> &'a [AnyView<'a>] {
     match usize::try_from(num_args) {
         // SAFETY: promised by the caller; a view is transparent over the raw struct.
         Ok(count) if count > 0 => unsafe { core::slice::from_raw_parts(args.cast(), count) },

@@ -1,0 +1,1 @@
+//! Paths from an object to a part of it.

@@ -1,0 +1,1 @@
+//! Integers beyond 64 bits.

@@ -1,0 +1,5 @@
+//! Maps and dictionaries as functions.
+
+use super::builtin::Builtin;
+
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];

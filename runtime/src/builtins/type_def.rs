@@ -1,0 +1,281 @@
+//! A type of the embedded implementation as data.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use super::builtin::Builtin;
+use super::signature::{Type, type_schema_json};
+use crate::abi::{
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo,
+    TVMFFIObjectCreator, TVMFFITypeMetadata, field_flag, type_index,
+};
+use crate::embedded::failure::Failure;
+use crate::embedded::{self, type_attr, type_members, type_table};
+use crate::{Error, Result};
+
+/// A type: what it registers about itself. Types are registered in the order of [`super::types`], which gives their indices.
+pub(super) struct BuiltinType {
+    /// Unique key.
+    pub(super) key: &'static str,
+    /// The index: fixed by the ABI, or [`Index::dynamic`].
+    pub(super) index: Index,
+    /// Index of the parent.
+    pub(super) parent: fn() -> i32,
+    /// What the type registers about itself; types without are only known by key and index.
+    pub(super) metadata: Option<Metadata>,
+    /// Fields.
+    pub(super) fields: &'static [BuiltinField],
+    /// Methods; those without a `self` are static.
+    pub(super) methods: &'static [BuiltinMethod],
+    /// Attributes: column and value.
+    pub(super) attrs: &'static [(&'static str, Attr)],
+}
+
+/// Where the index of a type is kept.
+pub(super) struct Index(AtomicI32);
+
+/// What a type registers about itself.
+pub(super) struct Metadata {
+    /// Size in bytes, header included.
+    pub(super) total_size: i32,
+    /// Makes an empty instance.
+    pub(super) creator: Option<TVMFFIObjectCreator>,
+    /// One of [`crate::abi::seq_hash_kind`].
+    pub(super) structural_kind: i32,
+}
+
+/// A field.
+pub(super) struct BuiltinField {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    /// JSON of the type schema.
+    pub(super) schema: &'static str,
+    pub(super) flags: i64,
+    pub(super) offset: i64,
+    pub(super) size: i64,
+    pub(super) align: i64,
+    pub(super) static_type_index: i32,
+    pub(super) default: TVMFFIAny,
+    pub(super) getter: TVMFFIFieldGetter,
+    pub(super) setter: TVMFFIFieldSetter,
+}
+
+/// A method; the builtin's name is `<type key>.<method>`.
+pub(super) struct BuiltinMethod {
+    pub(super) function: Builtin,
+    pub(super) is_static: bool,
+    pub(super) doc: &'static str,
+}
+
+/// The value of a type in a column of attributes.
+pub(super) enum Attr {
+    /// A function.
+    Function(Builtin),
+    /// A native hook: a C function of the column's own convention.
+    Native(*const c_void),
+    /// A flag.
+    Flag(bool),
+}
+
+// SAFETY: the pointers are addresses of functions and the defaults are plain values.
+unsafe impl Sync for BuiltinType {}
+// SAFETY: as above.
+unsafe impl Sync for BuiltinField {}
+// SAFETY: as above.
+unsafe impl Sync for Attr {}
+
+impl Index {
+    /// An index that the ABI fixes.
+    pub(super) const fn fixed(index: i32) -> Self {
+        Self(AtomicI32::new(index))
+    }
+
+    /// An index that the type gets when it is registered.
+    pub(super) const fn dynamic() -> Self {
+        Self(AtomicI32::new(-1))
+    }
+
+    /// The index; negative before the type is registered.
+    #[inline]
+    pub(super) fn get(&self) -> i32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl BuiltinType {
+    /// Gives the type its index. All types get theirs before anything else about them is registered, since they refer to each
+    /// other.
+    pub(super) fn allocate(&self) -> Result<()> {
+        if self.index.get() >= 0 {
+            return Ok(());
+        }
+        let parent = (self.parent)();
+        let depth = match parent {
+            type_index::OBJECT => 1,
+            _ => 2,
+        };
+        let new = type_table::NewType {
+            key: self.key.as_bytes(),
+            static_index: -1,
+            depth,
+            num_child_slots: 0,
+            can_overflow: true,
+            parent,
+        };
+        self.index.0.store(type_table::get_or_allocate(new).map_err(into_error)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Registers metadata, fields, methods and attributes.
+    pub(super) fn register(&'static self) -> Result<()> {
+        self.register_all().map_err(into_error)
+    }
+
+    fn register_all(&'static self) -> Result<(), Failure> {
+        let index = self.index.get();
+        // SAFETY: all texts and values are valid for the calls; the tables copy texts and take references of their own.
+        unsafe {
+            for field in self.fields {
+                let metadata = type_schema_json(field.schema);
+                let info = TVMFFIFieldInfo {
+                    name: TVMFFIByteArray::new(field.name.as_bytes()),
+                    doc: TVMFFIByteArray::new(field.doc.as_bytes()),
+                    metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+                    flags: field.flags,
+                    size: field.size,
+                    alignment: field.align,
+                    offset: field.offset,
+                    getter: Some(field.getter),
+                    setter: field.setter as *mut c_void,
+                    default_value_or_factory: field.default,
+                    field_static_type_index: field.static_type_index,
+                };
+                type_members::register_field(index, &info)?;
+            }
+            for method in self.methods {
+                method.register(index)?;
+            }
+            if let Some(metadata) = &self.metadata {
+                let metadata = TVMFFITypeMetadata {
+                    doc: TVMFFIByteArray::EMPTY,
+                    creator: metadata.creator,
+                    total_size: metadata.total_size,
+                    structural_eq_hash_kind: metadata.structural_kind,
+                };
+                type_members::register_metadata(index, &metadata)?;
+            }
+            for (column, value) in self.attrs {
+                value.register(index, column)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BuiltinMethod {
+    fn register(&'static self, index: i32) -> Result<(), Failure> {
+        let builtin = &self.function;
+        let name = builtin.name.rsplit('.').next().unwrap_or_default();
+        let metadata = builtin.signature.metadata_json();
+        let function = builtin.new_object();
+        let info = TVMFFIMethodInfo {
+            name: TVMFFIByteArray::new(name.as_bytes()),
+            doc: TVMFFIByteArray::new(self.doc.as_bytes()),
+            metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+            flags: if self.is_static { field_flag::IS_STATIC_METHOD } else { 0 },
+            method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
+        };
+        // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
+        unsafe {
+            let outcome = type_members::register_method(index, &info);
+            embedded::dec_ref(function);
+            outcome
+        }
+    }
+}
+
+impl Attr {
+    /// Registers the value for a type.
+    pub(super) fn register(&'static self, index: i32, column: &str) -> Result<(), Failure> {
+        // SAFETY: the value is valid for the call; the table takes a reference of its own, and ours is released.
+        unsafe {
+            match self {
+                Self::Function(builtin) => {
+                    let function = builtin.new_object();
+                    let value = TVMFFIAny::pointer(type_index::FUNCTION, function.cast());
+                    let outcome = type_attr::register_attr(index, column.as_bytes(), &value);
+                    embedded::dec_ref(function);
+                    outcome
+                }
+                Self::Native(function) => {
+                    let value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, function.cast_mut());
+                    type_attr::register_attr(index, column.as_bytes(), &value)
+                }
+                Self::Flag(flag) => {
+                    let value = TVMFFIAny { type_index: type_index::BOOL, ..TVMFFIAny::int(i64::from(*flag)) };
+                    type_attr::register_attr(index, column.as_bytes(), &value)
+                }
+            }
+        }
+    }
+}
+
+fn into_error(failure: Failure) -> Error {
+    Error::new(failure.kind(), failure.message())
+}
+
+/// Fields of the kinds that the types of this folder have: reading and writing them.
+pub(super) mod field {
+    use super::*;
+    use crate::builtins::signature::type_key;
+    use crate::embedded::release;
+    use crate::function::guard_nameless;
+    use crate::value::AnyView;
+
+    /// Reads a slot of type `Any` (a text is one, too).
+    pub(in crate::builtins) unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+        guard_nameless(|| {
+            // SAFETY: the field holds a valid value, and `result` is writable: the ABI's convention of getters.
+            unsafe { result.write(release::to_owned(&*field.cast::<TVMFFIAny>()).map_err(into_error)?) };
+            Ok(())
+        })
+    }
+
+    /// Reads a 64-bit integer.
+    pub(in crate::builtins) unsafe extern "C" fn get_i64(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the ABI's convention of getters.
+        unsafe { result.write(TVMFFIAny::int(*field.cast::<i64>())) };
+        0
+    }
+
+    /// Reads a 32-bit integer.
+    pub(in crate::builtins) unsafe extern "C" fn get_i32(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the ABI's convention of getters.
+        unsafe { result.write(TVMFFIAny::int(i64::from(*field.cast::<i32>()))) };
+        0
+    }
+
+    /// Reads a pointer to an object, which may be NULL.
+    pub(in crate::builtins) unsafe extern "C" fn get_object(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the ABI's convention of getters; the field holds NULL or a live object.
+        unsafe {
+            let object = *field.cast::<*mut crate::abi::TVMFFIObject>();
+            result.write(match object.as_ref() {
+                None => TVMFFIAny::NONE,
+                Some(header) => {
+                    embedded::inc_ref(object);
+                    TVMFFIAny::pointer(header.type_index, object.cast())
+                }
+            });
+        }
+        0
+    }
+
+    /// Checks a value against a type before a setter stores it.
+    pub(in crate::builtins) fn check(value: &AnyView<'_>, expected: &Type) -> Result<()> {
+        if expected.accepts(value) {
+            return Ok(());
+        }
+        Err(crate::error!(TypeError, "Cannot convert from type `{}` to `{}`", type_key(value), expected.text))
+    }
+}

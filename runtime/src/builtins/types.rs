@@ -1,0 +1,22 @@
+//! The list of all types, and the attributes of types whose other parts are elsewhere.
+
+use super::type_def::{Attr, BuiltinType};
+use crate::Result;
+
+/// All types with an index of their own, in its order.
+static TYPES: &[&BuiltinType] = &[];
+
+/// Attributes that a file adds to types with a fixed index: type index, column, value.
+pub(super) type FixedTypeAttrs = &'static [(i32, &'static str, Attr)];
+
+static ATTRS: &[FixedTypeAttrs] = &[];
+
+/// Registers all of them.
+pub(super) fn register() -> Result<()> {
+    TYPES.iter().try_for_each(|builtin| builtin.allocate())?;
+    TYPES.iter().try_for_each(|builtin| builtin.register())?;
+    for (index, column, value) in ATTRS.iter().copied().flatten() {
+        value.register(*index, column).map_err(|failure| crate::Error::new(failure.kind(), failure.message()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFITypeAttrColumn, type_index};
+use crate::host;
+use crate::value::AnyView;
+
+/// A column of type attributes by its name: one value for each type that has the attribute.
+///
+/// The column is looked up once. It may be registered later than the first look; until then all types are without a value.
+pub struct AttrColumn {
+    name: &'static str,
+    column: AtomicPtr<TVMFFITypeAttrColumn>,
+}
+
+impl AttrColumn {
+    /// The column of this name (`__ffi_repr__`).
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, column: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// The value for a type; `None` when the type has none. Values are not inherited: each type has its own.
+    #[inline]
+    pub fn get(&self, type_index: i32) -> Option<AnyView<'static>> {
+        let mut column = self.column.load(Ordering::Acquire);
+        if column.is_null() {
+            column = self.find()?;
+        }
+        // SAFETY: columns live forever. A writer stores a larger array before the larger size, and a value's payload before
+        // its type index, so what is read here is complete.
+        unsafe {
+            let size = AtomicI32::from_ptr(&raw mut (*column).size).load(Ordering::Acquire);
+            let offset = type_index.wrapping_sub((*column).begin_index);
+            if offset < 0 || offset >= size {
+                return None;
+            }
+            let data = AtomicPtr::from_ptr((&raw mut (*column).data).cast::<*mut TVMFFIAny>()).load(Ordering::Acquire);
+            let slot = data.add(offset as usize);
+            if AtomicI32::from_ptr(&raw mut (*slot).type_index).load(Ordering::Acquire) == type_index::NONE {
+                return None;
+            }
+            Some(AnyView::from_raw(*slot))
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> Option<*mut TVMFFITypeAttrColumn> {
+        let name = TVMFFIByteArray::new(self.name.as_bytes());
+        // SAFETY: the name is valid for the call.
+        let column = unsafe { (host::api().get_type_attr_column)(&name) }.cast_mut();
+        self.column.store(column, Ordering::Release);
+        (!column.is_null()).then_some(column)
+    }
+}

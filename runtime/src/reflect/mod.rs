@@ -1,0 +1,9 @@
+//! Registered types as data: their fields, methods and attributes, whatever language they come from.
+//!
+//! Printing, comparing, copying and serializing are written on this.
+
+mod attr;
+mod type_info;
+
+pub use attr::AttrColumn;
+pub use type_info::{Field, Method, TypeInfo};

@@ -1,0 +1,281 @@
+use core::ffi::c_void;
+
+use crate::abi::{
+    SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIFunctionCell, TVMFFIMethodInfo,
+    TVMFFIObject, TVMFFITypeInfo, TVMFFITypeMetadata, field_flag, type_index,
+};
+use crate::value::{Any, AnyView};
+use crate::{Error, Result, embedded, host};
+
+/// A registered type. Types live as long as the process.
+#[derive(Clone, Copy)]
+pub struct TypeInfo {
+    raw: &'static TVMFFITypeInfo,
+}
+
+/// A field of a registered type.
+#[derive(Clone, Copy)]
+pub struct Field {
+    raw: &'static TVMFFIFieldInfo,
+}
+
+/// A method of a registered type.
+#[derive(Clone, Copy)]
+pub struct Method {
+    raw: &'static TVMFFIMethodInfo,
+}
+
+impl TypeInfo {
+    /// The type with this index, if there is one.
+    #[inline]
+    pub fn of(index: i32) -> Option<Self> {
+        // The stock library ends the process when it is asked for an index that it does not know.
+        if index < 0 {
+            return None;
+        }
+        // SAFETY: what is returned lives forever.
+        unsafe { (host::api().get_type_info)(index).as_ref() }.map(|raw| Self { raw })
+    }
+
+    /// The type with this key.
+    ///
+    /// # Errors
+    /// InternalError when there is none.
+    pub fn by_key(key: &[u8]) -> Result<Self> {
+        let mut index = 0;
+        // SAFETY: the key is valid for the call and `index` is writable.
+        Error::check(unsafe { (host::api().type_key_to_index)(&TVMFFIByteArray::new(key), &mut index) })?;
+        Self::of(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
+    }
+
+    /// The ABI's own record.
+    pub const fn raw(self) -> &'static TVMFFITypeInfo {
+        self.raw
+    }
+
+    /// Run-time index.
+    pub const fn index(self) -> i32 {
+        self.raw.type_index
+    }
+
+    /// The unique key; bytes, because nothing checks that a foreign key is UTF-8.
+    pub const fn key_bytes(self) -> &'static [u8] {
+        // SAFETY: the table keeps keys forever.
+        unsafe { self.raw.type_key.as_slice() }
+    }
+
+    /// The unique key as text.
+    pub fn key(self) -> std::borrow::Cow<'static, str> {
+        String::from_utf8_lossy(self.key_bytes())
+    }
+
+    /// Number of ancestors.
+    pub const fn depth(self) -> i32 {
+        self.raw.type_depth
+    }
+
+    /// The ancestor at this depth; 0 is the root.
+    pub fn ancestor(self, depth: i32) -> Option<Self> {
+        if depth < 0 || depth >= self.raw.type_depth {
+            return None;
+        }
+        // SAFETY: a type has `type_depth` ancestors, which live forever.
+        unsafe { (*self.raw.type_ancestors.add(depth as usize)).as_ref() }.map(|raw| Self { raw })
+    }
+
+    /// Whether objects of this type are also of type `other`.
+    pub fn is_a(self, other: i32) -> bool {
+        if self.raw.type_index == other {
+            return true;
+        }
+        (0..self.raw.type_depth)
+            .rev()
+            .filter_map(|depth| self.ancestor(depth))
+            .any(|ancestor| ancestor.index() == other)
+    }
+
+    /// What the type registered about itself.
+    pub fn metadata(self) -> Option<&'static TVMFFITypeMetadata> {
+        // SAFETY: NULL, or a record that lives forever.
+        unsafe { self.raw.metadata.as_ref() }
+    }
+
+    /// One of [`crate::abi::seq_hash_kind`]; 0 without metadata.
+    pub fn structural_kind(self) -> i32 {
+        self.metadata().map_or(0, |metadata| metadata.structural_eq_hash_kind)
+    }
+
+    /// The type's own fields, without those of its ancestors.
+    pub fn own_fields(self) -> impl DoubleEndedIterator<Item = Field> + ExactSizeIterator {
+        let raw = self.raw;
+        // SAFETY: the table keeps fields forever, and the count says how many there are.
+        let fields: &'static [TVMFFIFieldInfo] = unsafe { slice(raw.fields, raw.num_fields) };
+        fields.iter().map(|raw| Field { raw })
+    }
+
+    /// All fields, those of the ancestors first.
+    pub fn fields(self) -> impl Iterator<Item = Field> {
+        self.lineage().flat_map(Self::own_fields)
+    }
+
+    /// The ancestors below the root of all objects, then the type itself.
+    pub fn lineage(self) -> impl Iterator<Item = Self> {
+        (1..self.raw.type_depth).filter_map(move |depth| self.ancestor(depth)).chain([self])
+    }
+
+    /// The type's own methods, without those of its ancestors.
+    pub fn own_methods(self) -> impl ExactSizeIterator<Item = Method> {
+        let raw = self.raw;
+        // SAFETY: the table keeps methods forever, and the count says how many there are.
+        let methods: &'static [TVMFFIMethodInfo] = unsafe { slice(raw.methods, raw.num_methods) };
+        methods.iter().map(|raw| Method { raw })
+    }
+}
+
+/// # Safety
+/// `data` has `count` elements that live forever, or `count` is not positive.
+unsafe fn slice<T>(data: *const T, count: i32) -> &'static [T] {
+    match usize::try_from(count) {
+        // SAFETY: promised by the caller.
+        Ok(count) if count > 0 && !data.is_null() => unsafe { core::slice::from_raw_parts(data, count) },
+        _ => &[],
+    }
+}
+
+impl Field {
+    /// The ABI's own record.
+    pub const fn raw(self) -> &'static TVMFFIFieldInfo {
+        self.raw
+    }
+
+    /// Name; bytes, because nothing checks that a foreign name is UTF-8.
+    pub const fn name_bytes(self) -> &'static [u8] {
+        // SAFETY: the table keeps names forever.
+        unsafe { self.raw.name.as_slice() }
+    }
+
+    /// Name as text.
+    pub fn name(self) -> std::borrow::Cow<'static, str> {
+        String::from_utf8_lossy(self.name_bytes())
+    }
+
+    /// Whether all these bits of [`field_flag`] are set.
+    pub const fn has(self, flags: i64) -> bool {
+        self.raw.flags & flags == flags
+    }
+
+    /// Where the field is in an object.
+    ///
+    /// # Safety
+    /// `object` is of a type that has this field.
+    pub const unsafe fn address(self, object: *mut TVMFFIObject) -> *mut c_void {
+        // SAFETY: promised by the caller: the offset is inside the object.
+        unsafe { object.byte_add(self.raw.offset as usize).cast() }
+    }
+
+    /// The field's value.
+    ///
+    /// # Errors
+    /// What the getter raises; TypeError without a getter.
+    ///
+    /// # Safety
+    /// `object` is alive and of a type that has this field.
+    pub unsafe fn get(self, object: *mut TVMFFIObject) -> Result<Any> {
+        let Some(getter) = self.raw.getter else {
+            return Err(crate::error!(TypeError, "field '{}' can not be read", self.name()));
+        };
+        let mut value = TVMFFIAny::NONE;
+        // SAFETY: promised by the caller; on success `value` is an owned value.
+        unsafe {
+            Error::check(getter(self.address(object), &mut value))?;
+            Ok(Any::from_raw(value))
+        }
+    }
+
+    /// Sets the field, through the setter, which checks and converts the value.
+    ///
+    /// # Errors
+    /// What the setter raises; TypeError without a setter.
+    ///
+    /// # Safety
+    /// `object` is alive, of a type that has this field, and nobody else uses it: it is under construction.
+    pub unsafe fn set(self, object: *mut TVMFFIObject, value: &AnyView<'_>) -> Result<()> {
+        let setter = self.raw.setter;
+        if setter.is_null() {
+            return Err(crate::error!(TypeError, "field '{}' can not be set", self.name()));
+        }
+        // SAFETY: promised by the caller; the flag says which of the two kinds of setters this is.
+        unsafe {
+            let field = self.address(object);
+            if !self.has(field_flag::SETTER_IS_FUNCTION_OBJ) {
+                let setter: TVMFFIFieldSetter = core::mem::transmute(setter);
+                return Error::check(setter(field, value.raw()));
+            }
+            let args = [TVMFFIAny::pointer(type_index::OPAQUE_PTR, field), *value.raw()];
+            call_function(setter.cast(), &args).map(drop)
+        }
+    }
+
+    /// Sets the field to its default, or to what its default factory makes. False when it has none.
+    ///
+    /// # Errors
+    /// What the factory or the setter raises.
+    ///
+    /// # Safety
+    /// As for [`Field::set`].
+    pub unsafe fn set_default(self, object: *mut TVMFFIObject) -> Result<bool> {
+        if !self.has(field_flag::HAS_DEFAULT) {
+            return Ok(false);
+        }
+        let default = &self.raw.default_value_or_factory;
+        // SAFETY: the table owns the default, and a default that is a factory is a function; the rest is the caller's promise.
+        unsafe {
+            if self.has(field_flag::DEFAULT_FROM_FACTORY) {
+                let value = call_function(default.payload.v_obj, &[])?;
+                self.set(object, value.as_view())?;
+            } else {
+                self.set(object, &AnyView::from_raw(*default))?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Method {
+    /// The ABI's own record.
+    pub const fn raw(self) -> &'static TVMFFIMethodInfo {
+        self.raw
+    }
+
+    /// Name; bytes, because nothing checks that a foreign name is UTF-8.
+    pub const fn name_bytes(self) -> &'static [u8] {
+        // SAFETY: the table keeps names forever.
+        unsafe { self.raw.name.as_slice() }
+    }
+
+    /// The function, or whatever value the type registered under this name.
+    pub const fn value(self) -> AnyView<'static> {
+        // SAFETY: the table owns the value forever.
+        unsafe { AnyView::from_raw(self.raw.method) }
+    }
+}
+
+/// Calls a function object with raw views.
+///
+/// # Errors
+/// What the function raises.
+///
+/// # Safety
+/// `function` is a live function object, and the arguments are valid views.
+pub(crate) unsafe fn call_function(function: *mut TVMFFIObject, args: &[TVMFFIAny]) -> Result<Any> {
+    // SAFETY: promised by the caller; on success `result` is an owned value.
+    unsafe {
+        let call: Option<SafeCall> = embedded::body::<TVMFFIFunctionCell>(function).safe_call;
+        let Some(call) = call else {
+            return Err(crate::error!(InternalError, "a function object has no entry point"));
+        };
+        let mut result = TVMFFIAny::NONE;
+        Error::check(call(function.cast(), args.as_ptr(), args.len() as i32, &mut result))?;
+        Ok(Any::from_raw(result))
+    }
+}
