@@ -278,14 +278,29 @@ fn prototypes() -> Vec<(&'static str, String)> {
 #[test]
 fn layouts_constants_and_prototypes_are_those_of_the_headers() {
     let Some(include_dirs) = headers::include_dirs_or_skip() else { return };
+    compare("stock", "#include <tvm/ffi/c_api.h>\n#include <tvm/ffi/extra/c_env_api.h>\n", &include_dirs);
+}
+
+#[test]
+fn our_header_says_the_same() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/capi/include");
+    // The version is no part of the interface: `TVMFFIGetVersion` gives it.
+    let version = version();
+    let version =
+        format!("#define TVM_FFI_VERSION_MAJOR {}\n#define TVM_FFI_VERSION_MINOR {}\n", version.major, version.minor);
+    compare("ours", &format!("#include <kernpack/c_api.h>\n{version}"), &[folder]);
+}
+
+/// Compiles and runs the program with these headers.
+fn compare(name: &str, includes: &str, include_dirs: &[std::path::PathBuf]) {
     let (facts, prototypes) = (facts(), prototypes());
     let names: Vec<_> = prototypes.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ApiTable::NAMES);
 
-    let mut program = String::from(
-        "#include <stddef.h>\n#include <stdio.h>\n#include <tvm/ffi/c_api.h>\n#include <tvm/ffi/extra/c_env_api.h>\n\
+    let mut program = format!(
+        "#include <stddef.h>\n#include <stdio.h>\n{includes}\
          typedef void (*Deleter)(void*);\ntypedef int (*HandleInit)(void**);\ntypedef int (*HandleDeinit)(void*);\n\
-         int main(void) {\n",
+         int main(void) {{\n",
     );
     for (expression, _) in &facts.0 {
         writeln!(program, "  printf(\"%s=%lld\\n\", \"{expression}\", (long long)({expression}));").unwrap();
@@ -300,10 +315,10 @@ fn layouts_constants_and_prototypes_are_those_of_the_headers() {
     }
     program.push_str("  return 0;\n}\n");
 
-    let dir = headers::scratch_dir("abi_headers");
+    let dir = headers::scratch_dir(&format!("abi_headers_{name}"));
     let (source, binary) = (dir.join("facts.c"), dir.join("facts"));
     std::fs::write(&source, program).unwrap();
-    headers::compile("cc", &source, &binary, &include_dirs, &["-std=gnu11"]);
+    headers::compile("cc", &source, &binary, include_dirs, &["-std=gnu11"]);
     let output = headers::run(&mut Command::new(&binary));
     let printed = String::from_utf8(output.stdout).unwrap();
     let seen: BTreeMap<&str, i64> = printed

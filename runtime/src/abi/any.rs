@@ -10,7 +10,7 @@ use super::{DLDataType, DLDevice, TVMFFIObject, assert_layout, type_index};
 pub struct TVMFFIAny {
     /// Which type the payload has; see [`type_index`].
     pub type_index: i32,
-    /// Length of a small string or small bytes; 0 for all other types (`zero_padding` in C).
+    /// Length of a small string or small bytes; 0 for all other types.
     pub small_len: u32,
     /// The payload.
     pub payload: TVMFFIAnyPayload,
