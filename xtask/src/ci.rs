@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what continuous integration runs, on any machine.
 
+use crate::conformance::{self, Run};
 use crate::environment::Environment;
 use crate::step::{self, Show};
 use crate::{Result, demo, runner};
@@ -25,6 +26,7 @@ pub(crate) fn run() -> Result {
     }
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
+    keep("conformance", conformance::run(&Run::everything()));
     if failed.is_empty() {
         println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());
         return Ok(());

@@ -1,11 +1,13 @@
-//! What this project runs: `cargo xtask demo | test | ci | bench calls`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | bench calls | runtime`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
 
 mod artifacts;
 mod bench;
 mod ci;
+mod conformance;
 mod cuda;
+mod debian;
 mod demo;
 mod environment;
 mod python;
@@ -23,8 +25,10 @@ const USAGE: &str = "usage: cargo xtask <command>
 
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
-  ci            formatting, lints and documentation, then test, then demo
+  ci            formatting, lints and documentation, then test, demo and conformance
+  conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
+  bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
 ";
 
 fn main() -> ExitCode {
@@ -34,9 +38,12 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(),
         ["test"] => runner::run(),
         ["ci"] => ci::run(),
+        ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["bench", "calls"] => bench::calls::run(31),
-        ["bench", "calls", "--rounds", rounds] => match rounds.parse() {
-            Ok(rounds @ 1..) => bench::calls::run(rounds),
+        ["bench", "runtime"] => bench::runtime::run(15),
+        ["bench", what @ ("calls" | "runtime"), "--rounds", rounds] => match rounds.parse() {
+            Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
+            Ok(rounds @ 1..) => bench::runtime::run(rounds),
             _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
         },
         [] | ["help" | "--help" | "-h"] => {

@@ -1,14 +1,26 @@
-//! The Python environment in `target/venv`: made once, made anew when its list of packages or its Python changes.
+//! Python environments below `target/`: made once, made anew when their list of packages or their Python changes.
 
 use crate::Result;
+use crate::debian;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The list of packages. Its text is the stamp of an environment that is complete.
-const REQUIREMENTS: &str = include_str!("../requirements.txt");
+/// An environment to make: its folder below `target/`, and its list of packages.
+pub(crate) struct Recipe {
+    /// The folder, from `target/`.
+    pub(crate) folder: &'static str,
+    /// The list of packages, from the root.
+    pub(crate) list: &'static str,
+    /// What the list says. It is the stamp of an environment that is complete.
+    pub(crate) packages: &'static str,
+}
+
+/// The environment of the hosts, the tests and the demo.
+const HOSTS: Recipe =
+    Recipe { folder: "venv", list: "xtask/requirements.txt", packages: include_str!("../requirements.txt") };
 
 /// What a Python must say of itself to serve: its version and where it is.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
@@ -23,17 +35,7 @@ pub(crate) struct Python {
 impl Python {
     /// The environment in `target/venv`, made if it is not there or not complete.
     pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
-        let base = base_interpreter(workspace)?;
-        let folder = workspace.folder("venv")?;
-        let interpreter = folder.join("bin/python");
-        let stamp_file = folder.join("complete");
-        let stamp = format!("{}\n{REQUIREMENTS}", base.identity);
-        let complete = fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp);
-        if !complete || say(workspace, &interpreter, IDENTIFY).is_err() {
-            make(workspace, &base.program, &folder)?;
-            install(workspace, &interpreter)?;
-            fs::write(&stamp_file, stamp).map_err(|error| format!("cannot write {}: {error}", stamp_file.display()))?;
-        }
+        let interpreter = environment(workspace, &HOSTS)?;
         let find =
             |function| say(workspace, &interpreter, &format!("import tvm_ffi.libinfo as l; print(l.{function}())"));
         let include = PathBuf::from(find("find_include_path")?);
@@ -66,6 +68,22 @@ impl Python {
     pub(crate) fn say(&self, workspace: &Workspace, program: &str) -> Result<String> {
         say(workspace, &self.interpreter, program)
     }
+}
+
+/// The interpreter of an environment, which is made if it is not there or not complete.
+pub(crate) fn environment(workspace: &Workspace, recipe: &Recipe) -> Result<PathBuf> {
+    let base = base_interpreter(workspace)?;
+    let folder = workspace.folder(recipe.folder)?;
+    let interpreter = folder.join("bin/python");
+    let stamp_file = folder.join("complete");
+    let stamp = format!("{}\n{}", base.identity, recipe.packages);
+    let complete = fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp);
+    if !complete || say(workspace, &interpreter, IDENTIFY).is_err() {
+        make(workspace, &base.program, &folder)?;
+        install(workspace, &interpreter, recipe)?;
+        fs::write(&stamp_file, stamp).map_err(|error| format!("cannot write {}: {error}", stamp_file.display()))?;
+    }
+    Ok(interpreter)
 }
 
 /// A Python of this machine.
@@ -104,23 +122,17 @@ fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
     let make = || {
         let mut command = workspace.command(base);
         command.args(["-m", "venv", "--clear"]).arg(folder);
-        step::watch("make a Python environment in target/venv", &mut command, Show::Warnings)
+        step::watch(&format!("make a Python environment in {}", folder.display()), &mut command, Show::Warnings)
     };
     if make()?.success {
         return Ok(());
     }
     let advice = "install the package python3-venv (Debian, Ubuntu: apt-get install python3-venv), or set PYTHON to a Python that has the modules venv and ensurepip";
     let has_modules = say(workspace, base, "import venv, ensurepip").is_ok();
-    if has_modules || !is_root(workspace) || find_on_path("apt-get").is_none() {
+    if has_modules || !debian::can_install(workspace) {
         return Err(format!("{} -m venv failed: {advice}", base.display()).into());
     }
-    let mut update = workspace.command("apt-get");
-    step::watch("apt-get update", update.args(["-q", "update"]), Show::Warnings)?;
-    let mut install = workspace.command("apt-get");
-    install
-        .args(["-q", "install", "-y", "--no-install-recommends", "python3-venv"])
-        .env("DEBIAN_FRONTEND", "noninteractive");
-    step::run("apt-get install python3-venv", &mut install, Show::Warnings)
+    debian::install(workspace, "python3-venv")
         .map_err(|error| format!("{error}; {} -m venv failed: {advice}", base.display()))?;
     if make()?.success {
         return Ok(());
@@ -129,20 +141,22 @@ fn make(workspace: &Workspace, base: &Path, folder: &Path) -> Result {
 }
 
 /// Installs every package of the list. pip keeps what it downloads in its own cache.
-fn install(workspace: &Workspace, interpreter: &Path) -> Result {
-    let list = workspace.root().join("xtask/requirements.txt");
+fn install(workspace: &Workspace, interpreter: &Path, recipe: &Recipe) -> Result {
+    let Recipe { folder, list, .. } = recipe;
     let mut command = workspace.command(interpreter);
     command
         .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", "-r"])
-        .arg(list);
-    step::run("install the packages of xtask/requirements.txt into target/venv", &mut command, Show::Warnings).map_err(|error| {
-        format!("{error}: the Python packages of xtask/requirements.txt could not be installed (they come from PyPI, or from the index that pip is configured for)")
-    })?;
+        .arg(workspace.root().join(list));
+    step::run(&format!("install the packages of {list} into target/{folder}"), &mut command, Show::Warnings).map_err(
+        |error| {
+            format!("{error}: the Python packages of {list} could not be installed (they come from PyPI, or from the index that pip is configured for)")
+        },
+    )?;
     Ok(())
 }
 
 /// Runs a short Python program and gives what it prints, without the last line break.
-fn say(workspace: &Workspace, interpreter: &Path, program: &str) -> Result<String> {
+pub(crate) fn say(workspace: &Workspace, interpreter: &Path, program: &str) -> Result<String> {
     let output = workspace
         .command(interpreter)
         .args(["-c", program])
@@ -154,11 +168,6 @@ fn say(workspace: &Workspace, interpreter: &Path, program: &str) -> Result<Strin
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().last().unwrap_or("no message");
     Err(format!("{} -c '{program}': {last}", interpreter.display()).into())
-}
-
-/// Whether this process may install packages for the machine.
-fn is_root(workspace: &Workspace) -> bool {
-    workspace.command("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 #[cfg(test)]

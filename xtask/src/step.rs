@@ -2,8 +2,9 @@
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,8 @@ pub(crate) struct Finished {
     pub(crate) output: String,
     /// Whether it ended with status 0.
     pub(crate) success: bool,
-    status: String,
+    /// How it ended, in words.
+    pub(crate) status: String,
 }
 
 /// A line at least this often, also from a silent command.
@@ -39,6 +41,15 @@ pub(crate) fn run(name: &str, command: &mut Command, show: Show) -> Result<Strin
 
 /// Runs a step; a command that fails is no error here, one that does not start is.
 pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Finished> {
+    watch_child(name, command, show, None)
+}
+
+/// Runs a step that may hang: after this time it is ended, with every process that it started.
+pub(crate) fn watch_within(limit: Duration, name: &str, command: &mut Command, show: Show) -> Result<Finished> {
+    watch_child(name, command.process_group(0), show, Some(limit))
+}
+
+fn watch_child(name: &str, command: &mut Command, show: Show, limit: Option<Duration>) -> Result<Finished> {
     println!("> {name}");
     let start = Instant::now();
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -57,8 +68,15 @@ pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Fin
 
     let mut output = String::new();
     let mut last_print = Instant::now();
+    let mut ended_by_us = false;
     loop {
-        let wait = SIGN_OF_LIFE.saturating_sub(last_print.elapsed());
+        let left = limit.map_or(SIGN_OF_LIFE, |limit| limit.saturating_sub(start.elapsed()));
+        if left.is_zero() {
+            end_group(&mut child);
+            ended_by_us = true;
+            break;
+        }
+        let wait = SIGN_OF_LIFE.saturating_sub(last_print.elapsed()).min(left);
         match lines.recv_timeout(wait) {
             Ok(line) => {
                 if show == Show::Lines || line.starts_with("warning: ") {
@@ -68,6 +86,7 @@ pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Fin
                 output.push_str(&line);
                 output.push('\n');
             }
+            Err(RecvTimeoutError::Timeout) if last_print.elapsed() < SIGN_OF_LIFE => {}
             Err(RecvTimeoutError::Timeout) => {
                 let latest = output.lines().last().unwrap_or_default().trim();
                 println!("  ... {name}: {} s  {latest}", start.elapsed().as_secs());
@@ -85,7 +104,19 @@ pub(crate) fn watch(name: &str, command: &mut Command, show: Show) -> Result<Fin
     }
     let verdict = if status.success() { "done" } else { "FAILED" };
     println!("  {verdict} in {:.1} s", start.elapsed().as_secs_f64());
-    Ok(Finished { output, success: status.success(), status: format!("{program} ended with {status}") })
+    let status_text = match limit {
+        Some(limit) if ended_by_us => format!("{program} was ended after {} s", limit.as_secs()),
+        _ => format!("{program} ended with {status}"),
+    };
+    Ok(Finished { output, success: status.success(), status: status_text })
+}
+
+/// Ends our own child, which leads a process group of its own, and all of that group.
+fn end_group(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    // Whatever that does not reach ends by itself when it writes: nobody reads its output any more.
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    let _ = child.kill();
 }
 
 /// Sends the lines of one stream until it ends. Bytes that are no UTF-8 do not stop it.
@@ -124,6 +155,17 @@ mod tests {
     fn a_failed_step_is_named() {
         let error = run("the step", &mut shell("exit 3"), Show::Warnings).unwrap_err().to_string();
         assert!(error.starts_with("the step: sh ended with"), "{error}");
+    }
+
+    #[test]
+    fn a_step_that_hangs_is_ended_with_its_children() {
+        let start = Instant::now();
+        let limit = Duration::from_secs(1);
+        let finished = watch_within(limit, "hangs", &mut shell("echo out; sleep 100 & wait"), Show::Lines).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(50));
+        assert_eq!(finished.output, "out\n");
+        assert_eq!((finished.success, finished.status.as_str()), (false, "sh was ended after 1 s"));
+        assert!(watch_within(Duration::from_secs(60), "ends", &mut shell("exit 0"), Show::Lines).unwrap().success);
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn nanoseconds(value: f64) -> String {
 }
 
 /// Processor and versions, in a few words; what is unknown is left out.
-fn machine(workspace: &Workspace, python: &Python) -> String {
+pub(super) fn machine(workspace: &Workspace, python: &Python) -> String {
     let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = cpu_info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let first_line = |program: &str| {

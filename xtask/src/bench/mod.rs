@@ -3,4 +3,5 @@
 mod caller;
 pub(crate) mod calls;
 mod programs;
+pub(crate) mod runtime;
 mod samples;

@@ -1,0 +1,57 @@
+//! Packages of Debian and Ubuntu, for the few things that come from nowhere else.
+
+use crate::Result;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, find_on_path};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+/// Whether this process may install packages, and has the program for it.
+pub(crate) fn can_install(workspace: &Workspace) -> bool {
+    let is_root = workspace.command("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    is_root && find_on_path("apt-get").is_some()
+}
+
+/// Installs one package, which only root can. Lists that can not be brought up to date are no reason to give up.
+pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
+    update(workspace)?;
+    let mut install = workspace.command("apt-get");
+    install.args(["-q", "install", "-y", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive");
+    step::run(&format!("apt-get install {package}"), &mut install, Show::Warnings)?;
+    Ok(())
+}
+
+/// Unpacks one package, without those that it depends on, into a folder. Anyone can; the machine stays as it is.
+pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Result {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let download = || {
+        let mut download = workspace.command("apt-get");
+        download.args(["-q", "download", package]).current_dir(folder);
+        step::watch(&format!("apt-get download {package}"), &mut download, Show::Warnings)
+    };
+    let mut downloaded = download()?.success;
+    if !downloaded && can_install(workspace) {
+        update(workspace)?;
+        downloaded = download()?.success;
+    }
+    let archive = fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension() == Some(OsStr::new("deb")));
+    let Some(archive) = archive.filter(|_| downloaded) else {
+        return Err(format!("apt-get could not download {package}").into());
+    };
+    let mut extract = workspace.command("dpkg-deb");
+    extract.arg("-x").arg(&archive).arg(folder);
+    step::run(&format!("unpack {}", archive.display()), &mut extract, Show::Warnings)?;
+    Ok(())
+}
+
+fn update(workspace: &Workspace) -> Result {
+    let mut update = workspace.command("apt-get");
+    step::watch("apt-get update", update.args(["-q", "update"]), Show::Warnings)?;
+    Ok(())
+}
