@@ -38,3 +38,11 @@ pub(crate) fn build_conversions(environment: &Environment) -> Result<PathBuf> {
     step::run("build tests/conversions-lib", &mut cargo, Show::Warnings)?;
     Ok(shared_library(&environment.workspace.cargo_target().join("release"), "conversions"))
 }
+
+/// Builds our `libtvm_ffi.so` with optimization and gives its path.
+pub(crate) fn build_libtvm_ffi(environment: &Environment) -> Result<PathBuf> {
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--release", "--package", "kernpack-capi"]);
+    step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
+    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "tvm_ffi"))
+}

@@ -10,6 +10,7 @@ mod cuda;
 mod debian;
 mod demo;
 mod environment;
+mod node;
 mod python;
 mod runner;
 mod step;

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::artifacts::{self, Imagekit};
 use crate::environment::Environment;
+use crate::node::Node;
 use crate::step::{self, Finished, Show};
 use crate::totals::Totals;
 use std::path::PathBuf;
@@ -38,6 +39,14 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
     }
 
+    match Node::prepare(environment) {
+        Ok(node) => {
+            let mut test = node.test(environment);
+            report.add("node --test examples/node-host", test.envs(libraries.clone()), Totals::of_tap)?;
+        }
+        Err(error) => report.fail(format!("examples/node-host: {error}")),
+    }
+
     for subcommand in ["build", "test"] {
         let mut command = downstream(environment, subcommand);
         report.add(&format!("cargo {subcommand} in tests/downstream"), &mut command, Totals::of_cargo)?;
@@ -46,9 +55,13 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 2]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 3]> {
     let imagekit = Imagekit::build(environment)?.library;
-    Ok([("IMAGEKIT_LIBRARY", imagekit), ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?)])
+    Ok([
+        ("IMAGEKIT_LIBRARY", imagekit),
+        ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?),
+        ("KERNPACK_LIBTVM_FFI", artifacts::build_libtvm_ffi(environment)?),
+    ])
 }
 
 /// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.
@@ -107,12 +120,13 @@ fn skipped_by_rust(output: &str) -> u64 {
     output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
 }
 
-/// The names of failed tests, of Rust's harness and of pytest.
+/// The names of failed tests, of Rust's harness, of pytest and of Node's.
 fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| {
         let rust = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
         let python = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
-        rust.or(python)
+        let tap = line.strip_prefix("not ok ");
+        rust.or(python).or(tap)
     })
 }
 

@@ -30,6 +30,21 @@ impl Totals {
         closing.map(Totals::of_counts).unwrap_or_default()
     }
 
+    /// Reads the closing lines of Node's test runner in the format TAP: `# pass 10`, `# fail 0`, `# skipped 1`.
+    pub(crate) fn of_tap(output: &str) -> Self {
+        let count = |word: &str| -> u64 {
+            let numbers = output
+                .lines()
+                .filter_map(|line| line.strip_prefix("# ")?.strip_prefix(word)?.trim().parse::<u64>().ok());
+            numbers.sum()
+        };
+        Totals {
+            passed: count("pass "),
+            failed: count("fail ") + count("cancelled "),
+            skipped: count("skipped ") + count("todo "),
+        }
+    }
+
     /// Sums pairs of a number and a word.
     fn of_counts(line: &str) -> Self {
         let mut totals = Totals::default();
@@ -94,5 +109,12 @@ mod tests {
         ] {
             assert_eq!(Totals::of_pytest(output), expected, "{output}");
         }
+    }
+
+    #[test]
+    fn tap() {
+        let output = "# Subtest: a\nok 1 - a\nnot ok 2 - pass 3\n1..2\n# tests 12\n# pass 10\n# fail 1\n# cancelled 0\n# skipped 1\n# todo 0\n";
+        assert_eq!(Totals::of_tap(output), totals(10, 1, 1));
+        assert_eq!(Totals::of_tap("SyntaxError: x\n"), totals(0, 0, 0));
     }
 }
