@@ -5,6 +5,7 @@ use core::panic::Location;
 use core::ptr;
 
 use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
+use crate::embedded::failure::Failure;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{abi, embedded, host};
 
@@ -233,6 +234,15 @@ impl Clone for Error {
         // SAFETY: the object is alive.
         unsafe { embedded::inc_ref(self.object.as_ptr()) };
         Self { object: self.object }
+    }
+}
+
+/// What failed inside the runtime, as an error; an error that foreign code raised is passed on as it is.
+impl From<Failure> for Error {
+    #[cold]
+    fn from(failure: Failure) -> Self {
+        // SAFETY: an error object whose one reference is handed out.
+        unsafe { Self::from_object(failure.into_plain_error()) }
     }
 }
 

@@ -20,52 +20,11 @@ static Ref Borrow(TVMFFIObjectHandle handle) {
       ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ffi::Object>(static_cast<TVMFFIObject*>(handle)));
 }
 
-template <typename Ref>
-static Ref Take(TVMFFIObjectHandle handle) {
-  return ffi::detail::ObjectUnsafe::ObjectRefFromObjectPtr<Ref>(
-      ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::Object>(static_cast<TVMFFIObject*>(handle)));
-}
-
-template <typename Ref>
-static TVMFFIObjectHandle Release(Ref&& ref) {
-  return ffi::detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(ref));
-}
-
-using Map = ffi::Map<ffi::Any, ffi::Any>;
 using Dict = ffi::Dict<ffi::Any, ffi::Any>;
-
-// Maps are copied on write, so the handle may change. A unique map is changed in place.
-extern "C" Status MapSet(TVMFFIObjectHandle* map, const TVMFFIAny* key, const TVMFFIAny* value) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  Map taken = Take<Map>(*map);
-  taken.Set(Owned(key), Owned(value));
-  *map = Release(std::move(taken));
-  TVM_FFI_SAFE_CALL_END();
-}
-
-extern "C" Status MapErase(TVMFFIObjectHandle* map, const TVMFFIAny* key) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  Map taken = Take<Map>(*map);
-  taken.erase(Owned(key));
-  *map = Release(std::move(taken));
-  TVM_FFI_SAFE_CALL_END();
-}
 
 extern "C" Status DictSet(TVMFFIObjectHandle dict, const TVMFFIAny* key, const TVMFFIAny* value) {
   TVM_FFI_SAFE_CALL_BEGIN();
   Borrow<Dict>(dict).Set(Owned(key), Owned(value));
-  TVM_FFI_SAFE_CALL_END();
-}
-
-extern "C" Status DictErase(TVMFFIObjectHandle dict, const TVMFFIAny* key) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  Borrow<Dict>(dict).erase(Owned(key));
-  TVM_FFI_SAFE_CALL_END();
-}
-
-extern "C" Status DictClear(TVMFFIObjectHandle dict) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  Borrow<Dict>(dict).clear();
   TVM_FFI_SAFE_CALL_END();
 }
 
@@ -75,46 +34,6 @@ extern "C" Status MapGet(TVMFFIObjectHandle map, const TVMFFIAny* key, TVMFFIAny
   const auto* obj = static_cast<const ffi::MapBaseObj*>(Borrow<ffi::ObjectRef>(map).get());
   auto found = obj->find(Owned(key));
   Give(found == obj->end() ? ffi::Any() : ffi::Any(found->second), out);
-  TVM_FFI_SAFE_CALL_END();
-}
-
-// Keys and values in order, one after the other; the caller owns them and has room for 2 * size.
-extern "C" int64_t MapEntries(TVMFFIObjectHandle map, TVMFFIAny* out) {
-  int64_t count = 0;
-  for (const auto& [key, value] : *static_cast<const ffi::MapBaseObj*>(Borrow<ffi::ObjectRef>(map).get())) {
-    Give(ffi::Any(key), out++);
-    Give(ffi::Any(value), out++);
-    ++count;
-  }
-  return count;
-}
-
-extern "C" TVMFFIObjectHandle NewMap() { return Release(Map()); }
-extern "C" TVMFFIObjectHandle NewDict() { return Release(Dict()); }
-extern "C" TVMFFIObjectHandle NewList() { return Release(ffi::List<ffi::Any>()); }
-
-extern "C" Status ListPush(TVMFFIObjectHandle list, const TVMFFIAny* value) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  Borrow<ffi::List<ffi::Any>>(list).push_back(Owned(value));
-  TVM_FFI_SAFE_CALL_END();
-}
-
-extern "C" Status ListErase(TVMFFIObjectHandle list, int64_t index) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  auto borrowed = Borrow<ffi::List<ffi::Any>>(list);
-  borrowed.erase(borrowed.begin() + index);
-  TVM_FFI_SAFE_CALL_END();
-}
-
-// The array grows (in place while it is unique and has room), its first element is replaced, and its last one moved out.
-extern "C" Status ArrayChange(TVMFFIObjectHandle* array, const TVMFFIAny* value, TVMFFIAny* last) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  auto taken = Take<ffi::Array<ffi::Any>>(*array);
-  taken.push_back(Owned(value));
-  taken.Set(0, Owned(value));
-  Give(ffi::Any(taken.back()), last);
-  taken.pop_back();
-  *array = Release(std::move(taken));
   TVM_FFI_SAFE_CALL_END();
 }
 

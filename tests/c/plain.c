@@ -133,7 +133,8 @@ static void errors(void) {
   TVMFFIErrorCell* inner = (TVMFFIErrorCell*)((char*)cause + sizeof(TVMFFIObject));
   CHECK(strcmp(inner->message.data, "inner") == 0);
   const TVMFFIByteArray* frame = F(TVMFFIBacktrace)("plain.c", 12, "errors", 0);
-  CHECK(frame->size == strlen("  File \"plain.c\", line 12, in errors\n"));
+  const char* first = "  File \"plain.c\", line 12, in errors\n";
+  CHECK(frame->size >= strlen(first) && strncmp(frame->data, first, strlen(first)) == 0);
   cell->update_backtrace(error, frame, kTVMFFIBacktraceUpdateModeAppend);
   CHECK(strncmp(cell->backtrace.data, "  frame\n  File \"plain.c\"", 24) == 0);
   F(TVMFFIErrorSetRaised)(error);

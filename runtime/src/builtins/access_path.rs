@@ -1,1 +1,458 @@
-//! Paths from an object to a part of it.
+//! Paths from an object to a part of it: which attribute, which item, which key. A path knows its parent, so that paths with a
+//! common beginning share it.
+
+use core::ffi::c_void;
+
+use super::builtin::{Arguments, Builtin};
+use super::dataclass::instance::{Body, copy_function, creator, new_function, new_instance};
+use super::dataclass::setters::{ObjectField, set_any, set_i32, set_object};
+use super::signature::{ANY, Accepts, BOOL, FUNCTION, INT, OBJECT, STRING, Signature, Type};
+use super::type_def::{Attr, BuiltinField, BuiltinMethod, BuiltinType, Index, Metadata, field};
+use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+use crate::embedded::{self, any_hash, new_string, release, seq};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::reflect::call_function;
+use crate::value::{Any, AnyView};
+use crate::{Error, Result, bail, error};
+
+/// How a step goes from an object to a part of it, or to where a part is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Kind {
+    Attr = 0,
+    ArrayItem = 1,
+    MapItem = 2,
+    AttrMissing = 3,
+    ArrayItemMissing = 4,
+    MapItemMissing = 5,
+}
+
+/// One step: the name of an attribute, the index of an item, or a key.
+#[derive(Clone, Default)]
+#[repr(C)]
+struct StepBody {
+    kind: i32,
+    padding: u32,
+    key: Any,
+}
+
+/// A path; the root has neither parent nor step.
+#[derive(Clone, Default)]
+#[repr(C)]
+struct PathBody {
+    parent: Option<ObjRef<ObjectRoot>>,
+    step: Option<ObjRef<ObjectRoot>>,
+    depth: i32,
+}
+
+const _: () = assert!(size_of::<StepBody>() == 24 && size_of::<PathBody>() == 24);
+
+impl Drop for PathBody {
+    fn drop(&mut self) {
+        if let Some(parent) = self.parent.take() {
+            let parent = parent.into_object();
+            // A long path is not dropped by recursion.
+            // SAFETY: the reference was this path's.
+            unsafe { release::release_elements([TVMFFIAny::pointer((*parent).type_index, parent.cast())]) };
+        }
+    }
+}
+
+const STEP_KEY: &str = "ffi.reflection.AccessStep";
+const PATH_KEY: &str = "ffi.reflection.AccessPath";
+const STEP_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessStep"}"#;
+const PATH_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessPath"}"#;
+
+pub(super) static ACCESS_STEP: Type =
+    Type { schema: STEP_SCHEMA, text: STEP_KEY, accepts: Accepts::Kind(|| STEP.index.get()) };
+pub(super) static ACCESS_PATH: Type =
+    Type { schema: PATH_SCHEMA, text: PATH_KEY, accepts: Accepts::Kind(|| PATH.index.get()) };
+static ARRAY_OF_STEPS: Type = Type {
+    schema: r#"{"type":"ffi.Array","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
+    text: "Array<ffi.reflection.AccessStep>",
+    accepts: Accepts::Items(&ACCESS_STEP),
+};
+pub(super) static ARRAY_OF_ACCESS_PATHS: Type = Type {
+    schema: r#"{"type":"ffi.Array","args":[{"type":"ffi.reflection.AccessPath"}]}"#,
+    text: "Array<ffi.reflection.AccessPath>",
+    accepts: Accepts::Items(&ACCESS_PATH),
+};
+static OPTIONAL_OBJECT: Type = Type {
+    schema: r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#,
+    text: "Optional<ffi.Object>",
+    accepts: Accepts::Optional(&OBJECT),
+};
+static OPTIONAL_STEP: Type = Type {
+    schema: r#"{"type":"Optional","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
+    text: "Optional<ffi.reflection.AccessStep>",
+    accepts: Accepts::Optional(&ACCESS_STEP),
+};
+
+struct Parent;
+struct Step;
+
+impl ObjectField for Parent {
+    const TYPE: &'static Type = &OPTIONAL_OBJECT;
+}
+
+impl ObjectField for Step {
+    const TYPE: &'static Type = &OPTIONAL_STEP;
+}
+
+impl Body for StepBody {
+    const SELF: &'static [&'static Type] = &[&ACCESS_STEP];
+
+    fn definition() -> &'static BuiltinType {
+        &STEP
+    }
+}
+
+impl Body for PathBody {
+    const SELF: &'static [&'static Type] = &[&ACCESS_PATH];
+
+    fn definition() -> &'static BuiltinType {
+        &PATH
+    }
+}
+
+const FIELD: BuiltinField = BuiltinField {
+    name: "",
+    doc: "",
+    schema: "",
+    flags: 0,
+    offset: 0,
+    size: 8,
+    align: 8,
+    static_type_index: type_index::ANY,
+    default: TVMFFIAny::NONE,
+    getter: field::get_object,
+    setter: set_any,
+};
+
+const INT_FIELD: BuiltinField = BuiltinField {
+    schema: r#"{"type":"int"}"#,
+    size: 4,
+    align: 4,
+    static_type_index: type_index::INT,
+    getter: field::get_i32,
+    setter: set_i32,
+    ..FIELD
+};
+
+const fn method(
+    name: &'static str,
+    params: &'static [&'static Type],
+    result: &'static Type,
+    run: fn(&Arguments<'_>) -> Result<Any>,
+) -> BuiltinMethod {
+    let function = Builtin { name, signature: Signature::Typed(params, result), run };
+    BuiltinMethod { function, is_static: params.is_empty(), doc: "" }
+}
+
+const fn repr(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) -> Attr {
+    const PARAMS: &[&Type] = &[&OBJECT, &FUNCTION];
+    Attr::Function(Builtin { name, signature: Signature::Typed(PARAMS, &STRING), run })
+}
+
+pub(super) static STEP: BuiltinType = BuiltinType {
+    key: STEP_KEY,
+    index: Index::dynamic(),
+    parent: || type_index::OBJECT,
+    metadata: Some(Metadata {
+        total_size: 48,
+        creator: Some(creator::<StepBody>),
+        structural_kind: seq_hash_kind::CONST_TREE_NODE,
+    }),
+    fields: &[
+        BuiltinField { name: "kind", offset: 24, ..INT_FIELD },
+        BuiltinField {
+            name: "key",
+            schema: r#"{"type":"Any"}"#,
+            offset: 32,
+            size: 16,
+            getter: field::get_any,
+            ..FIELD
+        },
+    ],
+    methods: &[],
+    attrs: &[
+        ("__ffi_new__", new_function::<StepBody>("ffi.reflection.AccessStep.__ffi_new__")),
+        ("__ffi_shallow_copy__", copy_function::<StepBody>("ffi.reflection.AccessStep.__ffi_shallow_copy__")),
+        ("__ffi_repr__", repr("ffi.reflection.AccessStep.__ffi_repr__", repr_step)),
+        ("__ffi_type_final__", Attr::Flag(true)),
+    ],
+};
+
+pub(super) static PATH: BuiltinType = BuiltinType {
+    key: PATH_KEY,
+    index: Index::dynamic(),
+    parent: || type_index::OBJECT,
+    metadata: Some(Metadata {
+        total_size: 48,
+        creator: Some(creator::<PathBody>),
+        structural_kind: seq_hash_kind::CONST_TREE_NODE,
+    }),
+    fields: &[
+        BuiltinField { name: "parent", schema: OPTIONAL_OBJECT.schema, offset: 24, setter: set_object::<Parent>, ..FIELD },
+        BuiltinField { name: "step", schema: OPTIONAL_STEP.schema, offset: 32, setter: set_object::<Step>, ..FIELD },
+        BuiltinField { name: "depth", offset: 40, ..INT_FIELD },
+    ],
+    methods: &[
+        method("ffi.reflection.AccessPath._root", &[], &ACCESS_PATH, |_| Ok(value(new_root()))),
+        method("ffi.reflection.AccessPath._extend", &[&ACCESS_PATH, &ACCESS_STEP], &ACCESS_PATH, |args| {
+            let step = args.object(1);
+            // SAFETY: the arguments are a path and a step, alive for the call; the path gets a reference of its own.
+            unsafe {
+                embedded::inc_ref(step);
+                Ok(value(extend(args.object(0), step)))
+            }
+        }),
+        method("ffi.reflection.AccessPath._attr", &[&ACCESS_PATH, &STRING], &ACCESS_PATH, |args| {
+            extend_by(Kind::Attr, args)
+        }),
+        method("ffi.reflection.AccessPath._array_item", &[&ACCESS_PATH, &INT], &ACCESS_PATH, |args| {
+            extend_by(Kind::ArrayItem, args)
+        }),
+        method("ffi.reflection.AccessPath._map_item", &[&ACCESS_PATH, &ANY], &ACCESS_PATH, |args| {
+            extend_by(Kind::MapItem, args)
+        }),
+        method("ffi.reflection.AccessPath._attr_missing", &[&ACCESS_PATH, &STRING], &ACCESS_PATH, |args| {
+            extend_by(Kind::AttrMissing, args)
+        }),
+        method("ffi.reflection.AccessPath._array_item_missing", &[&ACCESS_PATH, &INT], &ACCESS_PATH, |args| {
+            extend_by(Kind::ArrayItemMissing, args)
+        }),
+        method("ffi.reflection.AccessPath._map_item_missing", &[&ACCESS_PATH, &ANY], &ACCESS_PATH, |args| {
+            extend_by(Kind::MapItemMissing, args)
+        }),
+        method("ffi.reflection.AccessPath._is_prefix_of", &[&ACCESS_PATH, &ACCESS_PATH], &BOOL, |args| {
+            // SAFETY: the arguments are paths, alive for the call.
+            flag(unsafe { is_prefix_of(args.object(0), args.object(1)) }?)
+        }),
+        method("ffi.reflection.AccessPath._to_steps", &[&ACCESS_PATH], &ARRAY_OF_STEPS, to_steps),
+        method("ffi.reflection.AccessPath._path_equal", &[&ACCESS_PATH, &ACCESS_PATH], &BOOL, |args| {
+            // SAFETY: the arguments are paths, alive for the call.
+            flag(unsafe { paths_equal(args.object(0), args.object(1)) }?)
+        }),
+    ],
+    attrs: &[
+        ("__ffi_new__", new_function::<PathBody>("ffi.reflection.AccessPath.__ffi_new__")),
+        ("__ffi_shallow_copy__", copy_function::<PathBody>("ffi.reflection.AccessPath.__ffi_shallow_copy__")),
+        ("__ffi_repr__", repr("ffi.reflection.AccessPath.__ffi_repr__", repr_path)),
+        ("__ffi_type_final__", Attr::Flag(true)),
+    ],
+};
+
+/// A new step, which takes the key over; the caller owns its one reference.
+pub(super) fn new_step(kind: Kind, key: TVMFFIAny) -> *mut TVMFFIObject {
+    // SAFETY: the caller gives an owned value.
+    let key = unsafe { Any::from_raw(key) };
+    new_instance(StepBody { kind: kind as i32, padding: 0, key })
+}
+
+/// A new step to an attribute.
+pub(super) fn new_attr_step(kind: Kind, name: &[u8]) -> *mut TVMFFIObject {
+    new_step(kind, new_string(name))
+}
+
+/// A new path without steps; the caller owns its one reference.
+pub(super) fn new_root() -> *mut TVMFFIObject {
+    new_instance(PathBody::default())
+}
+
+/// A new path with one step more; the caller owns its one reference.
+///
+/// # Safety
+/// `path` is a live path. `step` is a live step, and the caller's reference to it goes over to the path.
+pub(super) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) -> *mut TVMFFIObject {
+    // SAFETY: promised by the caller; the new path takes a second reference to its parent.
+    unsafe {
+        embedded::inc_ref(path);
+        let depth = embedded::body::<PathBody>(path).depth.wrapping_add(1);
+        let (parent, step) = (Some(ObjRef::from_object(path)), Some(ObjRef::from_object(step)));
+        new_instance(PathBody { parent, step, depth })
+    }
+}
+
+/// A new path of these steps, the first one at the root; the caller owns its one reference.
+///
+/// # Safety
+/// The steps are live, and the caller's references go over to the path.
+pub(super) unsafe fn of_steps(steps: impl Iterator<Item = *mut TVMFFIObject>) -> *mut TVMFFIObject {
+    let mut path = new_root();
+    for step in steps {
+        // SAFETY: promised by the caller; our reference to the parent is given up when the child has its own.
+        unsafe {
+            let longer = extend(path, step);
+            embedded::dec_ref(path);
+            path = longer;
+        }
+    }
+    path
+}
+
+fn extend_by(kind: Kind, args: &Arguments<'_>) -> Result<Any> {
+    let step = new_step(kind, args.owned(1)?.into_raw());
+    // SAFETY: the first argument is a path, alive for the call; the step is new.
+    Ok(value(unsafe { extend(args.object(0), step) }))
+}
+
+/// The value of a new object, whose reference goes over to it.
+fn value(new: *mut TVMFFIObject) -> Any {
+    // SAFETY: all callers pass a new object.
+    unsafe { Any::from_object(new) }
+}
+
+const fn flag(flag: bool) -> Result<Any> {
+    // SAFETY: a plain value.
+    Ok(unsafe { Any::from_raw(TVMFFIAny::bool(flag)) })
+}
+
+/// The path's parent and its last step; `None` for the root.
+///
+/// # Safety
+/// `path` is a live path.
+unsafe fn last_step<'a>(path: *mut TVMFFIObject) -> Result<Option<(*mut TVMFFIObject, &'a StepBody)>> {
+    // SAFETY: promised by the caller. Fields are set through setters that check the step's type; the parent's is checked here.
+    unsafe {
+        let PathBody { parent, step, .. } = embedded::body::<PathBody>(path);
+        let Some(parent) = parent else { return Ok(None) };
+        match step {
+            Some(step) if parent.type_index() == PATH.index.get() => {
+                Ok(Some((parent.object(), embedded::body(step.object()))))
+            }
+            _ => Err(broken()),
+        }
+    }
+}
+
+#[cold]
+fn broken() -> Error {
+    error!(InternalError, "an access path needs a step and, as its parent, an access path")
+}
+
+/// # Safety
+/// Both are live paths.
+unsafe fn paths_equal(mut left: *mut TVMFFIObject, mut right: *mut TVMFFIObject) -> Result<bool> {
+    // SAFETY: promised by the caller; a path keeps its parents and steps alive.
+    unsafe {
+        if left != right && embedded::body::<PathBody>(left).depth != embedded::body::<PathBody>(right).depth {
+            return Ok(false);
+        }
+        while left != right {
+            let Some((left_parent, left_step)) = last_step(left)? else { return Ok(true) };
+            let (right_parent, right_step) = last_step(right)?.ok_or_else(broken)?;
+            if left_step.kind != right_step.kind || !equal(&left_step.key, &right_step.key)? {
+                return Ok(false);
+            }
+            (left, right) = (left_parent, right_parent);
+        }
+        Ok(true)
+    }
+}
+
+fn equal(left: &Any, right: &Any) -> Result<bool> {
+    // SAFETY: two owned values.
+    unsafe { any_hash::equal(left.as_view().raw(), right.as_view().raw()) }.map_err(Error::from)
+}
+
+/// # Safety
+/// Both are live paths.
+unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) -> Result<bool> {
+    // SAFETY: promised by the caller; a path keeps its parents alive.
+    unsafe {
+        let depth = embedded::body::<PathBody>(path).depth;
+        if depth > embedded::body::<PathBody>(other).depth {
+            return Ok(false);
+        }
+        while embedded::body::<PathBody>(other).depth > depth {
+            (other, _) = last_step(other)?.ok_or_else(broken)?;
+        }
+        paths_equal(path, other)
+    }
+}
+
+/// The steps of a path, the first one first; each with a reference of its own.
+///
+/// # Safety
+/// `path` is a live path.
+unsafe fn steps(mut path: *mut TVMFFIObject) -> Result<Vec<Any>> {
+    let mut steps = Vec::new();
+    // SAFETY: promised by the caller; a path keeps its parents alive.
+    unsafe {
+        while let Some((parent, _)) = last_step(path)? {
+            let step = embedded::body::<PathBody>(path).step.clone();
+            steps.extend(step.map(|step| value(step.into_object())));
+            path = parent;
+        }
+    }
+    steps.reverse();
+    Ok(steps)
+}
+
+fn to_steps(args: &Arguments<'_>) -> Result<Any> {
+    // SAFETY: the argument is a path, alive for the call.
+    let steps = unsafe { steps(args.object(0)) }?;
+    Ok(value(seq::new_array(steps.into_iter().map(Any::into_raw).collect())))
+}
+
+/// What the printing function says about a value.
+fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
+    // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
+    let printed = unsafe { call_function(print.cast(), &[*value.raw()]) }?;
+    append_text(printed.as_view(), text)
+}
+
+fn append_text(value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
+    field::check(value, &STRING)?;
+    // SAFETY: the value follows the ABI's rules for its type index.
+    text.extend_from_slice(unsafe { embedded::text_of(value.raw()) }.unwrap_or_default());
+    Ok(())
+}
+
+fn repr_step(args: &Arguments<'_>) -> Result<Any> {
+    if !ACCESS_STEP.accepts(args.view(0)) {
+        bail!(TypeError, "Cannot treat type `{}` as type `{STEP_KEY}`", super::signature::type_key(args.view(0)));
+    }
+    let print = args.object(1).cast();
+    // SAFETY: the first argument is a step, alive for the call.
+    let StepBody { kind, key, .. } = unsafe { embedded::body(args.object(0)) };
+    let key = key.as_view();
+    let mut text = Vec::new();
+    let index = |text: &mut Vec<u8>| -> Result<()> {
+        field::check(key, &INT)?;
+        text.extend_from_slice(key.raw().bits().cast_signed().to_string().as_bytes());
+        Ok(())
+    };
+    let (before, after): (&[u8], &[u8]) = match kind {
+        0 => (b".", b""),
+        1 | 2 => (b"[", b"]"),
+        3..=5 => (b"[<missing:", b">]"),
+        _ => bail!(InternalError, "an access step of unknown kind {kind}"),
+    };
+    text.extend_from_slice(before);
+    match kind {
+        0 => append_text(key, &mut text)?,
+        1 | 4 => index(&mut text)?,
+        _ => printed(print, key, &mut text)?,
+    }
+    text.extend_from_slice(after);
+    Ok(text_value(&text))
+}
+
+fn repr_path(args: &Arguments<'_>) -> Result<Any> {
+    if !ACCESS_PATH.accepts(args.view(0)) {
+        bail!(TypeError, "Cannot treat type `{}` as type `{PATH_KEY}`", super::signature::type_key(args.view(0)));
+    }
+    let mut text = b"<root>".to_vec();
+    // SAFETY: the first argument is a path, alive for the call.
+    for step in unsafe { steps(args.object(0)) }? {
+        printed(args.object(1).cast(), step.as_view(), &mut text)?;
+    }
+    Ok(text_value(&text))
+}
+
+fn text_value(text: &[u8]) -> Any {
+    // SAFETY: a new text, whose reference goes over to the value.
+    unsafe { Any::from_raw(new_string(text)) }
+}

@@ -1,6 +1,7 @@
 //! A global function as data: all of them share one entry point, which a closure for each would not.
 
 use core::ffi::c_void;
+use core::marker::PhantomData;
 
 use super::signature::{Signature, Type};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, TVMFFIObject, type_index};
@@ -26,6 +27,11 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
+    /// Arguments that [`check`] has let pass.
+    pub(super) const fn of(views: &'a [AnyView<'a>]) -> Self {
+        Self { views }
+    }
+
     /// All of them.
     pub(super) const fn all(&self) -> &'a [AnyView<'a>] {
         self.views
@@ -36,13 +42,26 @@ impl<'a> Arguments<'a> {
         &self.views[index]
     }
 
+    /// All of them, raw.
+    pub(super) const fn raw(&self) -> &'a [TVMFFIAny] {
+        // SAFETY: a view is transparent over the raw struct.
+        unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.views.len()) }
+    }
+
+    /// An argument to look something up with: borrowed, unless it is an object that the caller gives away.
+    pub(super) fn lookup(&self, index: usize) -> Result<Lookup<'a>> {
+        let raw = *self.views[index].raw();
+        if raw.type_index != type_index::OBJECT_RVALUE_REF {
+            return Ok(Lookup { raw, _owner: None, borrowed: PhantomData });
+        }
+        let owner = self.owned(index)?;
+        Ok(Lookup { raw: *owner.as_view().raw(), _owner: Some(owner), borrowed: PhantomData })
+    }
+
     /// An owned copy of an argument; a borrowed string becomes an owned one, and an rvalue reference gives its object away.
     pub(super) fn owned(&self, index: usize) -> Result<Any> {
         // SAFETY: a view that the caller keeps valid for the call.
-        unsafe {
-            let raw = release::to_owned(self.views[index].raw());
-            raw.map(|raw| Any::from_raw(raw)).map_err(|failure| Error::new(failure.kind(), failure.message()))
-        }
+        unsafe { Ok(Any::from_raw(release::to_owned(self.views[index].raw())?)) }
     }
 
     /// An argument of a parameter of type [`super::signature::INT`].
@@ -83,6 +102,22 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// A value that something is looked up with. Never an rvalue reference.
+pub(super) struct Lookup<'a> {
+    raw: TVMFFIAny,
+    _owner: Option<Any>,
+    borrowed: PhantomData<&'a TVMFFIAny>,
+}
+
+impl core::ops::Deref for Lookup<'_> {
+    type Target = TVMFFIAny;
+
+    #[inline]
+    fn deref(&self) -> &TVMFFIAny {
+        &self.raw
+    }
+}
+
 impl Builtin {
     /// A new function object; the caller owns its one reference.
     pub(super) fn new_object(&'static self) -> *mut TVMFFIObject {
@@ -115,16 +150,8 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
     unsafe {
         let builtin: &'static Builtin = embedded::closure_of::<&'static Builtin>(this);
         let views = views(args, num_args);
-        if let Signature::Typed(params, _) = &builtin.signature {
-            if views.len() != params.len() {
-                return wrong_count(builtin, params.len(), num_args);
-            }
-            // From the last to the first, as the stock library does.
-            for (at, (view, param)) in views.iter().zip(*params).enumerate().rev() {
-                if !param.accepts(view) {
-                    return wrong_type(builtin, at, param, view);
-                }
-            }
+        if !check(builtin.name, &builtin.signature, views) {
+            return -1;
         }
         guard_nameless(|| {
             let value = (builtin.run)(&Arguments { views })?;
@@ -134,25 +161,38 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
     }
 }
 
-#[cold]
-fn wrong_count(builtin: &Builtin, expected: usize, got: i32) -> i32 {
-    let (name, signature) = (builtin.name, builtin.signature.text());
-    crate::error!(
-        TypeError,
-        "Mismatched number of arguments when calling: `{name}{signature}`. Expected {expected} but got {got} arguments"
-    )
-    .raise();
-    -1
+/// Whether a function can be called with these arguments; raises what is wrong with them.
+#[inline(always)]
+pub(super) fn check(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
+    let Signature::Typed(params, _) = signature else { return true };
+    let fits = views.len() == params.len() && params.iter().zip(views).all(|(param, view)| param.takes(view));
+    if !fits {
+        raise_mismatch(name, signature, params, views);
+    }
+    fits
 }
 
 #[cold]
-fn wrong_type(builtin: &Builtin, at: usize, param: &Type, got: &AnyView<'_>) -> i32 {
-    let (name, signature, expected) = (builtin.name, builtin.signature.text(), param.text);
-    let got = param.describe(got);
-    crate::error!(
-        TypeError,
-        "Mismatched type on argument #{at} when calling: `{name}{signature}`. Expected `{expected}` but got `{got}`"
-    )
-    .raise();
-    -1
+#[inline(never)]
+fn raise_mismatch(name: &str, signature: &Signature, params: &[&Type], views: &[AnyView<'_>]) {
+    let signature = signature.text();
+    let (expected, got) = (params.len(), views.len());
+    if expected != got {
+        return crate::error!(
+            TypeError,
+            "Mismatched number of arguments when calling: `{name}{signature}`. Expected {expected} but got {got} arguments"
+        )
+        .raise();
+    }
+    // From the last to the first, as the stock library does.
+    for (at, (view, param)) in views.iter().zip(params).enumerate().rev() {
+        if !param.accepts(view) {
+            let (expected, got) = (param.text, param.describe(view));
+            return crate::error!(
+                TypeError,
+                "Mismatched type on argument #{at} when calling: `{name}{signature}`. Expected `{expected}` but got `{got}`"
+            )
+            .raise();
+        }
+    }
 }

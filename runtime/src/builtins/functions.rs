@@ -1,8 +1,8 @@
 //! The global function table as functions.
 
 use super::builtin::Builtin;
+use super::functor::functor;
 use super::signature::{BOOL, FUNCTION, STRING, Signature};
-use crate::function::Function;
 use crate::value::{Any, IntoAny};
 use crate::{Result, embedded, error};
 
@@ -10,7 +10,7 @@ pub(super) static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.FunctionListGlobalNamesFunctor",
         signature: Signature::Typed(&[], &FUNCTION),
-        run: |_| Ok(functor_of_names(embedded::function_table::list_names()).into_any()),
+        run: |_| Ok(functor(Names(embedded::function_table::list_names()), Names::at)),
     },
     Builtin {
         name: "ffi.FunctionRemoveGlobal",
@@ -19,14 +19,16 @@ pub(super) static BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// A function that gives the number of names for -1 and the name at each index.
-fn functor_of_names(names: Vec<Vec<u8>>) -> Function {
-    Function::from_fn(move |index: i64| -> Result<Any> {
-        if index == -1 {
-            return Ok(names.len().into_any());
+struct Names(Vec<Vec<u8>>);
+
+impl Names {
+    /// The name at an index; the number of names for a negative one.
+    fn at(&self, index: i64) -> Result<Any> {
+        let Ok(place) = usize::try_from(index) else { return Ok(self.0.len().into_any()) };
+        match self.0.get(place) {
+            // SAFETY: a new owned string.
+            Some(name) => Ok(unsafe { Any::from_raw(embedded::new_string(name)) }),
+            None => Err(error!(IndexError, "Index {index} out of bounds {}", self.0.len())),
         }
-        let name = usize::try_from(index).ok().and_then(|index| names.get(index));
-        name.map(|name| String::from_utf8_lossy(name).as_ref().into_any())
-            .ok_or_else(|| error!(IndexError, "Index {index} out of bounds {}", names.len()))
-    })
+    }
 }

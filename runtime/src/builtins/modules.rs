@@ -3,10 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::builtin::{Arguments, Builtin};
+#[cfg(feature = "builtins")]
+use super::signature::type_key;
 use super::signature::{
     ARRAY_OF_STRINGS, BOOL, INT, MODULE, OPTIONAL_FUNCTION, OPTIONAL_STRING, STRING, Signature, VOID,
 };
 use crate::Result;
+#[cfg(feature = "builtins")]
+use crate::error;
 use crate::function::Function;
 use crate::module::{self, Module, raw};
 use crate::value::{Any, IntoAny, Str};
@@ -97,7 +101,10 @@ pub(super) static BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&MODULE], &VOID),
         run: |args| {
             let module = args.module(0)?;
-            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(module);
+            let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            if !kept.iter().any(|other| other.same(&module)) {
+                kept.push(module);
+            }
             Ok(Any::NONE)
         },
     },
@@ -106,11 +113,28 @@ pub(super) static BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&MODULE], &VOID),
         run: |args| {
             let module = args.module(0)?;
-            KEPT.lock().unwrap_or_else(PoisonError::into_inner).retain(|kept| !kept.same(&module));
+            let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            let position = kept.iter().position(|other| other.same(&module));
+            let removed = position.map(|position| kept.swap_remove(position));
+            // Unlocked before the module goes: what it does then is its own business.
+            drop(kept);
+            drop(removed);
             Ok(Any::NONE)
         },
     },
+    #[cfg(feature = "builtins")]
+    Builtin { name: "ffi.SystemLib", signature: Signature::Packed, run: system_library },
 ];
+
+/// The system library, of the symbols with a prefix if there is an argument.
+#[cfg(feature = "builtins")]
+fn system_library(args: &Arguments<'_>) -> Result<Any> {
+    let Some(prefix) = args.all().first() else { return Ok(module::system_library("")?.into_any()) };
+    if !STRING.accepts(prefix) {
+        return Err(error!(TypeError, "Cannot convert from type `{}` to `str`", type_key(prefix)));
+    }
+    Ok(module::system_library(args.text(0)?)?.into_any())
+}
 
 /// The function that module, name and "in its imports, too" say.
 fn find_function(args: &Arguments<'_>) -> Result<Option<Function>> {

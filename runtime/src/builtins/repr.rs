@@ -1,5 +1,25 @@
-//! Printing any value.
+//! Printing any value, as Python's `repr` would.
 
-use super::builtin::Builtin;
+mod number;
+mod printer;
+mod text;
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];
+pub(in crate::builtins) use printer::MAX_DEPTH;
+use printer::Printer;
+
+use super::builtin::{Arguments, Builtin};
+use super::signature::{ANY, STRING, Signature};
+use crate::value::Any;
+use crate::{Result, embedded};
+
+pub(in crate::builtins) static BUILTINS: &[Builtin] =
+    &[Builtin { name: "ffi.ReprPrint", signature: Signature::Typed(&[&ANY], &STRING), run: print }];
+
+fn print(args: &Arguments<'_>) -> Result<Any> {
+    let value = args.lookup(0)?;
+    let mut printer = Printer::new();
+    // SAFETY: the caller keeps the value alive.
+    unsafe { printer.print(&value)? };
+    // SAFETY: a new text, whose reference goes over to the value.
+    Ok(unsafe { Any::from_raw(embedded::new_string(printer.text())) })
+}

@@ -227,18 +227,14 @@ fn into_error(failure: Failure) -> Error {
 /// Fields of the kinds that the types of this folder have: reading and writing them.
 pub(super) mod field {
     use super::*;
-    use crate::builtins::signature::type_key;
     use crate::embedded::release;
-    use crate::function::guard_nameless;
     use crate::value::AnyView;
 
     /// Reads a slot of type `Any` (a text is one, too).
     pub(in crate::builtins) unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-        guard_nameless(|| {
-            // SAFETY: the field holds a valid value, and `result` is writable: the ABI's convention of getters.
-            unsafe { result.write(release::to_owned(&*field.cast::<TVMFFIAny>()).map_err(into_error)?) };
-            Ok(())
-        })
+        // SAFETY: the field owns a valid value, and `result` is writable: the ABI's convention of getters.
+        unsafe { result.write(release::retain(&*field.cast::<TVMFFIAny>())) };
+        0
     }
 
     /// Reads a 64-bit integer.
@@ -276,6 +272,6 @@ pub(super) mod field {
         if expected.accepts(value) {
             return Ok(());
         }
-        Err(crate::error!(TypeError, "Cannot convert from type `{}` to `{}`", type_key(value), expected.text))
+        Err(crate::error!(TypeError, "Cannot convert from type `{}` to `{}`", expected.describe(value), expected.text))
     }
 }

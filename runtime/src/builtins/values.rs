@@ -1,5 +1,111 @@
-//! Texts, shapes, type keys and other single values as functions.
+//! Single values as functions: shapes, strings, bytes, functions, markers; and what is registered under a name.
 
-use super::builtin::Builtin;
+use core::ffi::c_void;
+use std::sync::OnceLock;
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];
+use super::builtin::{Arguments, Builtin};
+use super::signature::{ARRAY_OF_STRINGS, BYTES, FUNCTION, OBJECT, POINTER, STRING, Signature};
+use crate::abi::{SafeCall, TVMFFIAny, type_index};
+use crate::embedded::{self, function_table, seq, shape, type_table};
+use crate::value::Any;
+use crate::{Result, error};
+
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+    Builtin { name: "ffi.Shape", signature: Signature::Packed, run: new_shape },
+    Builtin { name: "ffi.String", signature: Signature::Typed(&[&STRING], &STRING), run: |args| args.owned(0) },
+    Builtin { name: "ffi.Bytes", signature: Signature::Typed(&[&BYTES], &BYTES), run: |args| args.owned(0) },
+    Builtin {
+        name: "ffi.FunctionFromExternC",
+        signature: Signature::Typed(&[&POINTER, &POINTER, &POINTER], &FUNCTION),
+        run: function_from_extern_c,
+    },
+    Builtin { name: "ffi.GetGlobalFuncMetadata", signature: Signature::Typed(&[&STRING], &STRING), run: metadata },
+    Builtin {
+        name: "ffi.GetRegisteredTypeKeys",
+        signature: Signature::Typed(&[], &ARRAY_OF_STRINGS),
+        run: |_| {
+            let keys = type_table::type_keys().into_iter().map(embedded::new_string).collect();
+            // SAFETY: a new object; its one reference goes to the value.
+            Ok(unsafe { Any::from_object(seq::new_array(keys)) })
+        },
+    },
+    Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(missing()) },
+    Builtin {
+        name: "ffi.GetKwargsObject",
+        signature: Signature::Typed(&[], &OBJECT),
+        run: |_| Ok(keyword_arguments()),
+    },
+];
+
+/// The one object that stands for a value that is not there, where none is a value.
+pub(super) fn missing() -> Any {
+    static MISSING: OnceLock<Any> = OnceLock::new();
+    MISSING.get_or_init(marker).clone()
+}
+
+/// The one object behind which the keyword arguments of a call stand.
+pub(super) fn keyword_arguments() -> Any {
+    static KEYWORD_ARGUMENTS: OnceLock<Any> = OnceLock::new();
+    KEYWORD_ARGUMENTS.get_or_init(marker).clone()
+}
+
+/// A new object that is nothing but itself.
+fn marker() -> Any {
+    // SAFETY: a new object; its one reference goes to the value.
+    unsafe { Any::from_object(embedded::new_object(type_index::OBJECT, ())) }
+}
+
+fn new_shape(args: &Arguments<'_>) -> Result<Any> {
+    const FEW: usize = 8;
+    let mut few = [0; FEW];
+    let mut many;
+    let dimensions = match few.get_mut(..args.raw().len()) {
+        Some(few) => few,
+        None => {
+            many = vec![0; args.raw().len()];
+            &mut many[..]
+        }
+    };
+    for (dimension, value) in dimensions.iter_mut().zip(args.raw()) {
+        *dimension = int(value)?;
+    }
+    // SAFETY: a new object; its one reference goes to the value.
+    Ok(unsafe { Any::from_object(shape::new_shape(dimensions)) })
+}
+
+fn int(value: &TVMFFIAny) -> Result<i64> {
+    match value.type_index {
+        type_index::INT | type_index::BOOL => Ok(value.bits().cast_signed()),
+        _ => Err(error!(ValueError, "Expect shape to take list of int arguments")),
+    }
+}
+
+/// A function over a C entry point, its context and its destructor.
+fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
+    type Deleter = unsafe extern "C" fn(*mut c_void);
+    // SAFETY: the caller promises by the function's contract that the pointers are what they are passed as; NULL is none.
+    let (safe_call, deleter) = unsafe {
+        (
+            core::mem::transmute::<*mut c_void, Option<SafeCall>>(args.pointer(1)),
+            core::mem::transmute::<*mut c_void, Option<Deleter>>(args.pointer(2)),
+        )
+    };
+    let Some(safe_call) = safe_call else {
+        return Err(error!(ValueError, "argument #1: a function needs an entry point, got NULL"));
+    };
+    let function = embedded::trampoline_function(args.pointer(0), safe_call, deleter);
+    // SAFETY: a new object; its one reference goes to the value.
+    Ok(unsafe { Any::from_object(function) })
+}
+
+/// The metadata that a global function was registered with.
+fn metadata(args: &Arguments<'_>) -> Result<Any> {
+    match function_table::global_info(args.bytes(0)) {
+        // SAFETY: a new owned string.
+        Some(info) => Ok(unsafe { Any::from_raw(embedded::new_string(&info.metadata)) }),
+        None => {
+            let name = String::from_utf8_lossy(args.bytes(0));
+            Err(error!(RuntimeError, "Global Function is not found: {name}"))
+        }
+    }
+}

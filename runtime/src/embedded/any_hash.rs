@@ -18,7 +18,7 @@ const MODULUS: u64 = 2_147_483_647;
 /// Hash of bytes: 8-byte little-endian words, the last one zero-extended.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
-    let step = |hash: u64, word: u64| hash.wrapping_mul(MULTIPLIER).wrapping_add(word) % MODULUS;
+    let step = |hash: u64, word: u64| reduce(hash.wrapping_mul(MULTIPLIER).wrapping_add(word));
     let hash = words.iter().fold(0, |hash, word| step(hash, u64::from_le_bytes(*word)));
     if tail.is_empty() {
         return hash;
@@ -28,48 +28,86 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     step(hash, u64::from_le_bytes(last))
 }
 
+/// `value % MODULUS`: the modulus is a power of two minus 1, so that the high bits can be added to the low ones.
+#[inline]
+const fn reduce(value: u64) -> u64 {
+    const BITS: u32 = 31;
+    let sum = (value & MODULUS) + (value >> BITS);
+    let sum = (sum & MODULUS) + (sum >> BITS);
+    if sum >= MODULUS { sum - MODULUS } else { sum }
+}
+
 /// Mixes a value into a hash.
-pub fn combine(hash: u64, value: u64) -> u64 {
+#[inline]
+pub const fn combine(hash: u64, value: u64) -> u64 {
     hash ^ value.wrapping_add(0x9e37_79b9).wrapping_add(hash << 6).wrapping_add(hash >> 2)
 }
 
-/// Hash of a key.
+/// Hash of a key, or of a view as the key that it would be.
+///
+/// # Errors
+/// The hook of the key's type failed.
 ///
 /// # Safety
-/// `key` is a valid owned value.
+/// `key` is a valid value or view, but no rvalue reference.
+#[inline]
 pub unsafe fn hash(key: &TVMFFIAny) -> Result<u64, Failure> {
-    // SAFETY: promised by the caller, for the texts and for the hook's argument.
-    unsafe {
-        match key.type_index {
-            type_index::SMALL_STR => Ok(combine(type_index::STR as u64, key.bits() % MODULUS)),
-            type_index::SMALL_BYTES => Ok(combine(type_index::BYTES as u64, key.bits() % MODULUS)),
-            type_index::STR | type_index::BYTES => {
-                let text = text_of(key).unwrap_or_default();
-                Ok(combine(key.type_index as u64, hash_bytes(text)))
-            }
-            index => {
-                let value = match hook(&HASH, index) {
-                    Some(hook) => call_hash(&hook, key)?,
-                    None => key.bits(),
-                };
-                Ok(combine(index as i64 as u64, value))
-            }
+    match key.type_index {
+        type_index::SMALL_STR => Ok(combine(type_index::STR as u64, reduce(key.bits()))),
+        index if !has_content(index) && index != type_index::SMALL_BYTES => {
+            Ok(combine(index as i64 as u64, key.bits()))
         }
+        // SAFETY: promised by the caller.
+        _ => unsafe { hash_content(key) },
     }
 }
 
-/// Whether two keys are equal.
+/// Whether the payload refers to something that hash and equality may have to look at.
+#[inline]
+const fn has_content(index: i32) -> bool {
+    index >= type_index::STATIC_OBJECT_BEGIN || matches!(index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR)
+}
+
+#[inline(never)]
+unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
+    // SAFETY: promised by the caller, for the texts and for the hook's argument.
+    unsafe {
+        if let Some(class) = text_class(key) {
+            return Ok(combine(class as u64, hash_bytes(text_of(key).unwrap_or_default())));
+        }
+        let value = match hook(&HASH, key.type_index) {
+            Some(hook) => call_hash(&hook, key)?,
+            None => key.bits(),
+        };
+        Ok(combine(key.type_index as i64 as u64, value))
+    }
+}
+
+/// Whether two keys are equal. Views count as the keys that they would be.
+///
+/// # Errors
+/// The hook of the keys' type failed.
 ///
 /// # Safety
-/// Both are valid owned values.
+/// Both are valid values or views, but no rvalue references.
+#[inline]
 pub unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure> {
     if left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits() {
         return Ok(true);
     }
+    if !has_content(left.type_index) && !has_content(right.type_index) {
+        return Ok(false);
+    }
+    // SAFETY: promised by the caller.
+    unsafe { equal_content(left, right) }
+}
+
+#[inline(never)]
+unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure> {
     // SAFETY: promised by the caller, for the texts and for the hook's arguments.
     unsafe {
-        if let (Some(left_class), Some(right_class)) = (text_class(left), text_class(right)) {
-            return Ok(left_class == right_class && text_of(left) == text_of(right));
+        if let Some(class) = text_class(left) {
+            return Ok(text_class(right) == Some(class) && text_of(left) == text_of(right));
         }
         if left.type_index != right.type_index {
             return Ok(false);
@@ -82,10 +120,11 @@ pub unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure
 }
 
 /// String or bytes, whatever the form.
+#[inline]
 fn text_class(value: &TVMFFIAny) -> Option<i32> {
     match value.type_index {
-        type_index::SMALL_STR | type_index::STR => Some(type_index::STR),
-        type_index::SMALL_BYTES | type_index::BYTES => Some(type_index::BYTES),
+        type_index::SMALL_STR | type_index::STR | type_index::RAW_STR => Some(type_index::STR),
+        type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR => Some(type_index::BYTES),
         _ => None,
     }
 }
@@ -120,8 +159,8 @@ fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
         }
         column.column.store(found, Ordering::Release);
     }
-    // SAFETY: columns never move and never shrink, and `data` holds at least `size` values. A value is written before
-    // `size` covers it.
+    // SAFETY: columns never move and never shrink, and `data` holds at least `size` values. A value's type index is written
+    // last.
     unsafe {
         let size = AtomicI32::from_ptr(&raw mut (*found).size).load(Ordering::Acquire);
         let data = AtomicPtr::from_ptr((&raw mut (*found).data).cast::<*mut TVMFFIAny>()).load(Ordering::Acquire);
@@ -129,8 +168,9 @@ fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
         if offset < 0 || offset >= size || data.is_null() {
             return None;
         }
-        let value = data.add(offset as usize).read();
-        (value.type_index != type_index::NONE).then_some(value)
+        let slot = data.add(offset as usize);
+        let type_index = AtomicI32::from_ptr(&raw mut (*slot).type_index).load(Ordering::Acquire);
+        (type_index != type_index::NONE).then(|| TVMFFIAny { type_index, ..slot.read() })
     }
 }
 
@@ -249,6 +289,9 @@ mod tests {
     fn known_hashes() {
         assert_eq!(hash_bytes(b""), 0);
         assert_eq!(hash_bytes(b"a"), 97);
+        for value in [0, 1, MODULUS - 1, MODULUS, MODULUS + 1, 2 * MODULUS, 1 << 62, u64::MAX - 1, u64::MAX] {
+            assert_eq!(reduce(value), value % MODULUS, "{value}");
+        }
         // Two words, by hand: ((w0 % m) * p + w1) % m.
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let expected = (word(b"abcdefgh") % MODULUS).wrapping_mul(MULTIPLIER).wrapping_add(word(b"ij\0\0\0\0\0\0"));

@@ -45,10 +45,11 @@ const JUMPS: [u64; 126] = {
     jumps
 };
 
+/// A key, its value, and its neighbours in the order of insertion.
 #[repr(C)]
-struct Item {
-    key: TVMFFIAny,
-    value: TVMFFIAny,
+pub(super) struct Item {
+    pub(super) key: TVMFFIAny,
+    pub(super) value: TVMFFIAny,
     previous: u64,
     next: u64,
 }
@@ -96,6 +97,53 @@ fn size_for(capacity: u64) -> (u64, u32) {
     let bits = u64::BITS - capacity.leading_zeros();
     let (slots, shift) = (1 << bits, 64 - bits);
     if slots < capacity * 2 { (slots * 2, shift - 1) } else { (slots, shift) }
+}
+
+/// 64-bit words of metadata in a block.
+const WORDS: u64 = BLOCK_SLOTS / 8;
+
+/// Iterator over the items of a table; see [`DenseTable::items`].
+pub(super) struct Items {
+    data: *mut u8,
+    /// The next word of metadata to look at.
+    word: u64,
+    words: u64,
+    /// The highest bit of each byte of the last word whose slot is occupied and not handed out yet.
+    occupied: u64,
+}
+
+impl Items {
+    /// The highest bit of each byte that is neither [`EMPTY`] nor [`PROTECTED`]: they are the two whose bits but the lowest
+    /// are all set.
+    const fn occupied(word: u64) -> u64 {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        let rest = (word | LOW) ^ u64::MAX;
+        // The sum of a byte's lower bits and 127 carries into its highest bit when one of them is set.
+        (((rest & (0x7f * LOW)) + 0x7f * LOW) | rest) & (0x80 * LOW)
+    }
+}
+
+impl Iterator for Items {
+    type Item = *mut Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<*mut Item> {
+        // SAFETY: who made the iterator promised a valid and unchanged table; the word and the item are within it.
+        unsafe {
+            while self.occupied == 0 {
+                if self.word == self.words {
+                    return None;
+                }
+                let block = self.data.add((self.word / WORDS) as usize * BLOCK_SIZE);
+                self.occupied = Self::occupied(block.cast::<u64>().add((self.word % WORDS) as usize).read().to_le());
+                self.word += 1;
+            }
+            let slot = (self.word - 1) * 8 + u64::from(self.occupied.trailing_zeros() / 8);
+            self.occupied &= self.occupied - 1;
+            let block = self.data.add((slot / BLOCK_SLOTS) as usize * BLOCK_SIZE);
+            Some(block.add(BLOCK_SLOTS as usize).cast::<Item>().add((slot % BLOCK_SLOTS) as usize))
+        }
+    }
 }
 
 // SAFETY of the methods: a table's `data` points to initialized blocks for `slots` slots, which nobody else uses during
@@ -147,11 +195,13 @@ impl DenseTable {
         Self { data, ..*self }
     }
 
+    #[inline]
     unsafe fn meta(&self, slot: u64) -> *mut u8 {
         // SAFETY: the slot is below `slots`.
         unsafe { self.data.add((slot / BLOCK_SLOTS) as usize * BLOCK_SIZE + (slot % BLOCK_SLOTS) as usize) }
     }
 
+    #[inline]
     unsafe fn item(&self, slot: u64) -> *mut Item {
         // SAFETY: the slot is below `slots`; blocks are aligned to 16 and their size is a multiple of 16.
         unsafe {
@@ -160,20 +210,29 @@ impl DenseTable {
         }
     }
 
+    #[inline]
     fn home(&self, hash: u64) -> u64 {
-        11_400_714_819_323_198_485_u64.wrapping_mul(hash).checked_shr(self.shift).unwrap_or(0)
+        11_400_714_819_323_198_485_u64.wrapping_mul(hash).wrapping_shr(self.shift)
+    }
+
+    /// The slot that is `distance` behind `slot`, past the end at the beginning. The number of slots is a power of two.
+    #[inline]
+    fn behind(&self, slot: u64, distance: u64) -> u64 {
+        slot.wrapping_add(distance) & (self.slots - 1)
     }
 
     /// The next slot in the chain.
+    #[inline]
     unsafe fn next_in_chain(&self, slot: u64) -> Option<u64> {
         // SAFETY: see the impl.
         let jump = unsafe { *self.meta(slot) } & JUMP_MASK;
         match JUMPS.get(usize::from(jump)) {
             None | Some(0) => None,
-            Some(distance) => Some(slot.wrapping_add(*distance) % self.slots),
+            Some(distance) => Some(self.behind(slot, *distance)),
         }
     }
 
+    #[inline]
     unsafe fn set_jump(&self, slot: u64, jump: u8) {
         // SAFETY: see the impl.
         unsafe {
@@ -182,6 +241,7 @@ impl DenseTable {
         }
     }
 
+    #[inline]
     unsafe fn is_head(&self, slot: u64) -> bool {
         // SAFETY: see the impl.
         unsafe { *self.meta(slot) & TAIL == 0 }
@@ -190,7 +250,7 @@ impl DenseTable {
     /// The nearest empty slot that a chain can go on to from `slot`, except those `taken`, and the jump to it.
     unsafe fn next_empty(&self, slot: u64, taken: &[u64]) -> Option<(u8, u64)> {
         (1u8..).zip(&JUMPS[1..]).find_map(|(jump, distance)| {
-            let candidate = slot.wrapping_add(*distance) % self.slots;
+            let candidate = self.behind(slot, *distance);
             // SAFETY: see the impl.
             let empty = unsafe { *self.meta(candidate) } == EMPTY;
             (empty && !taken.contains(&candidate)).then_some((jump, candidate))
@@ -201,6 +261,7 @@ impl DenseTable {
     ///
     /// # Safety
     /// The table is valid (see the comment at the impl), and so are the keys.
+    #[inline]
     pub(super) unsafe fn search(&self, key: &TVMFFIAny, hash: u64) -> Result<Search, Failure> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -220,6 +281,44 @@ impl DenseTable {
         }
     }
 
+    /// Where a key and its value are, if they are there.
+    ///
+    /// # Safety
+    /// As for [`DenseTable::search`].
+    #[inline]
+    pub(super) unsafe fn find(&self, key: &TVMFFIAny, hash: u64) -> Result<Option<*mut Item>, Failure> {
+        if self.slots == 0 {
+            return Ok(None);
+        }
+        // SAFETY: promised by the caller.
+        unsafe {
+            let mut slot = self.home(hash);
+            if !self.is_head(slot) {
+                return Ok(None);
+            }
+            loop {
+                let item = self.item(slot);
+                if any_hash::equal(key, &(*item).key)? {
+                    return Ok(Some(item));
+                }
+                match self.next_in_chain(slot) {
+                    Some(next) => slot = next,
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+
+    /// All items, in the order in which they lie in memory.
+    ///
+    /// # Safety
+    /// The table is valid, and not changed while the iterator is used.
+    pub(super) unsafe fn items(&self) -> Items {
+        let words = self.slots.div_ceil(BLOCK_SLOTS) * WORDS;
+        Items { data: self.data, word: 0, words, occupied: 0 }
+    }
+
+    #[inline]
     fn is_full(&self) -> bool {
         (self.size + 1) as f64 > self.slots as f64 * 0.99
     }
@@ -407,10 +506,29 @@ impl DenseTable {
         }
     }
 
+    /// Whether `slot` is the number of a slot that has an entry.
+    ///
+    /// # Safety
+    /// The table is valid.
+    pub(super) unsafe fn has_entry(&self, slot: u64) -> bool {
+        // SAFETY: promised by the caller; the slot is checked first.
+        slot < self.slots && !matches!(unsafe { *self.meta(slot) }, EMPTY | PROTECTED)
+    }
+
+    /// The place of the value at `slot`.
+    ///
+    /// # Safety
+    /// As for [`DenseTable::entry`].
+    pub(super) unsafe fn value(&self, slot: u64) -> *mut TVMFFIAny {
+        // SAFETY: promised by the caller.
+        unsafe { &raw mut (*self.item(slot)).value }
+    }
+
     /// The entry at `slot` and the slot of the next one.
     ///
     /// # Safety
     /// The table is valid and has an entry at `slot`.
+    #[inline]
     pub(super) unsafe fn entry(&self, slot: u64) -> (TVMFFIAny, TVMFFIAny, u64) {
         // SAFETY: promised by the caller.
         unsafe {
@@ -433,5 +551,20 @@ mod tests {
         }
         assert_eq!((JUMPS[15], JUMPS[16], JUMPS[82], JUMPS[83]), (15, 21, 2628, 8515));
         assert_eq!(BLOCK_SIZE, 784);
+    }
+
+    #[test]
+    fn occupied_slots() {
+        for bytes in [
+            [0, 0x7f, 0x80, 0xff, 0xfe, 0xfd, 0x81, 1],
+            [0xff; 8],
+            [0xfe; 8],
+            [0xfd, 0xff, 0, 0xfe, 0, 0xff, 0xfe, 0xfd],
+        ] {
+            let occupied = Items::occupied(u64::from_le_bytes(bytes)).to_le_bytes();
+            for (byte, bit) in bytes.into_iter().zip(occupied) {
+                assert_eq!(bit, if byte < PROTECTED { 0x80 } else { 0 }, "{bytes:x?}");
+            }
+        }
     }
 }

@@ -48,127 +48,135 @@ const VOID: DLDataType = DLDataType { code: dtype_code::OPAQUE_HANDLE, bits: 0, 
 ///
 /// # Errors
 /// `ValueError` that quotes what can not be read; errors of the frontend's lookup of custom types.
-pub fn parse(text: &str) -> Result<DLDataType, Failure> {
-    if text.is_empty() || text == "void" {
+pub fn parse(text: impl AsRef<[u8]>) -> Result<DLDataType, Failure> {
+    parse_bytes(text.as_ref())
+}
+
+fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
+    if text.is_empty() || text == b"void" {
         return Ok(VOID);
     }
-    let text = &full_name(text);
-    if let Some(rest) = text.strip_prefix("float")
-        && [b"8_", b"6_", b"4_"].iter().any(|bits| rest.as_bytes().starts_with(*bits))
+    let (prefix, suffix) = full_name(text);
+    let long;
+    let text = if prefix.is_empty() {
+        text
+    } else {
+        long = [prefix, suffix].concat();
+        &long
+    };
+    if let Some(rest) = text.strip_prefix(b"float")
+        && [b"8_", b"6_", b"4_"].iter().any(|bits| rest.starts_with(*bits))
     {
         return parse_narrow_float(text, rest);
     }
-    let (code, default_bits, rest) = if text.starts_with("custom") {
+    let (code, default_bits, rest) = if text.starts_with(b"custom") {
         let (code, rest) = parse_custom(text)?;
         (code, 32, rest)
     } else {
-        let known = SIZED.iter().find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name)?)));
+        let known =
+            SIZED.iter().find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name.as_bytes())?)));
         known.ok_or_else(|| unknown(text))?
     };
-    let (bits, rest) = match take_number(rest) {
-        Some((bits, rest)) => (bits, rest),
-        None => (0, rest),
-    };
+    let (bits, rest) = take_number(rest)?;
     let Ok(bits) = u8::try_from(bits) else {
-        return Err(Failure::value(format_args!("Bits value {bits} is out of range for uint8_t in dtype '{text}'")));
+        let message = format!("Bits value {bits} is out of range for uint8_t in dtype '");
+        return Err(Failure::of_parts("ValueError", &[message.as_bytes(), text, b"'"]));
     };
     let bits = if bits == 0 { default_bits } else { bits };
-    let lanes = match rest.strip_prefix("xvscale") {
-        Some(rest) if rest.starts_with('x') => {
-            let lanes = parse_lanes(text, rest)?;
-            match i16::try_from(lanes) {
-                Ok(lanes) => (-lanes) as u16,
-                Err(_) => return Err(lanes_out_of_range(text, lanes.into(), "int16_t")),
-            }
-        }
-        Some(_) => return Err(invalid_lanes(text)),
+    // `xvscalex4` stands for lanes of -4. A lone `xvscale` is nothing, and numbers wrap around, as they do in C++.
+    let lanes = match rest.strip_prefix(b"xvscale") {
+        Some([]) => 1,
+        Some(rest) => parse_lanes(text, rest)?.wrapping_neg(),
         None => parse_lanes(text, rest)?,
     };
     Ok(DLDataType { code, bits, lanes })
 }
 
-/// Replaces the short names: `i8`, `u8`, `f16`, `bf16`, `f8_...`, `fp8_...`.
-fn full_name(text: &str) -> String {
-    let rest_of = |alias: &str| {
-        let rest = text.strip_prefix(alias)?;
-        rest.starts_with(|first: char| first.is_ascii_digit()).then_some(rest)
-    };
-    for (alias, name) in [("i", "int"), ("u", "uint"), ("bf", "bfloat"), ("f", "float")] {
-        if let Some(rest) = rest_of(alias) {
-            return format!("{name}{rest}");
+/// The long form of a short name (`i8`, `u8`, `f16`, `bf16`, `f8_...`, `fp8_...`): a prefix for what follows the short one.
+/// Without a prefix, the name is not short.
+fn full_name(text: &[u8]) -> (&'static [u8], &[u8]) {
+    const ALIASES: [(&[u8], &[u8]); 4] = [(b"i", b"int"), (b"u", b"uint"), (b"bf", b"bfloat"), (b"f", b"float")];
+    for (alias, name) in ALIASES {
+        if let Some(rest) = text.strip_prefix(alias)
+            && rest.first().is_some_and(u8::is_ascii_digit)
+        {
+            return (name, rest);
         }
     }
-    match rest_of("fp") {
-        Some(rest) if rest.as_bytes().get(1) == Some(&b'_') && b"864".contains(&rest.as_bytes()[0]) => {
-            format!("float{rest}")
-        }
-        _ => text.to_owned(),
+    match text.strip_prefix(b"fp") {
+        Some(rest @ [b'8' | b'6' | b'4', b'_', ..]) => (b"float", rest),
+        _ => (b"", text),
     }
 }
 
-fn parse_narrow_float(text: &str, rest: &str) -> Result<DLDataType, Failure> {
+fn parse_narrow_float(text: &[u8], rest: &[u8]) -> Result<DLDataType, Failure> {
     for (code, name, bits) in NARROW_FLOATS {
-        let Some(rest) = rest.strip_prefix(name) else { continue };
-        // PyTorch writes float4_e2m1fn_x2.
-        let rest = if bits == 4 && rest.starts_with("_x") { &rest[1..] } else { rest };
-        if rest.is_empty() || rest.starts_with('x') {
-            return Ok(DLDataType { code, bits, lanes: parse_lanes(text, rest)? });
-        }
+        let Some(lanes) = rest.strip_prefix(name.as_bytes()) else { continue };
+        let lanes = match lanes {
+            // PyTorch writes float4_e2m1fn_x2.
+            [b'_', lanes @ ..] if bits == 4 => lanes,
+            [] | [b'x', ..] => lanes,
+            _ => continue,
+        };
+        return Ok(DLDataType { code, bits, lanes: parse_lanes(text, lanes)? });
     }
-    Err(Failure::value(format_args!("unknown float{} type `{text}`", &rest[..1])))
+    Err(Failure::of_parts("ValueError", &[b"unknown float", &rest[..1], b" type `", text, b"`"]))
 }
 
 /// The code and what follows `custom[name]`.
-fn parse_custom(text: &str) -> Result<(u8, &str), Failure> {
-    let Some(rest) = text.strip_prefix("custom[") else {
-        return Err(Failure::value(format_args!("expected opening brace after 'custom' type in {text}")));
+fn parse_custom(text: &[u8]) -> Result<(u8, &[u8]), Failure> {
+    let Some(rest) = text.strip_prefix(b"custom[") else {
+        return Err(Failure::of_parts("ValueError", &[b"expected opening brace after 'custom' type in", text]));
     };
-    let Some((name, rest)) = rest.split_once(']') else {
-        return Err(Failure::value(format_args!("expected closing brace after 'custom' type in {text}")));
+    let Some(end) = rest.iter().position(|byte| *byte == b']') else {
+        return Err(Failure::of_parts("ValueError", &[b"expected closing brace after 'custom' type in", text]));
     };
-    let argument = new_string(name.as_bytes());
+    let argument = new_string(&rest[..end]);
     let code = call_global("dtype.get_custom_type_code", argument)?;
     if !matches!(code.type_index, type_index::INT | type_index::BOOL) {
         // SAFETY: the result is owned.
         unsafe { release(code) };
         return Err(Failure::type_error("dtype.get_custom_type_code must return an int"));
     }
-    Ok((code.bits() as u8, rest))
+    Ok((code.bits() as u8, &rest[end + 1..]))
 }
 
-/// Leading decimal digits; what does not fit becomes `u32::MAX`, which no caller accepts.
-fn take_number(text: &str) -> Option<(u32, &str)> {
-    let len = text.bytes().take_while(u8::is_ascii_digit).count();
+/// Leading decimal digits (0 without) and what follows them.
+fn take_number(text: &[u8]) -> Result<(u32, &[u8]), Failure> {
+    let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
-    if digits.is_empty() { None } else { Some((digits.parse().unwrap_or(u32::MAX), rest)) }
+    let number = digits.iter().fold(0_u64, |number, digit| number.wrapping_mul(10).wrapping_add((digit - b'0').into()));
+    match u32::try_from(number) {
+        Ok(number) => Ok((number, rest)),
+        Err(_) => Err(Failure::of_parts(
+            "ValueError",
+            &[b"Integer value in dtype string '", digits, b"' is out of range for uint32_t"],
+        )),
+    }
 }
 
 /// `x` and the number of lanes up to the end of the text; 1 without.
-fn parse_lanes(text: &str, rest: &str) -> Result<u16, Failure> {
-    if rest.is_empty() {
-        return Ok(1);
+fn parse_lanes(text: &[u8], rest: &[u8]) -> Result<u16, Failure> {
+    let Some(digits) = rest.strip_prefix(b"x") else {
+        return if rest.is_empty() { Ok(1) } else { Err(unknown(text)) };
+    };
+    let (lanes, rest) = take_number(digits)?;
+    if lanes == 0 {
+        return Err(Failure::of_parts(
+            "ValueError",
+            &[b"Invalid lanes specification in dtype '", text, b"'. Lanes must be a positive integer."],
+        ));
     }
-    let Some(digits) = rest.strip_prefix('x') else { return Err(unknown(text)) };
-    match take_number(digits) {
-        None | Some((0, _)) => Err(invalid_lanes(text)),
-        Some((lanes, "")) => u16::try_from(lanes).map_err(|_| lanes_out_of_range(text, lanes, "uint16_t")),
-        Some(_) => Err(unknown(text)),
-    }
+    let Ok(lanes) = u16::try_from(lanes) else {
+        let message = format!("Lanes value {lanes} is out of range for uint16_t in dtype '");
+        return Err(Failure::of_parts("ValueError", &[message.as_bytes(), text, b"'"]));
+    };
+    if rest.is_empty() { Ok(lanes) } else { Err(unknown(text)) }
 }
 
 #[track_caller]
-fn unknown(text: &str) -> Failure {
-    Failure::value(format_args!("unknown dtype `{text}`"))
-}
-
-#[track_caller]
-fn invalid_lanes(text: &str) -> Failure {
-    Failure::value(format_args!("Invalid lanes specification in dtype '{text}'. Lanes must be a positive integer."))
-}
-
-#[track_caller]
-fn lanes_out_of_range(text: &str, lanes: u32, type_name: &str) -> Failure {
-    Failure::value(format_args!("Lanes value {lanes} is out of range for {type_name} in dtype '{text}'"))
+fn unknown(text: &[u8]) -> Failure {
+    Failure::of_parts("ValueError", &[b"unknown dtype `", text, b"`"])
 }
 
 /// Writes a data type.
@@ -277,8 +285,14 @@ mod tests {
             ("float8_e9m9", 0, 0, 0, "!unknown float8 type `float8_e9m9`"),
             ("f6_e9", 0, 0, 0, "!unknown float6 type `float6_e9`"),
             ("é", 0, 0, 0, "!unknown dtype `é`"),
-            ("custom", 0, 0, 0, "!expected opening brace after 'custom' type in custom"),
-            ("custom[x", 0, 0, 0, "!expected closing brace after 'custom' type in custom[x"),
+            ("custom", 0, 0, 0, "!expected opening brace after 'custom' type incustom"),
+            ("custom[x", 0, 0, 0, "!expected closing brace after 'custom' type incustom[x"),
+            ("int32xvscale", 0, 32, 1, "int32"),
+            ("int32xvscalex65535", 0, 32, 1, "int32"),
+            ("int32xvscale4", 0, 0, 0, "!unknown dtype `int32xvscale4`"),
+            ("float4_e2m1fn_", 17, 4, 1, "float4_e2m1fn"),
+            ("fp4_e2m1fn_2", 0, 0, 0, "!unknown dtype `float4_e2m1fn_2`"),
+            ("i99999999999", 0, 0, 0, "!Integer value in dtype string '99999999999' is out of range for uint32_t"),
             ("custom[x]8", 0, 0, 0, "!Function dtype.get_custom_type_code not found"),
         ] {
             match parse(text) {

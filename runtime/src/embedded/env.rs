@@ -1,46 +1,67 @@
 //! The environment of a call: the current stream of each device, the tensor allocator, and signals.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_char, c_void};
-use std::sync::{PoisonError, RwLock};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, TVMFFIObject, TVMFFIStreamHandle};
 
 use super::failure::Failure;
 use super::{raised, tensor};
 
-/// A stream that was set: device type, device id, stream.
-type StreamEntry = (i32, i32, TVMFFIStreamHandle);
+/// A stream that was set.
+struct StreamEntry {
+    device_type: i32,
+    device_id: i32,
+    stream: TVMFFIStreamHandle,
+}
 
 thread_local! {
-    static STREAMS: RefCell<Vec<StreamEntry>> = const { RefCell::new(Vec::new()) };
+    /// The streams that were set on this thread.
+    static STREAMS: Streams = const { Streams(UnsafeCell::new(Vec::new())) };
+    /// Where they are, for those who only read them. Without a destructor, which every access would have to check.
+    static SET: Cell<*const [StreamEntry]> = const { Cell::new(&[]) };
     static ALLOCATOR: Cell<Option<DLPackManagedTensorAllocator>> = const { Cell::new(None) };
 }
 
-static GLOBAL_ALLOCATOR: RwLock<Option<DLPackManagedTensorAllocator>> = RwLock::new(None);
+struct Streams(UnsafeCell<Vec<StreamEntry>>);
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        SET.set(&[]);
+    }
+}
+
+/// The allocator of threads that have none of their own: NULL or a [`DLPackManagedTensorAllocator`].
+static GLOBAL_ALLOCATOR: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+impl StreamEntry {
+    fn is_of(&self, device_type: i32, device_id: i32) -> bool {
+        self.device_type == device_type && self.device_id == device_id
+    }
+}
 
 /// Sets this thread's current stream of a device and returns the one before (NULL if none was set).
 pub fn set_stream(device_type: i32, device_id: i32, stream: TVMFFIStreamHandle) -> TVMFFIStreamHandle {
     let set = STREAMS.try_with(|streams| {
-        let mut streams = streams.borrow_mut();
-        match streams.iter_mut().find(|entry| (entry.0, entry.1) == (device_type, device_id)) {
-            Some(entry) => core::mem::replace(&mut entry.2, stream),
-            None => {
-                streams.push((device_type, device_id, stream));
-                core::ptr::null_mut()
-            }
+        // SAFETY: only this thread has the list, and nothing that is called here comes back to it.
+        let streams = unsafe { &mut *streams.0.get() };
+        if let Some(entry) = streams.iter_mut().find(|entry| entry.is_of(device_type, device_id)) {
+            return core::mem::replace(&mut entry.stream, stream);
         }
+        streams.push(StreamEntry { device_type, device_id, stream });
+        SET.set(core::ptr::slice_from_raw_parts(streams.as_ptr(), streams.len()));
+        null_mut()
     });
-    set.unwrap_or(core::ptr::null_mut())
+    set.unwrap_or(null_mut())
 }
 
 /// This thread's current stream of a device, NULL if none was set.
 pub fn stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle {
-    let found = STREAMS.try_with(|streams| {
-        let streams = streams.borrow();
-        streams.iter().find(|entry| (entry.0, entry.1) == (device_type, device_id)).map(|entry| entry.2)
-    });
-    found.ok().flatten().unwrap_or(core::ptr::null_mut())
+    // SAFETY: this is kept up to date when the list grows and when it is dropped; only this thread has it.
+    let set = unsafe { &*SET.get() };
+    set.iter().find(|entry| entry.is_of(device_type, device_id)).map_or(null_mut(), |entry| entry.stream)
 }
 
 /// Sets this thread's tensor allocator, and with `globally` also that of threads that have none of their own. Returns
@@ -50,14 +71,26 @@ pub fn set_tensor_allocator(
     globally: bool,
 ) -> Option<DLPackManagedTensorAllocator> {
     if globally {
-        *GLOBAL_ALLOCATOR.write().unwrap_or_else(PoisonError::into_inner) = allocator;
+        let address = allocator.map_or(null_mut(), |allocator| allocator as *mut c_void);
+        GLOBAL_ALLOCATOR.store(address, Ordering::Release);
     }
     ALLOCATOR.replace(allocator)
 }
 
 /// The tensor allocator for this thread.
 pub fn tensor_allocator() -> Option<DLPackManagedTensorAllocator> {
-    ALLOCATOR.get().or_else(|| *GLOBAL_ALLOCATOR.read().unwrap_or_else(PoisonError::into_inner))
+    // SAFETY: NULL or a function of this type, see `set_tensor_allocator`.
+    ALLOCATOR.get().or_else(|| unsafe { function(&GLOBAL_ALLOCATOR) })
+}
+
+/// The function whose address was stored, `None` for NULL.
+///
+/// # Safety
+/// The address is NULL or that of an `F`, which is a function pointer.
+unsafe fn function<F: Copy>(address: &AtomicPtr<c_void>) -> Option<F> {
+    const { assert!(size_of::<Option<F>>() == size_of::<*mut c_void>()) };
+    // SAFETY: promised by the caller; `None` is NULL.
+    unsafe { core::mem::transmute_copy(&address.load(Ordering::Acquire)) }
 }
 
 /// What became of an allocation.
@@ -83,14 +116,17 @@ pub unsafe fn allocate_tensor(prototype: *mut DLTensor) -> Result<Allocation, Fa
              been called.",
         ));
     };
-    let mut managed: *mut DLManagedTensorVersioned = core::ptr::null_mut();
+    let mut managed: *mut DLManagedTensorVersioned = null_mut();
     // SAFETY: the frontend gave this allocator for such calls; the prototype is valid.
-    let status = unsafe { allocator(prototype, &raw mut managed, core::ptr::null_mut(), set_error) };
+    let status = unsafe { allocator(prototype, &raw mut managed, null_mut(), set_error) };
     if status != 0 {
         return Ok(Allocation::Failed(status));
     }
     if managed.is_null() {
-        return Err(Failure::runtime("TVMFFIEnvTensorAlloc: failed to allocate a tensor from the allocator"));
+        return Err(Failure::runtime(
+            "Check failed: (dlpack_tensor != nullptr) is false: TVMFFIEnvTensorAlloc: failed to allocate a tensor from the \
+             allocator",
+        ));
     }
     // SAFETY: the allocator returned a valid tensor that is ours.
     match unsafe { tensor::from_dlpack_versioned(managed, 0, false) } {
@@ -115,15 +151,10 @@ unsafe extern "C" fn set_error(_context: *mut c_void, kind: *const c_char, messa
     raised::raise(text(kind), text(message), b"");
 }
 
-/// Functions of a Python that is in the process.
-#[derive(Clone, Copy)]
-struct Python {
-    check_signals: Option<unsafe extern "C" fn() -> i32>,
-    ensure_gil: Option<unsafe extern "C" fn() -> *mut c_void>,
-    release_gil: Option<unsafe extern "C" fn(*mut c_void)>,
-}
-
-static PYTHON: RwLock<Python> = RwLock::new(Python { check_signals: None, ensure_gil: None, release_gil: None });
+/// Functions of a Python that is in the process, or NULL.
+static CHECK_SIGNALS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static ENSURE_GIL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static RELEASE_GIL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Registers a function of the frontend.
 ///
@@ -133,17 +164,20 @@ static PYTHON: RwLock<Python> = RwLock::new(Python { check_signals: None, ensure
 /// # Safety
 /// `symbol` is NULL or the function of that name.
 pub unsafe fn register_c_api(name: &[u8], symbol: *mut c_void) -> Result<(), Failure> {
-    let mut python = PYTHON.write().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: promised by the caller; NULL becomes `None`.
-    unsafe {
-        match name {
-            b"PyErr_CheckSignals" => python.check_signals = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
-            b"PyGILState_Ensure" => python.ensure_gil = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
-            b"PyGILState_Release" => python.release_gil = core::mem::transmute::<*mut c_void, Option<_>>(symbol),
-            _ => return Err(Failure::value(format_args!("Unknown env API {}", String::from_utf8_lossy(name)))),
-        }
-    }
+    let function = match name {
+        b"PyErr_CheckSignals" => &CHECK_SIGNALS,
+        b"PyGILState_Ensure" => &ENSURE_GIL,
+        b"PyGILState_Release" => &RELEASE_GIL,
+        _ => return Err(Failure::of_parts("ValueError", &[b"Unknown env API ", name])),
+    };
+    function.store(symbol, Ordering::Release);
     Ok(())
+}
+
+/// Whether there is a frontend with signals.
+#[inline]
+pub fn has_signals() -> bool {
+    !CHECK_SIGNALS.load(Ordering::Acquire).is_null()
 }
 
 /// Lets the frontend handle signals. False when it then has an error of its own set (a KeyboardInterrupt, say).
@@ -151,19 +185,26 @@ pub unsafe fn register_c_api(name: &[u8], symbol: *mut c_void) -> Result<(), Fai
 /// # Errors
 /// `InternalError` when the frontend registered only a part of what this needs.
 pub fn check_signals() -> Result<bool, Failure> {
-    let python = *PYTHON.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(check_signals) = python.check_signals else { return Ok(true) };
-    let (Some(ensure_gil), Some(release_gil)) = (python.ensure_gil, python.release_gil) else {
-        return Err(Failure::internal(
-            "PyErr_CheckSignals is registered without PyGILState_Ensure and PyGILState_Release",
-        ));
+    // SAFETY: the frontend registered these functions of Python.
+    let functions = unsafe {
+        (
+            function::<unsafe extern "C" fn() -> i32>(&CHECK_SIGNALS),
+            function::<unsafe extern "C" fn() -> *mut c_void>(&ENSURE_GIL),
+            function::<unsafe extern "C" fn(*mut c_void)>(&RELEASE_GIL),
+        )
     };
-    // SAFETY: the frontend registered these functions of Python; the state goes back as it came.
-    unsafe {
-        let state = ensure_gil();
-        let status = check_signals();
-        release_gil(state);
-        Ok(status == 0)
+    match functions {
+        (None, ..) => Ok(true),
+        // SAFETY: as above; the state goes back as it came.
+        (Some(check_signals), Some(ensure_gil), Some(release_gil)) => unsafe {
+            let state = ensure_gil();
+            let status = check_signals();
+            release_gil(state);
+            Ok(status == 0)
+        },
+        _ => {
+            Err(Failure::internal("PyErr_CheckSignals is registered without PyGILState_Ensure and PyGILState_Release"))
+        }
     }
 }
 
@@ -201,7 +242,7 @@ mod tests {
     fn allocator_errors_pass_through() {
         // SAFETY: the failing allocator does not look at the prototype.
         unsafe {
-            let prototype = core::ptr::null_mut();
+            let prototype = null_mut();
             assert!(allocate_tensor(prototype).unwrap_err().message().contains("allocator is nullptr"));
             assert!(set_tensor_allocator(Some(failing), false).is_none());
             assert!(matches!(allocate_tensor(prototype), Ok(Allocation::Failed(-3))));
@@ -215,7 +256,7 @@ mod tests {
     static GIL: AtomicI32 = AtomicI32::new(0);
     unsafe extern "C" fn ensure() -> *mut c_void {
         GIL.fetch_add(1, Ordering::Relaxed);
-        core::ptr::null_mut()
+        null_mut()
     }
     unsafe extern "C" fn give_back(_: *mut c_void) {
         GIL.fetch_add(10, Ordering::Relaxed);
@@ -235,7 +276,7 @@ mod tests {
             register_c_api(b"PyGILState_Release", give_back as *mut c_void).unwrap();
             assert!(!check_signals().unwrap());
             assert_eq!(GIL.load(Ordering::Relaxed), 11);
-            register_c_api(b"PyErr_CheckSignals", core::ptr::null_mut()).unwrap();
+            register_c_api(b"PyErr_CheckSignals", null_mut()).unwrap();
             assert!(check_signals().unwrap());
             assert_eq!(
                 register_c_api(b"Py_Exit", ensure as *mut c_void).unwrap_err().message(),

@@ -11,7 +11,7 @@ use super::object::{ObjectCell, dec_ref, inc_ref, new_object};
 #[repr(C)]
 struct ErrorBody {
     cell: TVMFFIErrorCell,
-    // `kind NUL message NUL backtrace`, never changed.
+    // `kind NUL message NUL backtrace NUL`, never changed.
     _text: Vec<u8>,
     // Later backtraces; the cell's points into the last one. Readers may still hold the earlier ones, so they stay.
     backtraces: Mutex<Vec<Vec<u8>>>,
@@ -51,18 +51,19 @@ pub unsafe fn new_error(
             unsafe { inc_ref(handle) };
         }
     }
-    let mut text = Vec::with_capacity(kind.len() + message.len() + backtrace.len() + 2);
+    let mut text = Vec::with_capacity(kind.len() + message.len() + backtrace.len() + 3);
     text.extend_from_slice(kind);
     text.push(0);
     text.extend_from_slice(message);
     text.push(0);
     text.extend_from_slice(backtrace);
+    text.push(0);
     let message_start = kind.len() + 1;
     let backtrace_start = message_start + message.len() + 1;
     let cell = TVMFFIErrorCell {
         kind: TVMFFIByteArray::new(&text[..kind.len()]),
         message: TVMFFIByteArray::new(&text[message_start..backtrace_start - 1]),
-        backtrace: TVMFFIByteArray::new(&text[backtrace_start..]),
+        backtrace: TVMFFIByteArray::new(&text[backtrace_start..text.len() - 1]),
         update_backtrace: Some(update_backtrace),
         cause_chain: cause,
         extra_context: extra,
@@ -80,13 +81,14 @@ unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *cons
         let addition = (*backtrace).as_slice();
         let Ok(mut backtraces) = (*error).backtraces.lock() else { return };
         let kept = match mode {
-            backtrace_update::APPEND => (*error).cell.backtrace.as_slice(),
-            _ => &[],
+            backtrace_update::REPLACE => &[],
+            _ => (*error).cell.backtrace.as_slice(),
         };
-        let mut next = Vec::with_capacity(kept.len() + addition.len());
+        let mut next = Vec::with_capacity(kept.len() + addition.len() + 1);
         next.extend_from_slice(kept);
         next.extend_from_slice(addition);
-        (&raw mut (*error).cell.backtrace).write(TVMFFIByteArray::new(&next));
+        next.push(0);
+        (&raw mut (*error).cell.backtrace).write(TVMFFIByteArray::new(&next[..next.len() - 1]));
         backtraces.push(next);
     }
 }

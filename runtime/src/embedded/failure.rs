@@ -6,8 +6,9 @@ use core::ptr::null_mut;
 
 use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle};
 
+use super::backtrace::{backtrace_of_failure, here};
 use super::serving::serving;
-use super::{backtrace_frame, body, dec_ref, new_error};
+use super::{body, dec_ref, new_error};
 
 /// A failure inside the runtime: an error of our own, or one that foreign code raised.
 pub struct Failure {
@@ -16,7 +17,7 @@ pub struct Failure {
 }
 
 enum Cause {
-    New { kind: &'static str, message: String, location: &'static Location<'static> },
+    New { kind: &'static str, message: Vec<u8>, location: &'static Location<'static> },
     Raised(RaisedError),
 }
 
@@ -35,11 +36,19 @@ impl Failure {
     #[track_caller]
     #[cold]
     pub fn new(kind: &'static str, message: impl fmt::Display) -> Self {
-        Self::at(kind, message.to_string(), Location::caller())
+        Self::at(kind, message.to_string().into_bytes(), Location::caller())
+    }
+
+    /// An error whose message is the parts, one after the other: for messages that quote a caller's bytes, which need not be
+    /// UTF-8.
+    #[track_caller]
+    #[cold]
+    pub fn of_parts(kind: &'static str, parts: &[&[u8]]) -> Self {
+        Self::at(kind, parts.concat(), Location::caller())
     }
 
     #[cold]
-    fn at(kind: &'static str, message: String, location: &'static Location<'static>) -> Self {
+    fn at(kind: &'static str, message: Vec<u8>, location: &'static Location<'static>) -> Self {
         Self { cause: Box::new(Cause::New { kind, message, location }) }
     }
 
@@ -106,20 +115,33 @@ impl Failure {
     /// What went wrong.
     pub fn message(&self) -> String {
         match &*self.cause {
-            Cause::New { message, .. } => message.clone(),
+            Cause::New { message, .. } => lossy(message),
             // SAFETY: the reference keeps the error alive.
             Cause::Raised(error) => unsafe { lossy(body::<TVMFFIErrorCell>(error.0).message.as_slice()) },
         }
     }
 
-    /// The error object; the caller owns its one strong reference. `function` names the API function in the backtrace.
+    /// The error object; the caller owns its one strong reference. `function` names the API function in the backtrace, which
+    /// goes on with the native frames of this call.
+    #[cold]
     pub fn into_error(self, function: &str) -> *mut TVMFFIObject {
         match *self.cause {
             Cause::New { kind, message, location } => {
-                let frame = backtrace_frame(location.file(), location.line(), function);
+                let backtrace = backtrace_of_failure(location.file(), location.line(), function, here());
                 // SAFETY: no cause and no extra context.
-                unsafe { new_error(kind.as_bytes(), message.as_bytes(), frame.as_bytes(), null_mut(), null_mut()) }
+                unsafe { new_error(kind.as_bytes(), &message, &backtrace, null_mut(), null_mut()) }
             }
+            Cause::Raised(error) => core::mem::ManuallyDrop::new(error).0,
+        }
+    }
+
+    /// Like [`Failure::into_error`], without a frame of ours in the backtrace.
+    pub(crate) fn into_plain_error(self) -> *mut TVMFFIObject {
+        match *self.cause {
+            // SAFETY: no cause and no extra context.
+            Cause::New { kind, message, .. } => unsafe {
+                new_error(kind.as_bytes(), &message, b"", null_mut(), null_mut())
+            },
             Cause::Raised(error) => core::mem::ManuallyDrop::new(error).0,
         }
     }

@@ -1,43 +1,44 @@
-//! Global functions, by name. Any thread may use the table; functions are called and destroyed outside its lock.
+//! Global functions, by name. Any thread may use the table, and looking a function up takes no lock. Functions are called
+//! and destroyed outside of all locks.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use core::ptr::null_mut;
 
 use crate::abi::{TVMFFIMethodInfo, TVMFFIObject, field_flag, type_index};
 
+use super::atomic::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use super::failure::Failure;
 use super::name_table::NameTable;
-use super::{dec_ref, inc_ref, type_table};
+use super::shared_ref::SharedRef;
+use super::{inc_ref, type_table};
 
-/// A registered function. The table owns one reference.
+/// What the table keeps for a name, from its first registration on.
 struct GlobalFunction {
-    function: *mut TVMFFIObject,
-    doc: Vec<u8>,
-    metadata: Vec<u8>,
-    flags: i64,
+    /// Replaced under the lock of `record` only; NULL while no function has the name.
+    function: SharedRef<TVMFFIObject>,
+    /// `None` while no function has the name.
+    record: Mutex<Option<Record>>,
 }
 
-// SAFETY: function objects are reference-counted atomically and may be used from any thread (the ABI's rule).
-unsafe impl Send for GlobalFunction {}
-// SAFETY: as above.
-unsafe impl Sync for GlobalFunction {}
+struct Record {
+    info: GlobalFunctionInfo,
+    /// Number of this registration.
+    order: u64,
+}
 
-impl Drop for GlobalFunction {
-    fn drop(&mut self) {
-        // SAFETY: the entry owns this reference.
-        unsafe { dec_ref(self.function) }
+impl GlobalFunction {
+    fn new() -> Self {
+        Self { function: SharedRef::new(AtomicPtr::new(null_mut())), record: Mutex::new(None) }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Option<Record>> {
+        lock(&self.record)
     }
 }
 
 /// Never destroyed: functions may live in libraries or languages that are already gone at exit.
-static TABLE: RwLock<NameTable<GlobalFunction>> = RwLock::new(NameTable::new());
-
-fn read() -> RwLockReadGuard<'static, NameTable<GlobalFunction>> {
-    TABLE.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write() -> RwLockWriteGuard<'static, NameTable<GlobalFunction>> {
-    TABLE.write().unwrap_or_else(PoisonError::into_inner)
-}
+static TABLE: NameTable<GlobalFunction> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+/// Number of the next registration.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What can be asked about a global function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub unsafe fn set_global(name: &[u8], function: *mut TVMFFIObject, allow_overrid
     if unsafe { insert(name, function, info, allow_override)? } {
         return Ok(());
     }
-    Err(Failure::runtime(format_args!("Global Function `{}` is already registered", String::from_utf8_lossy(name))))
+    Err(Failure::of_parts("RuntimeError", &[b"Global Function `", name, b"` is already registered"]))
 }
 
 /// Registers a function with documentation and metadata.
@@ -79,7 +80,8 @@ pub unsafe fn set_global_with_info(info: &TVMFFIMethodInfo, allow_override: bool
         let name = info.name.as_slice();
         let function = match info.method.type_index {
             type_index::FUNCTION => info.method.payload.v_obj,
-            other => return Err(no_function(name, other)),
+            _ if !allow_override && is_taken(name) => null_mut(),
+            other => return Err(no_function(other)),
         };
         let kept = GlobalFunctionInfo {
             doc: info.doc.as_slice().to_vec(),
@@ -89,44 +91,65 @@ pub unsafe fn set_global_with_info(info: &TVMFFIMethodInfo, allow_override: bool
         if insert(name, function, kept, allow_override)? {
             return Ok(());
         }
-        let message = format!(
-            "Global Function `{}` is already registered, possible causes:\n\
-             - Two GlobalDef().def registrations for the same function \n\
-             Please remove the duplicate registration.",
-            String::from_utf8_lossy(name)
+        let failure = Failure::of_parts(
+            "RuntimeError",
+            &[
+                b"Global Function `",
+                name,
+                b"` is already registered, possible causes:\n\
+                  - Two GlobalDef().def registrations for the same function \n\
+                  Please remove the duplicate registration.",
+            ],
         );
-        crate::notice::notice(format_args!("RuntimeError: {message}"));
-        Err(Failure::runtime(message))
+        crate::notice::notice(format_args!("{failure:?}"));
+        Err(failure)
     }
 }
 
 /// False when the name is taken.
+///
+/// # Safety
+/// As for [`set_global`].
 unsafe fn insert(
     name: &[u8],
     function: *mut TVMFFIObject,
     info: GlobalFunctionInfo,
     allow_override: bool,
 ) -> Result<bool, Failure> {
-    // SAFETY: the caller passes NULL or a live object.
-    let found = if function.is_null() { type_index::NONE } else { unsafe { (*function).type_index } };
-    if found != type_index::FUNCTION {
-        return Err(no_function(name, found));
-    }
-    let mut table = write();
-    if !allow_override && table.get(name).is_some() {
+    if !allow_override && is_taken(name) {
         return Ok(false);
     }
-    // SAFETY: the function is alive; the new reference is the entry's.
-    unsafe { inc_ref(function) };
-    let GlobalFunctionInfo { doc, metadata, flags } = info;
-    let old = table.insert(name, GlobalFunction { function, doc, metadata, flags });
+    // SAFETY: promised by the caller.
+    let found = if function.is_null() { type_index::NONE } else { unsafe { (*function).type_index } };
+    if found != type_index::FUNCTION {
+        return Err(no_function(found));
+    }
+    if !SharedRef::can_hold(function) {
+        return Err(Failure::runtime(format_args!("the address {function:p} of the function has more than 48 bits")));
+    }
+    let entry = TABLE.get_or_insert(name, GlobalFunction::new);
+    let mut record = entry.record();
+    if !allow_override && record.is_some() {
+        return Ok(false);
+    }
+    let old_record = record.replace(Record { info, order: NEXT.fetch_add(1, Ordering::Relaxed) });
+    // SAFETY: the function is alive, and its new reference is the entry's; we hold the lock.
+    let old = unsafe {
+        inc_ref(function);
+        entry.function.replace(function)
+    };
+    drop(record);
     // The destructor of the old function may use the table.
-    drop(table);
-    drop(old);
+    drop((old, old_record));
     Ok(true)
 }
 
-fn no_function(name: &[u8], type_index: i32) -> Failure {
+fn is_taken(name: &[u8]) -> bool {
+    TABLE.get(name).is_some_and(|entry| entry.record().is_some())
+}
+
+#[cold]
+fn no_function(type_index: i32) -> Failure {
     let info = type_table::type_info(type_index);
     let found = if info.is_null() {
         format!("type index {type_index}")
@@ -134,36 +157,40 @@ fn no_function(name: &[u8], type_index: i32) -> Failure {
         // SAFETY: type information lives as long as the process.
         String::from_utf8_lossy(unsafe { (*info).type_key.as_slice() }).into_owned()
     };
-    let name = String::from_utf8_lossy(name);
-    Failure::type_error(format_args!("global function `{name}`: Cannot convert from type `{found}` to `ffi.Function`"))
+    Failure::type_error(format_args!("Cannot convert from type `{found}` to `ffi.Function`"))
 }
 
 /// A function and a new reference to it, which the caller owns; NULL when there is none of this name.
+#[inline]
 pub fn get_global(name: &[u8]) -> *mut TVMFFIObject {
-    let table = read();
-    let Some(entry) = table.get(name) else { return core::ptr::null_mut() };
-    // SAFETY: the entry keeps the function alive while the lock is held.
-    unsafe { inc_ref(entry.function) };
-    entry.function
+    TABLE.get(name).map_or(null_mut(), |entry| entry.function.copy())
 }
 
 /// What was registered with a function, if there is one of this name.
 pub fn global_info(name: &[u8]) -> Option<GlobalFunctionInfo> {
-    let table = read();
-    let GlobalFunction { doc, metadata, flags, function: _ } = table.get(name)?;
-    Some(GlobalFunctionInfo { doc: doc.clone(), metadata: metadata.clone(), flags: *flags })
+    Some(TABLE.get(name)?.record().as_ref()?.info.clone())
 }
 
 /// Removes a function; false when there is none of this name.
 pub fn remove_global(name: &[u8]) -> bool {
-    // Dropped after the lock is released: its destructor may use the table.
-    let removed = write().remove(name);
-    removed.is_some()
+    let Some(entry) = TABLE.get(name) else { return false };
+    let mut record = entry.record();
+    let old_record = record.take();
+    // SAFETY: NULL is allowed, and we hold the lock.
+    let old = unsafe { entry.function.replace(null_mut()) };
+    drop(record);
+    // The destructor of the function may use the table.
+    drop(old);
+    old_record.is_some()
 }
 
 /// All names in the order of registration; an overridden function counts as new.
 pub fn list_names() -> Vec<Vec<u8>> {
-    read().names().map(<[u8]>::to_vec).collect()
+    let ordered =
+        |(name, entry): (&'static [u8], &'static GlobalFunction)| Some((entry.record().as_ref()?.order, name));
+    let mut names: Vec<_> = TABLE.entries().filter_map(ordered).collect();
+    names.sort_unstable();
+    names.into_iter().map(|(_, name)| name.to_vec()).collect()
 }
 
 #[cfg(test)]
@@ -171,7 +198,7 @@ mod tests {
     use super::*;
     use crate::abi::{TVMFFIAny, TVMFFIByteArray};
     use crate::embedded::shape::new_shape;
-    use crate::embedded::{new_function, strong_count};
+    use crate::embedded::{dec_ref, new_function, strong_count};
 
     unsafe extern "C" fn nothing(_: *mut core::ffi::c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
         0
@@ -228,8 +255,8 @@ mod tests {
 
             let info = TVMFFIMethodInfo { method: TVMFFIAny::int(1), ..info };
             let error = set_global_with_info(&info, false).unwrap_err();
-            assert_eq!(error.message(), "global function `info.f`: Cannot convert from type `int` to `ffi.Function`");
-            assert_eq!(set_global(b"info.f", core::ptr::null_mut(), true).unwrap_err().kind(), "TypeError");
+            assert_eq!(error.message(), "Cannot convert from type `int` to `ffi.Function`");
+            assert_eq!(set_global(b"info.f", null_mut(), true).unwrap_err().kind(), "TypeError");
             let shape = new_shape(&[1]);
             assert_eq!(set_global(b"info.f", shape, true).unwrap_err().kind(), "TypeError");
             dec_ref(shape);

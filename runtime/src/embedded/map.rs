@@ -30,7 +30,8 @@ use crate::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObject, type_index};
 use super::any_hash;
 use super::dense_map::{DenseTable, Entry, NO_SLOT, Search, free_blocks};
 use super::failure::Failure;
-use super::release::{release, release_elements, retain};
+pub use super::map_entries::{END, Entries, entry_at, first, iter, next, value_at};
+use super::release::{release, release_elements, retain, to_owned};
 use super::{ObjectCell, dec_ref, new_object, new_object_with_tail};
 
 const SMALL: u64 = 1 << 63;
@@ -38,12 +39,12 @@ const SMALL_MIN: u64 = 2;
 const SMALL_MAX: u64 = 4;
 
 #[repr(C)]
-struct MapBody {
-    cell: TVMFFIMapCell,
+pub(super) struct MapBody {
+    pub(super) cell: TVMFFIMapCell,
     // Used by the dense form only.
     shift: u32,
     padding: u32,
-    head: u64,
+    pub(super) head: u64,
     tail: u64,
 }
 
@@ -52,16 +53,20 @@ const _: () = assert!(size_of::<ObjectCell<MapBody>>() == 80);
 /// A key-value pair of the small form.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Pair {
-    key: TVMFFIAny,
-    value: TVMFFIAny,
+pub(super) struct Pair {
+    pub(super) key: TVMFFIAny,
+    pub(super) value: TVMFFIAny,
 }
 
 impl Drop for MapBody {
     fn drop(&mut self) {
         // SAFETY: nobody else uses a dying map, and its storage is freed once.
         unsafe {
-            release_elements(take_entries(self));
+            if is_small(self) {
+                release_elements(small_pairs(self).iter().flat_map(|pair| [pair.key, pair.value]));
+            } else {
+                release_elements(dense_table(self).items().flat_map(|item| [(*item).key, (*item).value]));
+            }
             if let Some(deleter) = self.cell.data_deleter {
                 deleter(self.cell.data);
             }
@@ -71,22 +76,35 @@ impl Drop for MapBody {
 
 /// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
 pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
-    create(type_index::MAP, pairs)
+    create(type_index::MAP, pairs.into_iter())
 }
 
 /// Creates a dict (a map that is changed in place while shared); see [`new_map`].
 pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
-    create(type_index::DICT, pairs)
+    create(type_index::DICT, pairs.into_iter())
 }
 
-fn create(type_index: i32, pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+/// Like [`new_map`], of keys and values in turn.
+///
+/// # Errors
+/// As for [`new_map`].
+///
+/// # Safety
+/// The caller owns the keys and values, and does not use them afterwards. There are as many keys as values.
+pub unsafe fn new_map_of_moved(values: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::MAP, values.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value)))
+}
+
+fn create(
+    type_index: i32,
+    mut pairs: impl ExactSizeIterator<Item = (TVMFFIAny, TVMFFIAny)>,
+) -> Result<*mut TVMFFIObject, Failure> {
     let capacity = pairs.len() as u64;
     let map = if capacity < SMALL_MAX {
         new_small(type_index, capacity)
     } else {
         new_dense(type_index, DenseTable::with_capacity(capacity))
     };
-    let mut pairs = pairs.into_iter();
     for (key, value) in pairs.by_ref() {
         // SAFETY: the map is new and ours; the pair's ownership moves into it.
         if let Err(failure) = unsafe { set(map, key, value) } {
@@ -99,6 +117,62 @@ fn create(type_index: i32, pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TV
         }
     }
     Ok(map)
+}
+
+/// Creates a map of views (a packed function's arguments): keys and values in turn, set one after the other in an empty map.
+/// The caller owns the reference.
+///
+/// # Errors
+/// A view can not be turned into an owned value, or a key's hash or equality hook failed.
+///
+/// # Safety
+/// Each view follows the ABI's rules for its type index, and what it refers to is alive. A last key without a value is not
+/// looked at.
+pub unsafe fn new_map_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { create_of_views(type_index::MAP, views) }
+}
+
+/// Creates a dict of views; see [`new_map_of_views`].
+///
+/// # Errors
+/// As for [`new_map_of_views`].
+///
+/// # Safety
+/// As for [`new_map_of_views`].
+pub unsafe fn new_dict_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { create_of_views(type_index::DICT, views) }
+}
+
+unsafe fn create_of_views(type_index: i32, views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    let count = (views.len() / 2) as u64;
+    // Begins small whatever the count, because it is the form that says where a key goes that comes again.
+    let map = new_small(type_index, count.min(SMALL_MAX));
+    // SAFETY: the views are the caller's promise; the map is new and ours.
+    unsafe {
+        for pair in views.as_chunks::<2>().0 {
+            if let Err(failure) = set_view(map, pair, count) {
+                dec_ref(map);
+                return Err(failure);
+            }
+        }
+    }
+    Ok(map)
+}
+
+unsafe fn set_view(map: *mut TVMFFIObject, [key, value]: &[TVMFFIAny; 2], expected: u64) -> Result<(), Failure> {
+    // SAFETY: the caller promises valid views and a map of its own.
+    unsafe {
+        let key = to_owned(key)?;
+        match to_owned(value) {
+            Ok(value) => set_expecting(map, key, value, expected),
+            Err(failure) => {
+                release(key);
+                Err(failure)
+            }
+        }
+    }
 }
 
 fn new_small(type_index: i32, capacity: u64) -> *mut TVMFFIObject {
@@ -120,7 +194,7 @@ fn new_dense(type_index: i32, table: DenseTable) -> *mut TVMFFIObject {
     new_object(type_index, MapBody { cell, shift, padding: 0, head, tail })
 }
 
-unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
+pub(super) unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
     // SAFETY: the caller passes a map or dict. C++ gives small maps at least 120 bytes, so the dense fields exist.
     unsafe { &raw mut (*map.cast::<ObjectCell<MapBody>>()).body }
 }
@@ -128,7 +202,7 @@ unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
 // SAFETY of the functions below: `body` belongs to a live map or dict that nobody else uses during the call; `data`
 // points to what the ABI says for its form.
 
-unsafe fn is_small(body: *const MapBody) -> bool {
+pub(super) unsafe fn is_small(body: *const MapBody) -> bool {
     // SAFETY: see above.
     unsafe { (*body).cell.slots & SMALL != 0 }
 }
@@ -142,7 +216,7 @@ unsafe fn small_pairs<'a>(body: *const MapBody) -> &'a mut [Pair] {
     }
 }
 
-unsafe fn dense_table(body: *const MapBody) -> DenseTable {
+pub(super) unsafe fn dense_table(body: *const MapBody) -> DenseTable {
     // SAFETY: see above.
     unsafe {
         let MapBody { cell, shift, head, tail, .. } = &*body;
@@ -190,10 +264,7 @@ unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
 
 unsafe fn entries(body: *mut MapBody) -> Entries {
     // SAFETY: see above.
-    unsafe {
-        let left = (*body).cell.size;
-        Entries { body, position: if is_small(body) { 0 } else { (*body).head }, left }
-    }
+    unsafe { Entries::new(body) }
 }
 
 /// The keys and values, which now belong to the caller; the map has none any more.
@@ -227,7 +298,7 @@ pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
 /// The key's hash or equality hook failed.
 ///
 /// # Safety
-/// `map` is a live map or dict that nobody changes meanwhile, and `key` is a valid owned value (of any owner).
+/// `map` is a live map or dict that nobody changes meanwhile, and `key` is a valid value or view, but no rvalue reference.
 pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -238,24 +309,37 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMF
         if (*body).cell.size == 0 {
             return Ok(None);
         }
-        let table = dense_table(body);
-        Ok(match table.search(key, any_hash::hash(key)?)? {
-            Search::Found { slot, .. } => Some(table.entry(slot).1),
-            Search::Absent { .. } => None,
-        })
+        Ok(dense_table(body).find(key, any_hash::hash(key)?)?.map(|item| (*item).value))
     }
 }
 
 unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
-    // SAFETY: see above.
+    // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed a dict.
     unsafe {
-        for (index, pair) in small_pairs(body).iter().enumerate() {
-            if any_hash::equal(&pair.key, key)? {
+        let mut index = 0;
+        while is_small(body) && index < (*body).cell.size as usize {
+            if any_hash::equal(&(*(*body).cell.data.cast::<Pair>().add(index)).key, key)? {
                 return Ok(Some(index));
             }
+            index += 1;
         }
     }
     Ok(None)
+}
+
+/// The value of `key`, borrowed from the map.
+///
+/// # Errors
+/// `KeyError`: the key is not there; or the key's hash or equality hook failed.
+///
+/// # Safety
+/// As for [`get`].
+pub unsafe fn at(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
+    // SAFETY: promised by the caller.
+    match unsafe { get(map, key) }? {
+        Some(value) => Ok(value),
+        None => Err(Failure::new("KeyError", "key is not in Map")),
+    }
 }
 
 /// Sets the value of `key`. A map (not a dict) must not be shared; copy it first if it is.
@@ -266,9 +350,26 @@ unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize
 /// # Safety
 /// `map` is a live map or dict that nobody else uses during the call; the ownership of `key` and `value` moves into it.
 pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { set_expecting(map, key, value, 0) }
+}
+
+/// Like [`set`], for a map that will have about `expected` entries.
+///
+/// # Errors
+/// As for [`set`].
+///
+/// # Safety
+/// As for [`set`].
+pub(crate) unsafe fn set_expecting(
+    map: *mut TVMFFIObject,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    expected: u64,
+) -> Result<(), Failure> {
     // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
     unsafe {
-        match insert(body_of(map), key, value) {
+        match insert(body_of(map), key, value, expected) {
             Ok(None) => Ok(()),
             Ok(Some(old)) => {
                 release(old);
@@ -285,7 +386,12 @@ pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> R
 }
 
 /// The old value if the key was there; then the given key is not used.
-unsafe fn insert(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+unsafe fn insert(
+    body: *mut MapBody,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    expected: u64,
+) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
         if !is_small(body) {
@@ -296,7 +402,7 @@ unsafe fn insert(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result
         if full && slots >= SMALL_MAX {
             // Also for a key that is there already, as C++ does it.
             let entries = hashed_entries(body)?;
-            switch_to(body, &DenseTable::build(&entries, entries.len() as u64));
+            switch_to(body, &DenseTable::build(&entries, expected.max(entries.len() as u64)));
             return insert_dense(body, key, value);
         }
         if let Some(index) = find_small(body, &key)? {
@@ -407,60 +513,23 @@ pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
     // SAFETY: promised by the caller; each key and value gets a second owner.
     unsafe {
         let body = body_of(map);
-        for (key, value) in entries(body) {
-            retain(&key);
-            retain(&value);
-        }
         if !is_small(body) {
-            return new_dense((*map).type_index, dense_table(body).duplicate());
+            let table = dense_table(body);
+            for item in table.items() {
+                retain(&(*item).key);
+                retain(&(*item).value);
+            }
+            return new_dense((*map).type_index, table.duplicate());
         }
         let copy = new_small((*map).type_index, (*body).cell.size);
         let pairs = small_pairs(body);
+        for pair in pairs.iter() {
+            retain(&pair.key);
+            retain(&pair.value);
+        }
         (*body_of(copy)).cell.data.cast::<Pair>().copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
         (*body_of(copy)).cell.size = (*body).cell.size;
         copy
-    }
-}
-
-/// The entries in order, borrowed.
-///
-/// # Safety
-/// `map` is a live map or dict; it lives and is not changed while the iterator is used.
-pub unsafe fn iter(map: *mut TVMFFIObject) -> Entries {
-    // SAFETY: promised by the caller.
-    unsafe { entries(body_of(map)) }
-}
-
-/// Iterator over the entries of a map; see [`iter`].
-pub struct Entries {
-    body: *mut MapBody,
-    position: u64,
-    left: u64,
-}
-
-impl Iterator for Entries {
-    type Item = (TVMFFIAny, TVMFFIAny);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 || self.position == NO_SLOT {
-            return None;
-        }
-        self.left -= 1;
-        // SAFETY: who made the iterator promised a live and unchanged map; the position is that of an entry.
-        unsafe {
-            if is_small(self.body) {
-                let pair = *(*self.body).cell.data.cast::<Pair>().add(self.position as usize);
-                self.position += 1;
-                return Some((pair.key, pair.value));
-            }
-            let (key, value, next) = dense_table(self.body).entry(self.position);
-            self.position = next;
-            Some((key, value))
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
     }
 }
 

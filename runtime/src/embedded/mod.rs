@@ -8,7 +8,8 @@
 pub mod any_hash;
 #[cfg(feature = "embedded")]
 mod api;
-pub mod backtrace;
+mod atomic;
+mod backtrace;
 pub mod big_int;
 pub mod custom_allocator;
 mod dense_map;
@@ -19,16 +20,26 @@ pub mod failure;
 mod function;
 pub mod function_table;
 pub mod handle_once;
+pub mod list;
 pub mod map;
+mod map_entries;
 pub mod module_env;
 mod name_table;
+#[cfg(feature = "builtins")]
+mod native_frames;
 mod object;
 pub mod opaque;
 pub mod raised;
+mod ref_count;
 pub mod release;
 pub mod seq;
 pub mod serving;
 pub mod shape;
+#[cfg(feature = "builtins")]
+mod stack_walk;
+#[cfg(feature = "builtins")]
+mod symbols;
+mod shared_ref;
 pub mod tensor;
 mod text;
 pub mod type_attr;

@@ -1,10 +1,12 @@
 //! What compiled libraries ask the runtime for: context symbols, system-library symbols, functions of their imports.
 
 use core::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use core::ptr::null_mut;
+use std::sync::{PoisonError, RwLock};
 
 use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 
+use super::atomic::{AtomicPtr, Mutex, Ordering, lock};
 use super::failure::Failure;
 use super::name_table::NameTable;
 use super::{dec_ref, function_table};
@@ -19,11 +21,7 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 static CONTEXT_SYMBOLS: Mutex<Vec<(Vec<u8>, Address)>> = Mutex::new(Vec::new());
-static SYSTEM_LIB_SYMBOLS: RwLock<NameTable<Address>> = RwLock::new(NameTable::new());
-
-fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static SYSTEM_LIB_SYMBOLS: NameTable<AtomicPtr<c_void>> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
 
 /// Registers a context symbol: its address is written into the variable of this name in every library loaded later.
 pub fn register_context_symbol(name: &[u8], symbol: *mut c_void) {
@@ -38,12 +36,9 @@ pub fn context_symbols() -> Vec<(Vec<u8>, *mut c_void)> {
 /// Registers a symbol of a library that is linked into the program. A different address under a known name replaces the
 /// old one, with a warning on stderr.
 pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
-    let mut symbols = SYSTEM_LIB_SYMBOLS.write().unwrap_or_else(PoisonError::into_inner);
-    let old = symbols.insert(name, Address(symbol));
-    drop(symbols);
-    if let Some(Address(old)) = old
-        && old != symbol
-    {
+    let known = SYSTEM_LIB_SYMBOLS.get_or_insert(name, || AtomicPtr::new(symbol));
+    let old = known.swap(symbol, Ordering::AcqRel);
+    if old != symbol {
         let name = String::from_utf8_lossy(name);
         crate::notice::notice(format_args!(
             "Warning:SystemLib symbol {name} get overriden to a different address {symbol:?}->{old:?}"
@@ -53,8 +48,7 @@ pub fn register_system_lib_symbol(name: &[u8], symbol: *mut c_void) {
 
 /// The address that was registered under `name`, or NULL.
 pub fn system_lib_symbol(name: &[u8]) -> *mut c_void {
-    let symbols = SYSTEM_LIB_SYMBOLS.read().unwrap_or_else(PoisonError::into_inner);
-    symbols.get(name).map_or(core::ptr::null_mut(), |symbol| symbol.0)
+    SYSTEM_LIB_SYMBOLS.get(name).map_or(null_mut(), |symbol| symbol.load(Ordering::Acquire))
 }
 
 /// Searches the imports of the library whose context is `library_ctx` for a function. The result is NULL or a new
@@ -84,16 +78,14 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
     let mut function = match lookup {
         // SAFETY: promised by the caller.
         Some(lookup) if !library_ctx.is_null() => unsafe { lookup(library_ctx, name)? },
-        _ => core::ptr::null_mut(),
+        _ => null_mut(),
     };
     if function.is_null() {
         function = function_table::get_global(name);
     }
     if function.is_null() {
-        let name = String::from_utf8_lossy(name);
-        return Err(Failure::runtime(format_args!(
-            "Cannot find function {name} in the imported modules or global registry."
-        )));
+        let (before, after) = (b"Cannot find function ", b" in the imported modules or global registry.");
+        return Err(Failure::of_parts("RuntimeError", &[before, name, after]));
     }
     let address = Address(function.cast());
     let mut handed_out = lock(&HANDED_OUT);
@@ -135,11 +127,11 @@ mod tests {
         unsafe {
             function_table::set_global(b"module_env.f", function, false).unwrap();
             for _ in 0..3 {
-                assert_eq!(lookup_from_imports(core::ptr::null_mut(), b"module_env.f").unwrap(), function);
+                assert_eq!(lookup_from_imports(null_mut(), b"module_env.f").unwrap(), function);
             }
             assert_eq!(strong_count(function), 3, "ours, the table's, and one for the borrowers");
             function_table::remove_global(b"module_env.f");
-            let error = lookup_from_imports(core::ptr::null_mut(), b"module_env.f").unwrap_err();
+            let error = lookup_from_imports(null_mut(), b"module_env.f").unwrap_err();
             assert_eq!(
                 error.message(),
                 "Cannot find function module_env.f in the imported modules or global registry."

@@ -1,155 +1,277 @@
-//! Values by name, in the order of insertion: a quarter of the code of the standard hash table for each type of value, and no
-//! random numbers to ask the system for.
+//! Values by name, for ever: any thread looks names up without a lock, and what it finds never moves.
+//!
+//! An open-addressing index of at least twice as many slots as names points to the entries. An entry is complete before
+//! it gets into the index, and is never changed by the table or taken out; a larger index is complete before it takes the
+//! place of the smaller one, which stays for those who still read it. So a lookup is one load of the index and a few of
+//! its slots. `tests/loom` checks this file.
 
-use super::type_hash::type_key_hash;
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use std::alloc::{Layout, alloc, handle_alloc_error};
+
+use super::atomic::{AtomicPtr, Mutex, Ordering, lock};
 
 /// A table from names to values.
-pub(super) struct NameTable<V> {
-    names: Names,
-    /// The value of each name.
-    values: Vec<V>,
+pub(super) struct NameTable<V: 'static> {
+    /// NULL before the first name.
+    index: AtomicPtr<Index>,
+    /// Number of names; its lock is that of all changes.
+    count: Mutex<usize>,
+    values: PhantomData<&'static V>,
 }
 
-/// What is the same for all types of values.
-struct Names {
-    names: Vec<Box<[u8]>>,
-    /// An open-addressing index of a power of two of slots, at least half of them free: 1 + position of a name, or 0.
-    slots: Vec<u32>,
+/// The start of an [`Entry`]: what is the same for all types of values.
+struct Name {
+    hash: u64,
+    text: Box<[u8]>,
 }
 
-impl Names {
-    fn position(&self, name: &[u8]) -> Option<usize> {
-        let mask = self.slots.len().checked_sub(1)?;
-        let mut slot = type_key_hash(name) as usize & mask;
-        while let Some(position) = (self.slots[slot] as usize).checked_sub(1) {
-            if *self.names[position] == *name {
-                return Some(position);
-            }
-            slot = (slot + 1) & mask;
-        }
-        None
-    }
-
-    /// Adds a new name as the last one.
-    #[inline(never)]
-    fn push(&mut self, name: &[u8]) {
-        self.names.push(name.into());
-        if 2 * self.names.len() > self.slots.len() {
-            self.index_all();
-        } else {
-            self.index(self.names.len() - 1);
-        }
-    }
-
-    #[inline(never)]
-    fn remove(&mut self, position: usize) {
-        self.names.remove(position);
-        self.index_all();
-    }
-
-    /// Enters a name into the index, which has room for it.
-    fn index(&mut self, position: usize) {
-        let mask = self.slots.len() - 1;
-        let mut slot = type_key_hash(&self.names[position]) as usize & mask;
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & mask;
-        }
-        self.slots[slot] = position as u32 + 1;
-    }
-
-    fn index_all(&mut self) {
-        self.slots.clear();
-        self.slots.resize((4 * self.names.len()).next_power_of_two(), 0);
-        for position in 0..self.names.len() {
-            self.index(position);
-        }
-    }
+#[repr(C)]
+struct Entry<V> {
+    name: Name,
+    value: V,
 }
 
-impl<V> NameTable<V> {
-    /// An empty table.
-    pub(super) const fn new() -> Self {
-        Self { names: Names { names: Vec::new(), slots: Vec::new() }, values: Vec::new() }
+/// The start of an index; its slots follow. A slot is NULL or points to the [`Name`] of an entry.
+#[repr(C)]
+pub(super) struct Index {
+    /// Number of slots, which is a power of two, less one.
+    mask: usize,
+    /// The smaller index that this one replaced.
+    previous: *mut Index,
+    slots: [AtomicPtr<Name>; 0],
+}
+
+/// Slots of the first index.
+const FIRST_SLOTS: usize = 16;
+
+impl<V: Sync> NameTable<V> {
+    /// An empty table, of a NULL pointer and 0.
+    pub(super) const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
+        Self { index, count, values: PhantomData }
     }
 
     /// The value of a name.
-    pub(super) fn get(&self, name: &[u8]) -> Option<&V> {
-        self.names.position(name).map(|position| &self.values[position])
+    #[inline]
+    pub(super) fn get(&self, name: &[u8]) -> Option<&'static V> {
+        // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives forever.
+        unsafe {
+            let found = find(self.index.load(Ordering::Acquire), name, hash(name));
+            found.cast::<Entry<V>>().as_ref().map(|entry| &entry.value)
+        }
     }
 
-    /// The value of a name, to be changed; made by `new` when the name is new.
-    pub(super) fn get_or_insert(&mut self, name: &[u8], new: impl FnOnce() -> V) -> &mut V {
-        let position = match self.names.position(name) {
-            Some(position) => position,
-            None => {
-                self.values.push(new());
-                self.names.push(name);
-                self.values.len() - 1
+    /// The value of a name, made by `new` when the name is new. The table is locked while `new` runs.
+    pub(super) fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &'static V {
+        if let Some(value) = self.get(name) {
+            return value;
+        }
+        let mut count = lock(&self.count);
+        if let Some(value) = self.get(name) {
+            return value;
+        }
+        let entry = Entry { name: Name { hash: hash(name), text: name.into() }, value: new() };
+        let entry = Box::into_raw(Box::new(entry));
+        *count += 1;
+        insert(&self.index, *count, entry.cast());
+        // SAFETY: the entry is never changed and lives forever.
+        unsafe { &(*entry).value }
+    }
+
+    /// All names and values of this moment, in no order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'static [u8], &'static V)> {
+        let index = self.index.load(Ordering::Acquire);
+        // SAFETY: an index lives forever, and so do the entries in it, which are of `V`.
+        let size = unsafe { size(index) };
+        // SAFETY: as above.
+        let names = (0..size).map(move |number| unsafe { slot(index, number).load(Ordering::Acquire) });
+        // SAFETY: as above.
+        names.filter_map(|name| unsafe {
+            let entry = name.cast::<Entry<V>>().as_ref()?;
+            Some((&*entry.name.text, &entry.value))
+        })
+    }
+}
+
+/// # Safety
+/// `index` is NULL or an index.
+unsafe fn size(index: *mut Index) -> usize {
+    // SAFETY: promised by the caller.
+    if index.is_null() { 0 } else { unsafe { (*index).mask + 1 } }
+}
+
+/// # Safety
+/// `index` is an index with a slot of this number.
+#[inline]
+unsafe fn slot(index: *mut Index, number: usize) -> &'static AtomicPtr<Name> {
+    // SAFETY: the slots follow the start of the index, and live forever.
+    unsafe { &*(&raw const (*index).slots).cast::<AtomicPtr<Name>>().add(number) }
+}
+
+/// # Safety
+/// `index` is NULL or an index.
+unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
+    if index.is_null() {
+        return null_mut();
+    }
+    // SAFETY: promised by the caller. At least half of the slots are free, so the search ends; names live forever.
+    unsafe {
+        let mask = (*index).mask;
+        let mut number = hash as usize & mask;
+        loop {
+            let name = slot(index, number).load(Ordering::Acquire);
+            if name.is_null() || ((*name).hash == hash && *(*name).text == *text) {
+                return name;
             }
-        };
-        &mut self.values[position]
+            number = (number + 1) & mask;
+        }
     }
+}
 
-    /// Adds a name as the last one; gives the value that it had before.
-    pub(super) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
-        let before = self.remove(name);
-        self.values.push(value);
-        self.names.push(name);
-        before
+/// Makes the entry of a new name visible. The caller holds the lock; `count` includes the name.
+#[inline(never)]
+fn insert(current: &AtomicPtr<Index>, count: usize, name: *mut Name) {
+    let index = current.load(Ordering::Relaxed);
+    // SAFETY: indices and names live forever, and only the holder of the lock changes them.
+    unsafe {
+        let size = size(index);
+        if 2 * count <= size {
+            enter(index, name);
+            return;
+        }
+        let larger = new_index((2 * size).max(FIRST_SLOTS), index);
+        for number in 0..size {
+            let name = slot(index, number).load(Ordering::Relaxed);
+            if !name.is_null() {
+                enter(larger, name);
+            }
+        }
+        enter(larger, name);
+        current.store(larger, Ordering::Release);
     }
+}
 
-    /// Takes a name and its value out. Slow, because that is rare.
-    pub(super) fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let position = self.names.position(name)?;
-        self.names.remove(position);
-        Some(self.values.remove(position))
+/// Puts a name into the first free slot after its home.
+///
+/// # Safety
+/// `index` has free slots and is changed by this thread only; `name` is complete.
+unsafe fn enter(index: *mut Index, name: *mut Name) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mask = (*index).mask;
+        let mut number = (*name).hash as usize & mask;
+        while !slot(index, number).load(Ordering::Relaxed).is_null() {
+            number = (number + 1) & mask;
+        }
+        slot(index, number).store(name, Ordering::Release);
     }
+}
 
-    /// All names, in the order of insertion.
-    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.names.names.iter().map(|name| &**name)
+fn new_index(slots: usize, previous: *mut Index) -> *mut Index {
+    let layout = Layout::array::<AtomicPtr<Name>>(slots).and_then(|slots| Layout::new::<Index>().extend(slots));
+    let layout = layout.expect("as many names as fit into memory").0;
+    // SAFETY: the layout is not empty; what is written lies in it, see `slot`.
+    unsafe {
+        let index = alloc(layout).cast::<Index>();
+        if index.is_null() {
+            handle_alloc_error(layout);
+        }
+        (&raw mut (*index).mask).write(slots - 1);
+        (&raw mut (*index).previous).write(previous);
+        let first = (&raw mut (*index).slots).cast::<AtomicPtr<Name>>();
+        for number in 0..slots {
+            first.add(number).write(AtomicPtr::new(null_mut()));
+        }
+        index
     }
+}
+
+/// A hash that only this table uses: words of 8 bytes, multiplied to 128 bits and folded.
+#[inline]
+fn hash(text: &[u8]) -> u64 {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let start = text.len() as u64 ^ 0x243f_6a88_85a3_08d3;
+    // The last word may overlap the one before, which is faster than to fill a word.
+    if let Some(last) = text.last_chunk::<8>() {
+        let (words, _) = text.as_chunks::<8>();
+        let hash = words.iter().fold(start, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        return mix(hash, u64::from_le_bytes(*last));
+    }
+    let word = match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
+        _ => text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    mix(start, word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_are_found_replaced_and_removed() {
-        let mut table = NameTable::new();
-        for (name, value) in [("b", 1), ("a", 2), ("c", 3), ("a", 4)] {
-            let before = table.insert(name.as_bytes(), value);
-            assert_eq!(before, (value == 4).then_some(2));
-        }
-        assert_eq!(table.get(b"a"), Some(&4));
-        assert_eq!(table.get(b"d"), None);
-        *table.get_or_insert(b"d", || 5) += 1;
-        assert_eq!(*table.get_or_insert(b"d", || 0), 6);
-        assert_eq!((table.remove(b"b"), table.remove(b"b")), (Some(1), None));
-        assert_eq!(table.names().collect::<Vec<_>>(), [b"c", b"a", b"d"]);
-        assert_eq!(table.get(b"d"), Some(&6));
+    fn new_table<V: Sync>() -> NameTable<V> {
+        NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0))
     }
 
     #[test]
-    fn many_names_stay_apart() {
-        let mut table = NameTable::new();
+    fn names_are_found_and_keep_their_value() {
+        let table = new_table();
+        assert_eq!((table.get(b"a"), table.entries().count()), (None, 0));
+        for (name, value) in [("b", 1), ("a", 2), ("", 3), ("a", 4)] {
+            table.get_or_insert(name.as_bytes(), || value);
+        }
+        assert_eq!(
+            (table.get(b"a"), table.get(b"b"), table.get(b""), table.get(b"c")),
+            (Some(&2), Some(&1), Some(&3), None)
+        );
+        let mut entries: Vec<_> = table.entries().collect();
+        entries.sort_unstable();
+        assert_eq!(entries, [(&b""[..], &3), (b"a", &2), (b"b", &1)]);
+    }
+
+    #[test]
+    fn values_never_move() {
+        let table = new_table();
+        let name = |number: usize| format!("a.name.of.{}{number}", "x".repeat(number % 9));
+        let addresses: Vec<_> =
+            (0..3000).map(|number| &raw const *table.get_or_insert(name(number).as_bytes(), || number)).collect();
+        for (number, address) in addresses.into_iter().enumerate() {
+            assert_eq!(table.get(name(number).as_bytes()).map(core::ptr::from_ref), Some(address));
+            // SAFETY: entries live forever.
+            assert_eq!(unsafe { *address }, number);
+        }
+        assert_eq!((table.get(name(3000).as_bytes()), table.entries().count()), (None, 3000));
+    }
+
+    #[test]
+    fn hashes_spread() {
+        let mut slots = [0; 1024];
+        for number in 0..1024 {
+            slots[hash(format!("ffi.reflection.Type{number}").as_bytes()) as usize % 1024] += 1;
+        }
+        // Of 1024 balls in 1024 bins, the fullest bin has more than 8 once in 1000 times or so.
+        assert!(slots.into_iter().max().unwrap() <= 8);
+    }
+
+    #[test]
+    fn threads_insert_and_look_up() {
+        let table = new_table::<usize>();
         let name = |number: usize| format!("name {number}");
-        for number in 0..1000 {
-            assert_eq!(table.insert(name(number).as_bytes(), number), None);
-        }
-        for number in (0..1000).step_by(3) {
-            assert_eq!(table.remove(name(number).as_bytes()), Some(number));
-        }
-        for number in 0..1100 {
-            let there = number < 1000 && number % 3 != 0;
-            assert_eq!(table.get(name(number).as_bytes()), there.then_some(&number));
-        }
-        let left: Vec<_> = table.names().map(<[u8]>::to_vec).collect();
-        assert_eq!(left.len(), 666);
-        for name in left {
-            assert!(table.remove(&name).is_some());
-        }
-        assert_eq!(table.get(b"name 1"), None);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = &table;
+                scope.spawn(move || {
+                    for number in 0..500 {
+                        let key = name((number + thread * 100) % 700);
+                        let value = table.get_or_insert(key.as_bytes(), || thread);
+                        assert!(core::ptr::eq(value, table.get(key.as_bytes()).unwrap()));
+                    }
+                });
+            }
+        });
+        assert_eq!(table.entries().count(), 700);
     }
 }

@@ -4,17 +4,16 @@
 //! the ABI's allocation header: the function that frees the storage. A frontend may use the other 8 bytes.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::AtomicU64;
 
 use crate::abi::{TVMFFIObject, TVMFFIObjectAllocHeader, deleter_flag};
+
+use super::ref_count::{self, LastStrong, ONE_STRONG_ONE_WEAK};
+use super::shared_ref::Counted;
 
 /// Bytes in front of an object's body.
 pub const HEADER_SIZE: usize = size_of::<TVMFFIObject>();
 
-/// One strong reference; all strong references together own one weak reference.
-const ONE_STRONG_ONE_WEAK: u64 = (1 << 32) | 1;
-const ONE_WEAK: u64 = 1 << 32;
-const STRONG_MASK: u64 = 0xffff_ffff;
 /// A polymorphic C++ class begins with a pointer to its vtable.
 const VTABLE_SIZE: usize = 8;
 /// The prefix keeps the header aligned like `malloc` does.
@@ -109,7 +108,7 @@ fn out_of_memory(size: usize) -> ! {
 
 /// Frees what `allocate` returned.
 unsafe extern "C" fn free_storage(object: *mut c_void) {
-    // SAFETY: only called through the allocation header that `allocate` wrote, so the block starts one prefix earlier.
+    // SAFETY: only called for what `allocate` returned, so the block starts one prefix earlier.
     unsafe { libc::free(object.byte_sub(PREFIX)) }
 }
 
@@ -124,8 +123,9 @@ unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
 }
 
 /// `start` is what `allocate` returned.
+#[inline]
 unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
-    if flags & deleter_flag::STRONG != 0 {
+    if core::mem::needs_drop::<T>() && flags & deleter_flag::STRONG != 0 {
         // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
@@ -136,12 +136,8 @@ unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
         }
     }
     if flags & deleter_flag::WEAK != 0 {
-        // SAFETY: the allocation header in front of the object was written by `allocate`.
-        unsafe {
-            if let Some(delete_space) = (*start.cast::<TVMFFIObjectAllocHeader>().sub(1)).delete_space {
-                delete_space(start);
-            }
-        }
+        // SAFETY: `allocate` returned this, and nobody refers to it any more.
+        unsafe { free_storage(start) }
     }
 }
 
@@ -186,7 +182,7 @@ unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
 #[inline]
 pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
-    unsafe { counts(object) }.fetch_add(1, Ordering::Relaxed);
+    ref_count::add_strong(unsafe { counts(object) }, 1);
 }
 
 /// Adds a weak reference.
@@ -196,7 +192,7 @@ pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
 #[inline]
 pub unsafe fn inc_weak(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
-    unsafe { counts(object) }.fetch_add(ONE_WEAK, Ordering::Relaxed);
+    ref_count::add_weak(unsafe { counts(object) });
 }
 
 /// Gives up a strong reference.
@@ -206,21 +202,34 @@ pub unsafe fn inc_weak(object: *mut TVMFFIObject) {
 #[inline]
 pub unsafe fn dec_ref(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
-    let before = unsafe { counts(object) }.fetch_sub(1, Ordering::Release);
-    if before & STRONG_MASK == 1 {
-        // SAFETY: that was the last strong reference.
-        unsafe { last_strong_gone(object, before) };
+    unsafe { Counted::give_up_references(object, 1) }
+}
+
+// SAFETY: an object's deleter is called with the last reference, and not earlier.
+unsafe impl Counted for TVMFFIObject {
+    #[inline]
+    unsafe fn add_references(this: *mut Self, number: u32) {
+        // SAFETY: promised by the caller.
+        ref_count::add_strong(unsafe { counts(this) }, number);
+    }
+
+    #[inline]
+    unsafe fn give_up_references(this: *mut Self, number: u32) {
+        // SAFETY: promised by the caller.
+        if let Some(last) = ref_count::give_up_strong(unsafe { counts(this) }, number) {
+            // SAFETY: that were the last strong references.
+            unsafe { last_strong_gone(this, last) };
+        }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn last_strong_gone(object: *mut TVMFFIObject, before: u64) {
-    fence(Ordering::Acquire);
+unsafe fn last_strong_gone(object: *mut TVMFFIObject, last: LastStrong) {
     // SAFETY: the caller gave up the last strong reference; the weak reference of the strong ones keeps the storage.
     unsafe {
         let deleter = (*object).deleter;
-        if before == ONE_STRONG_ONE_WEAK {
+        if last.is_last_of_all(counts(object)) {
             if let Some(deleter) = deleter {
                 deleter(object.cast(), deleter_flag::BOTH);
             }
@@ -240,9 +249,7 @@ unsafe fn last_strong_gone(object: *mut TVMFFIObject, before: u64) {
 #[inline]
 pub unsafe fn dec_weak(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
-    let before = unsafe { counts(object) }.fetch_sub(ONE_WEAK, Ordering::Release);
-    if before == ONE_WEAK {
-        fence(Ordering::Acquire);
+    if ref_count::give_up_weak(unsafe { counts(object) }) {
         // SAFETY: no reference of either kind is left.
         unsafe {
             if let Some(deleter) = (*object).deleter {
@@ -258,9 +265,7 @@ pub unsafe fn dec_weak(object: *mut TVMFFIObject) {
 /// The caller owns a weak reference.
 pub unsafe fn try_promote(object: *mut TVMFFIObject) -> bool {
     // SAFETY: promised by the caller.
-    let counts = unsafe { counts(object) };
-    let step = |count: u64| (count & STRONG_MASK != 0).then_some(count + 1);
-    counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
+    ref_count::try_promote(unsafe { counts(object) })
 }
 
 /// Whether exactly one strong and no weak reference exists: the condition for changing an object in place.
@@ -270,7 +275,7 @@ pub unsafe fn try_promote(object: *mut TVMFFIObject) -> bool {
 #[inline]
 pub unsafe fn is_unique(object: *mut TVMFFIObject) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { counts(object) }.load(Ordering::Acquire) == ONE_STRONG_ONE_WEAK
+    ref_count::is_unique(unsafe { counts(object) })
 }
 
 /// Number of strong references; other threads may change it at any time.
@@ -280,12 +285,12 @@ pub unsafe fn is_unique(object: *mut TVMFFIObject) -> bool {
 #[inline]
 pub unsafe fn strong_count(object: *mut TVMFFIObject) -> u32 {
     // SAFETY: promised by the caller.
-    (unsafe { counts(object) }.load(Ordering::Relaxed) & STRONG_MASK) as u32
+    ref_count::strong(unsafe { counts(object) })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 

@@ -7,16 +7,19 @@ use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 
 use super::{dec_ref, inc_ref, new_error};
 
-struct Slot(Cell<*mut TVMFFIObject>);
+/// Releases what is left when the thread ends.
+struct LastError;
 
-impl Drop for Slot {
+impl Drop for LastError {
     fn drop(&mut self) {
-        release(self.0.get());
+        release(SLOT.replace(null_mut()));
     }
 }
 
 thread_local! {
-    static SLOT: Slot = const { Slot(Cell::new(null_mut())) };
+    /// NULL or an error, to which the slot owns a reference. Without a destructor, which every access would have to check.
+    static SLOT: Cell<*mut TVMFFIObject> = const { Cell::new(null_mut()) };
+    static LAST_ERROR: LastError = const { LastError };
 }
 
 fn release(error: *mut TVMFFIObject) {
@@ -31,9 +34,14 @@ fn release(error: *mut TVMFFIObject) {
 /// # Safety
 /// `error` is NULL (which clears the slot) or an object to which the caller owns a strong reference, which it gives up.
 pub unsafe fn set_raised_owned(error: TVMFFIObjectHandle) {
-    // The old error is released after the exchange: its destructor may use the slot.
-    let old = SLOT.try_with(|slot| slot.0.replace(error)).unwrap_or(error);
-    release(old);
+    let old = SLOT.replace(error);
+    if !old.is_null() {
+        // After the exchange: its destructor may use the slot.
+        release(old);
+    } else if LAST_ERROR.try_with(|_| ()).is_err() {
+        // The thread ends, and nobody looks after the slot any more.
+        release(SLOT.replace(null_mut()));
+    }
 }
 
 /// Raises an error of which the caller keeps its reference.
@@ -58,7 +66,7 @@ pub fn raise(kind: &[u8], message: &[u8], backtrace: &[u8]) {
 
 /// Takes the raised error out of the slot; the caller owns the reference. NULL when nothing is raised.
 pub fn take_raised() -> TVMFFIObjectHandle {
-    SLOT.try_with(|slot| slot.0.replace(null_mut())).unwrap_or(null_mut())
+    SLOT.replace(null_mut())
 }
 
 #[cfg(test)]
@@ -82,6 +90,12 @@ mod tests {
             set_raised(error);
             assert_eq!(strong_count(error), 2);
             set_raised_owned(null_mut());
+            assert_eq!(strong_count(error), 1);
+
+            // What a thread leaves behind is released.
+            let left = core::sync::atomic::AtomicPtr::new(error);
+            let thread = std::thread::spawn(move || set_raised(left.into_inner()));
+            thread.join().unwrap();
             assert_eq!(strong_count(error), 1);
             dec_ref(error);
         }

@@ -59,25 +59,22 @@ pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
         return;
     }
     let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
     for value in objects {
         // SAFETY: the filter keeps objects only.
         let object = unsafe { value.payload.v_obj };
-        if depth >= MAX_DEPTH && wait(object) {
-            continue;
+        if depth < MAX_DEPTH || !wait(object) {
+            // SAFETY: the caller gives up a reference for each element.
+            unsafe { dec_ref(object) };
         }
-        DEPTH.set(depth + 1);
-        // SAFETY: the caller gives up a reference for each element.
-        unsafe { dec_ref(object) };
-        DEPTH.set(depth);
     }
     if depth == 0 {
         while let Some(object) = next_waiting() {
-            DEPTH.set(1);
             // SAFETY: the reference was put into the queue by `wait`, once.
             unsafe { dec_ref(object) };
-            DEPTH.set(0);
         }
     }
+    DEPTH.set(depth);
 }
 
 /// False when the queue is already gone because the thread ends; the caller then recurses.
@@ -89,12 +86,33 @@ fn next_waiting() -> Option<*mut TVMFFIObject> {
     WAITING.try_with(|waiting| waiting.borrow_mut().pop()).ok().flatten()
 }
 
+/// Whether a view has the form of an owned value, so that [`retain`] makes it one.
+#[inline]
+pub fn is_owned_form(view: &TVMFFIAny) -> bool {
+    !matches!(view.type_index, type_index::RAW_STR | type_index::BYTE_ARRAY_PTR | type_index::OBJECT_RVALUE_REF)
+}
+
 /// Turns a view into an owned value: objects are retained, borrowed texts are copied, an object behind an rvalue
 /// reference is moved out.
 ///
 /// # Safety
 /// `view` follows the ABI's rules for its type index, and what it refers to is alive.
+#[inline]
 pub unsafe fn to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
+    if is_owned_form(view) {
+        // SAFETY: promised by the caller.
+        return Ok(unsafe { retain(view) });
+    }
+    // SAFETY: promised by the caller.
+    unsafe { borrowed_to_owned(view) }
+}
+
+/// The part of [`to_owned`] for what only a view can be.
+///
+/// # Safety
+/// As for [`to_owned`].
+#[inline(never)]
+unsafe fn borrowed_to_owned(view: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
     match view.type_index {
         // SAFETY: promised by the caller.
         type_index::RAW_STR => match unsafe { text_of(view) } {

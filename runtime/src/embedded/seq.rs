@@ -1,4 +1,5 @@
-//! Array and list cells.
+//! Array and list cells: making and reading them, and what can be done to both in place. The operations that only lists
+//! have are in [`list`](super::list).
 //!
 //! An array's elements are inside the object; a list's are in a buffer of their own, which C++ code replaces through
 //! `operator new` without changing `data_deleter`, so that it must come from `malloc` and be freed by `free`.
@@ -8,8 +9,11 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 
 use super::failure::Failure;
-use super::release::{release, release_elements};
-use super::{ObjectCell, body, new_object, new_object_with_tail};
+use super::release::{is_owned_form, release, release_elements, retain, to_owned};
+use super::{ObjectCell, any_hash, body, dec_ref, new_object, new_object_with_tail};
+
+/// The capacity of a list that is made without elements.
+const LIST_CAPACITY: usize = 4;
 
 #[repr(C)]
 struct SeqBody {
@@ -29,7 +33,7 @@ impl Drop for SeqBody {
     }
 }
 
-unsafe extern "C" fn free_buffer(data: *mut c_void) {
+pub(super) unsafe extern "C" fn free_buffer(data: *mut c_void) {
     // SAFETY: buffers come from our `malloc` or from C++'s `operator new`, which is `malloc` too.
     unsafe { libc::free(data) }
 }
@@ -42,53 +46,171 @@ pub fn new_array(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
 
 /// Like [`new_array`], with room for `capacity` elements (at least as many as given).
 pub fn new_array_with_capacity(elements: Vec<TVMFFIAny>, capacity: usize) -> *mut TVMFFIObject {
-    let capacity = capacity.max(elements.len());
-    let cell = TVMFFISeqCell {
-        data: core::ptr::null_mut(),
-        size: elements.len() as i64,
-        capacity: capacity as i64,
-        data_deleter: None,
-    };
+    let array = empty_array(capacity.max(elements.len()));
+    // SAFETY: the array is new and ours and has room for the elements, which are plain data: copying moves their ownership
+    // into it.
+    unsafe { append_moved(array, &elements) };
+    array
+}
+
+/// Creates an array of owned copies of views (a packed function's arguments); the caller owns the reference.
+///
+/// # Errors
+/// A view can not be turned into an owned value: see [`to_owned`].
+///
+/// # Safety
+/// Each view follows the ABI's rules for its type index, and what it refers to is alive.
+pub unsafe fn new_array_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller; the array is new and has the room.
+    unsafe { append_views(empty_array(views.len()), views) }
+}
+
+/// Creates an array that owns second references to the elements of something else; the caller owns the reference.
+///
+/// # Safety
+/// The elements are valid owned values of a live owner.
+pub unsafe fn new_array_of_shared(elements: &[TVMFFIAny]) -> *mut TVMFFIObject {
+    let array = empty_array(elements.len());
+    // SAFETY: promised by the caller; the array is new and has the room.
+    unsafe { append_shared(array, elements) };
+    array
+}
+
+/// Creates an array that takes over the elements of a slice; the caller owns the reference.
+///
+/// # Safety
+/// The caller owns the elements, and does not use them afterwards.
+pub unsafe fn new_array_of_moved(elements: &[TVMFFIAny]) -> *mut TVMFFIObject {
+    let array = empty_array(elements.len());
+    // SAFETY: promised by the caller; the array is new and has the room.
+    unsafe { append_moved(array, elements) };
+    array
+}
+
+/// An array without elements; the caller owns the reference.
+fn empty_array(capacity: usize) -> *mut TVMFFIObject {
     let tail_size = capacity.saturating_mul(size_of::<TVMFFIAny>());
-    let object = new_object_with_tail(type_index::ARRAY, SeqBody { cell }, tail_size);
-    // SAFETY: the object is new and ours; its tail has room for the elements and is aligned to 8. The vector's elements
-    // are plain data, so copying moves their ownership into the array.
+    let object = new_object_with_tail(type_index::ARRAY, EMPTY, tail_size);
+    // SAFETY: the object is new and ours; its tail is the elements' place and aligned to 8.
     unsafe {
-        let cell = object.cast::<ObjectCell<SeqBody>>();
-        let tail = cell.add(1).cast::<TVMFFIAny>();
-        tail.copy_from_nonoverlapping(elements.as_ptr(), elements.len());
-        (&raw mut (*cell).body.cell.data).write(tail.cast());
+        let place = object.cast::<ObjectCell<SeqBody>>();
+        let cell = &raw mut (*place).body.cell;
+        (*cell).data = place.add(1).cast();
+        (*cell).capacity = capacity as i64;
     }
     object
 }
 
+/// What a body is before it gets its buffer. A constant is written into a new object at once; a value that is put together first
+/// would be read again before it is written, at a price that shows.
+const EMPTY: SeqBody =
+    SeqBody { cell: TVMFFISeqCell { data: core::ptr::null_mut(), size: 0, capacity: 0, data_deleter: None } };
+
 /// Creates a list that owns `elements`; the caller owns the reference.
 pub fn new_list(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
-    let data = allocate_buffer(elements.len());
-    // SAFETY: the buffer has room for the elements, whose ownership moves into it.
-    unsafe { data.copy_from_nonoverlapping(elements.as_ptr(), elements.len()) };
-    let cell = TVMFFISeqCell {
-        data: data.cast(),
-        size: elements.len() as i64,
-        capacity: elements.len() as i64,
-        data_deleter: Some(free_buffer),
-    };
-    new_object(type_index::LIST, SeqBody { cell })
+    let list = empty_list(elements.len());
+    // SAFETY: the list is new and ours and has room for the elements, whose ownership moves into it.
+    unsafe { append_moved(list, &elements) };
+    list
 }
 
-/// NULL for no elements, as `copy` and `free` allow.
-fn allocate_buffer(capacity: usize) -> *mut TVMFFIAny {
-    if capacity == 0 {
-        return core::ptr::null_mut::<TVMFFIAny>();
+/// Creates a list of owned copies of views (a packed function's arguments); the caller owns the reference.
+///
+/// # Errors
+/// A view can not be turned into an owned value: see [`to_owned`].
+///
+/// # Safety
+/// As for [`new_array_of_views`].
+pub unsafe fn new_list_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller; the list is new and has the room.
+    unsafe { append_views(empty_list(views.len()), views) }
+}
+
+/// Creates a list that owns second references to the elements of something else; the caller owns the reference.
+///
+/// # Safety
+/// As for [`new_array_of_shared`].
+pub unsafe fn new_list_of_shared(elements: &[TVMFFIAny]) -> *mut TVMFFIObject {
+    let list = empty_list(elements.len());
+    // SAFETY: promised by the caller; the list is new and has the room.
+    unsafe { append_shared(list, elements) };
+    list
+}
+
+/// A list without elements, with room for `capacity` and at least for [`LIST_CAPACITY`]; the caller owns the reference.
+fn empty_list(capacity: usize) -> *mut TVMFFIObject {
+    let capacity = capacity.max(LIST_CAPACITY);
+    let Some(data) = allocate_buffer(capacity) else { out_of_memory(capacity) };
+    let list = new_object(type_index::LIST, EMPTY);
+    // SAFETY: the object is new and ours.
+    unsafe {
+        let cell = cell(list);
+        (*cell).data = data.cast();
+        (*cell).capacity = capacity as i64;
+        (*cell).data_deleter = Some(free_buffer);
     }
-    let size = capacity.saturating_mul(size_of::<TVMFFIAny>());
+    list
+}
+
+// SAFETY of the three functions: `seq` is a new sequence of ours that has room for the values.
+
+unsafe fn append_moved(seq: *mut TVMFFIObject, values: &[TVMFFIAny]) {
+    // SAFETY: see above; the caller's elements are plain data and not released by it.
+    unsafe {
+        let cell = cell(seq);
+        let end = (*cell).data.cast::<TVMFFIAny>().add((*cell).size as usize);
+        end.copy_from_nonoverlapping(values.as_ptr(), values.len());
+        (*cell).size += values.len() as i64;
+    }
+}
+
+unsafe fn append_shared(seq: *mut TVMFFIObject, values: &[TVMFFIAny]) {
+    // SAFETY: see above; the caller keeps the values alive.
+    unsafe {
+        for value in values {
+            retain(value);
+        }
+        append_moved(seq, values);
+    }
+}
+
+/// Consumes the reference on failure.
+unsafe fn append_views(seq: *mut TVMFFIObject, views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: see above; the caller promises valid views.
+    unsafe {
+        let cell = cell(seq);
+        let data = (*cell).data.cast::<TVMFFIAny>();
+        for (index, view) in views.iter().enumerate() {
+            if is_owned_form(view) {
+                data.add(index).write(retain(view));
+                continue;
+            }
+            match to_owned(view) {
+                Ok(value) => data.add(index).write(value),
+                Err(failure) => {
+                    (*cell).size = index as i64;
+                    dec_ref(seq);
+                    return Err(failure);
+                }
+            }
+        }
+        (*cell).size = views.len() as i64;
+    }
+    Ok(seq)
+}
+
+/// `None` when there is not that much memory.
+pub(super) fn allocate_buffer(capacity: usize) -> Option<*mut TVMFFIAny> {
+    let size = capacity.checked_mul(size_of::<TVMFFIAny>())?;
     // SAFETY: `malloc` may be called with any size.
     let data = unsafe { libc::malloc(size) }.cast::<TVMFFIAny>();
-    if data.is_null() {
-        let layout = core::alloc::Layout::array::<TVMFFIAny>(capacity);
-        std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<TVMFFIAny>()));
-    }
-    data
+    (!data.is_null()).then_some(data)
+}
+
+#[cold]
+fn out_of_memory(capacity: usize) -> ! {
+    let layout = core::alloc::Layout::array::<TVMFFIAny>(capacity);
+    std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<TVMFFIAny>()))
 }
 
 unsafe fn slice<'a>(cell: &TVMFFISeqCell) -> &'a [TVMFFIAny] {
@@ -109,69 +231,49 @@ pub unsafe fn elements<'a>(seq: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
     unsafe { slice(body::<TVMFFISeqCell>(seq)) }
 }
 
-unsafe fn cell(seq: *mut TVMFFIObject) -> *mut TVMFFISeqCell {
+pub(super) unsafe fn cell(seq: *mut TVMFFIObject) -> *mut TVMFFISeqCell {
     // SAFETY: the caller passes an array or list, which has this cell behind its header.
     unsafe { &raw mut (*seq.cast::<ObjectCell<TVMFFISeqCell>>()).body }
 }
 
-/// Makes room in a list for `capacity` elements. Does nothing when there is room.
+/// The element at `index`, borrowed from the sequence.
+///
+/// # Errors
+/// `IndexError`: there is no such element.
 ///
 /// # Safety
-/// `list` is a live list (not an array), and nobody else uses it during the call.
-pub unsafe fn reserve_list(list: *mut TVMFFIObject, capacity: usize) {
-    // SAFETY: promised by the caller; elements are moved as plain data, and the old buffer is freed by its own deleter.
-    unsafe {
-        let cell = cell(list);
-        if capacity as i64 <= (*cell).capacity {
-            return;
-        }
-        let data = allocate_buffer(capacity);
-        data.copy_from_nonoverlapping(slice(&*cell).as_ptr(), (*cell).size.max(0) as usize);
-        let old = (*cell).data;
-        let old_deleter = (*cell).data_deleter.replace(free_buffer);
-        (*cell).data = data.cast();
-        (*cell).capacity = capacity as i64;
-        if let Some(deleter) = old_deleter {
-            deleter(old);
-        }
-    }
-}
-
-/// Inserts an owned element into a list, before position `index`.
-///
-/// # Safety
-/// As for [`reserve_list`]; the value's ownership moves into the list (on failure it is released).
-pub unsafe fn insert_into_list(list: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> Result<(), Failure> {
-    // SAFETY: promised by the caller; after `reserve_list` there is room for one more element.
-    unsafe {
-        let cell = cell(list);
-        let size = (*cell).size;
-        if index < 0 || index > size {
-            release(value);
-            return Err(Failure::new("IndexError", format!("Index {index} out of bounds [0, {size}]")));
-        }
-        if size == (*cell).capacity {
-            reserve_list(list, (size as usize * 2).max(4));
-        }
-        let place = (*cell).data.cast::<TVMFFIAny>().add(index as usize);
-        place.copy_to(place.add(1), (size - index) as usize);
-        place.write(value);
-        (*cell).size = size + 1;
-    }
-    Ok(())
-}
-
-/// Appends an owned element to a list.
-///
-/// # Safety
-/// As for [`insert_into_list`].
-pub unsafe fn push_to_list(list: *mut TVMFFIObject, value: TVMFFIAny) {
+/// `seq` is a live array or list that nobody changes meanwhile.
+#[inline]
+pub unsafe fn get(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failure> {
     // SAFETY: promised by the caller.
-    let appended = unsafe { insert_into_list(list, (*cell(list)).size, value) };
-    debug_assert!(appended.is_ok());
+    unsafe { Ok(*element(&*cell(seq), index)?) }
+}
+
+/// Whether an element is equal to `value`, as map keys are.
+///
+/// # Errors
+/// An equality hook failed.
+///
+/// # Safety
+/// As for [`get`]; `value` is a valid value or view.
+pub unsafe fn contains(seq: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool, Failure> {
+    // SAFETY: promised by the caller. The cell is read again each time: a hook may have changed a list.
+    unsafe {
+        let mut index = 0;
+        while index < (*cell(seq)).size {
+            if any_hash::equal(&*(*cell(seq)).data.cast::<TVMFFIAny>().add(index as usize), value)? {
+                return Ok(true);
+            }
+            index += 1;
+        }
+    }
+    Ok(false)
 }
 
 /// Takes the element at `index` out; the caller owns it.
+///
+/// # Errors
+/// `IndexError`: there is no such element.
 ///
 /// # Safety
 /// `seq` is a live array or list, nobody else uses it during the call, and an array is not shared.
@@ -189,6 +291,9 @@ pub unsafe fn remove(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Fa
 
 /// Exchanges the element at `index` for an owned one; the caller owns the old element. On failure `value` is released.
 ///
+/// # Errors
+/// `IndexError`: there is no such element.
+///
 /// # Safety
 /// As for [`remove`]; the value's ownership moves.
 pub unsafe fn replace(seq: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> Result<TVMFFIAny, Failure> {
@@ -204,25 +309,36 @@ pub unsafe fn replace(seq: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> R
     }
 }
 
+#[inline]
 unsafe fn element(cell: &TVMFFISeqCell, index: i64) -> Result<*mut TVMFFIAny, Failure> {
     if index < 0 || index >= cell.size {
-        return Err(Failure::new("IndexError", format!("Index {index} out of bounds {}", cell.size)));
+        return Err(out_of_bounds(index, cell.size));
     }
     // SAFETY: the index is within the elements, which the caller keeps alive.
     Ok(unsafe { cell.data.cast::<TVMFFIAny>().add(index as usize) })
 }
 
-/// Releases all elements.
+#[cold]
+fn out_of_bounds(index: i64, size: i64) -> Failure {
+    Failure::new("IndexError", format_args!("Index {index} out of bounds {size}"))
+}
+
+/// Releases all elements, from the last one on.
 ///
 /// # Safety
 /// As for [`remove`].
 pub unsafe fn clear(seq: *mut TVMFFIObject) {
-    // SAFETY: promised by the caller. The elements are copied out first: their destructors may look at the sequence.
+    // SAFETY: promised by the caller. Each element is out of the sequence before its destructor runs, which may look at the
+    // sequence or change it.
     unsafe {
         let cell = cell(seq);
-        let elements = slice(&*cell).to_vec();
-        (*cell).size = 0;
-        release_elements(elements);
+        release_elements(core::iter::from_fn(|| {
+            if (*cell).size <= 0 {
+                return None;
+            }
+            (*cell).size -= 1;
+            Some((*cell).data.cast::<TVMFFIAny>().add((*cell).size as usize).read())
+        }));
     }
 }
 
@@ -230,11 +346,6 @@ pub unsafe fn clear(seq: *mut TVMFFIObject) {
 mod tests {
     use super::*;
     use crate::embedded::{dec_ref, inc_ref, new_string_object, strong_count};
-
-    fn ints(seq: *mut TVMFFIObject) -> Vec<i64> {
-        // SAFETY: the tests pass live sequences of integers.
-        unsafe { elements(seq).iter().map(|value| value.payload.v_int64).collect() }
-    }
 
     #[test]
     fn arrays_own_their_elements() {
@@ -255,29 +366,6 @@ mod tests {
             let empty = new_array(vec![]);
             assert!(elements(empty).is_empty());
             dec_ref(empty);
-        }
-    }
-
-    #[test]
-    fn lists_grow_and_shrink() {
-        let list = new_list(vec![]);
-        // SAFETY: the test owns the list.
-        unsafe {
-            assert!(body::<TVMFFISeqCell>(list).data_deleter.is_some(), "also without a buffer");
-            for i in 0..10 {
-                push_to_list(list, TVMFFIAny::int(i));
-            }
-            insert_into_list(list, 0, TVMFFIAny::int(-1)).unwrap();
-            assert_eq!(remove(list, 5).unwrap().bits(), 4);
-            assert_eq!(replace(list, 1, TVMFFIAny::int(100)).unwrap().bits(), 0);
-            assert_eq!(ints(list), [-1, 100, 1, 2, 3, 5, 6, 7, 8, 9]);
-            let error = remove(list, 10).err().unwrap();
-            assert_eq!((error.kind().as_str(), error.message().as_str()), ("IndexError", "Index 10 out of bounds 10"));
-            assert!(insert_into_list(list, 11, TVMFFIAny::NONE).is_err());
-            assert!(replace(list, -1, TVMFFIAny::NONE).is_err());
-            clear(list);
-            assert!(ints(list).is_empty());
-            dec_ref(list);
         }
     }
 }

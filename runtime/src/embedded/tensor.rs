@@ -160,9 +160,8 @@ unsafe fn import<M: Managed>(
     let tensor = managed.tensor();
     // SAFETY: as above.
     let shape = unsafe { shape_of(tensor, "FromDLPack")? };
-    let Ok(alignment) = u64::try_from(alignment) else {
-        return Err(Failure::value(format_args!("FromDLPack: an alignment of {alignment} bytes is negative")));
-    };
+    // A negative number is a huge one, as in C++.
+    let alignment = alignment as i64 as u64;
     if alignment != 0 && !is_aligned(tensor, alignment) {
         return Err(Failure::runtime(format_args!("FromDLPack: Data is not aligned to {alignment} bytes.")));
     }
@@ -304,13 +303,10 @@ pub unsafe fn unsafe_view(source: *mut TVMFFIObject, prototype: &DLTensor) -> Re
     // SAFETY: promised by the caller.
     unsafe {
         let shape = shape_of(prototype, "TensorCreateUnsafeView")?;
-        let strides = match shape.len() {
-            0 => &[][..],
-            _ if prototype.strides.is_null() => {
-                return Err(Failure::internal("Check not null: prototype.strides "));
-            }
-            ndim => core::slice::from_raw_parts(prototype.strides, ndim),
-        };
+        if prototype.strides.is_null() {
+            return Err(Failure::internal("Check not null: prototype.strides "));
+        }
+        let strides = core::slice::from_raw_parts(prototype.strides, shape.len());
         inc_ref(source);
         new_tensor(data, device, dtype, shape, Some(strides), byte_offset, Source(source))
     }
@@ -437,6 +433,6 @@ mod tests {
         check(&|t| t.shape = core::ptr::null_mut(), 0, false, "FromDLPack: a tensor of 2 dimensions has no shape");
         check(&|t| t.ndim = -1, 0, false, "FromDLPack: a tensor can not have -1 dimensions");
         check(&|t| t.ndim = 0, 0, true, "");
-        check(&|_| {}, -8, false, "FromDLPack: an alignment of -8 bytes is negative");
+        check(&|_| {}, -8, false, "FromDLPack: Data is not aligned to 18446744073709551608 bytes.");
     }
 }

@@ -1,14 +1,17 @@
-//! Type attributes: columns of values, one value a type. Columns never move; C++ code reads them without a lock.
+//! Type attributes: columns of values, one value a type. Columns never move; any thread finds and reads them without a lock,
+//! C++ code among them.
 
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use core::cell::UnsafeCell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicI32};
 
 use crate::abi::{TVMFFIAny, TVMFFITypeAttrColumn, type_index};
 
+use super::atomic::{self, AtomicPtr, Mutex, MutexGuard, Ordering};
 use super::failure::Failure;
 use super::name_table::NameTable;
-use super::release::{is_object, to_owned};
-use super::type_table::entry;
+use super::release::to_owned;
+use super::type_table::MAX_TYPES;
 
 /// Columns that C++ code expects to exist as soon as the library is there.
 const NAMES: [&str; 19] = [
@@ -33,95 +36,121 @@ const NAMES: [&str; 19] = [
     "__s_maybe_inplace_mutate__",
 ];
 
-struct Column {
-    address: *mut TVMFFITypeAttrColumn,
-    capacity: usize,
-}
+/// A column, changed under [`LOCK`] only and in the way that readers without it can bear.
+struct Column(UnsafeCell<TVMFFITypeAttrColumn>);
 
-// SAFETY: the column is leaked and only changed under the lock, in the way that readers without it can bear.
-unsafe impl Send for Column {}
-
-static COLUMNS: LazyLock<Mutex<NameTable<Column>>> = LazyLock::new(|| {
-    let mut columns = NameTable::new();
-    for name in NAMES {
-        columns.insert(name.as_bytes(), Column::new());
-    }
-    Mutex::new(columns)
-});
+// SAFETY: see above; the values are reference-counted atomically.
+unsafe impl Sync for Column {}
 
 impl Column {
     fn new() -> Self {
-        let column = TVMFFITypeAttrColumn { data: core::ptr::null(), size: 0, begin_index: 0 };
-        Self { address: Box::leak(Box::new(column)), capacity: 0 }
+        Self(UnsafeCell::new(TVMFFITypeAttrColumn { data: core::ptr::null(), size: 0, begin_index: 0 }))
     }
+}
 
-    /// Makes the column reach to `size`. Outgrown arrays are kept for those who still read them.
-    fn extend_to(&mut self, size: usize) {
-        // SAFETY: the caller holds the lock; readers load `size` before `data`, and both are stored in the other order.
-        unsafe {
-            let old = match (*self.address).size {
-                0 => &[][..],
-                size => core::slice::from_raw_parts((*self.address).data, size as usize),
-            };
-            if size > self.capacity {
-                let capacity = size.next_power_of_two().max(256);
-                let mut grown = Vec::with_capacity(capacity);
-                grown.extend_from_slice(old);
-                grown.resize(capacity, TVMFFIAny::NONE);
-                let data = AtomicPtr::from_ptr((&raw mut (*self.address).data).cast::<*mut TVMFFIAny>());
-                data.store(grown.leak().as_mut_ptr(), Ordering::Release);
-                self.capacity = capacity;
-            }
-            if size > old.len() {
-                AtomicI32::from_ptr(&raw mut (*self.address).size).store(size as i32, Ordering::Release);
-            }
+/// The lock of all changes to columns.
+static LOCK: Mutex<()> = Mutex::new(());
+
+static COLUMNS: NameTable<Column> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+
+/// Whether the columns that have to exist do.
+static READY: AtomicBool = AtomicBool::new(false);
+
+fn lock() -> MutexGuard<'static, ()> {
+    let guard = atomic::lock(&LOCK);
+    if !READY.load(Ordering::Relaxed) {
+        for name in NAMES {
+            COLUMNS.get_or_insert(name.as_bytes(), Column::new);
         }
+        READY.store(true, Ordering::Release);
     }
+    guard
+}
+
+/// Makes a column reach to `size`. Outgrown arrays are kept for those who still read them.
+///
+/// # Safety
+/// The caller holds the lock.
+unsafe fn extend(column: *mut TVMFFITypeAttrColumn, size: usize) {
+    // SAFETY: readers load `size` before `data`, and both are stored in the other order. An array has `capacity_for(size)`
+    // values, all of them initialized.
+    unsafe {
+        let old_size = (*column).size as usize;
+        if size <= old_size {
+            return;
+        }
+        if old_size == 0 || size > capacity_for(old_size) {
+            let mut grown = Vec::with_capacity(capacity_for(size));
+            if old_size > 0 {
+                grown.extend_from_slice(core::slice::from_raw_parts((*column).data, old_size));
+            }
+            grown.resize(capacity_for(size), TVMFFIAny::NONE);
+            let data = AtomicPtr::from_ptr((&raw mut (*column).data).cast::<*mut TVMFFIAny>());
+            data.store(grown.leak().as_mut_ptr(), Ordering::Release);
+        }
+        AtomicI32::from_ptr(&raw mut (*column).size).store(size as i32, Ordering::Release);
+    }
+}
+
+fn capacity_for(size: usize) -> usize {
+    size.next_power_of_two().max(256)
 }
 
 /// Sets a type's value in a column, which is created when it is new. Type index 0 only creates the column.
 ///
 /// # Errors
-/// `RuntimeError` when the type already has a value, `InternalError` for an unknown type.
+/// `RuntimeError` when the type already has a value, `InternalError` for what can not be the index of a type.
 ///
 /// # Safety
 /// `value` is a valid view.
 pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> Result<(), Failure> {
-    if entry(type_index).is_null() {
+    if type_index as u32 as usize >= MAX_TYPES {
         return Err(Failure::internal(format_args!(
             "Check failed: (entry != nullptr) is false: Cannot find type info for type_index={type_index}"
         )));
     }
-    let mut columns = COLUMNS.lock().unwrap_or_else(PoisonError::into_inner);
-    let column = columns.get_or_insert(name, Column::new);
+    let guard = lock();
+    let column = COLUMNS.get_or_insert(name, Column::new).0.get();
     if type_index == type_index::NONE {
         return Ok(());
     }
-    column.extend_to(type_index as usize + 1);
-    // SAFETY: the column reaches beyond this type now; it is only changed under the lock, which we hold.
+    // SAFETY: we hold the lock, and the column reaches beyond this type when it is extended.
     unsafe {
-        let slot = (*column.address).data.cast_mut().add(type_index as usize);
+        extend(column, type_index as usize + 1);
+        let slot = (*column).data.cast_mut().add(type_index as usize);
         if (*slot).type_index != type_index::NONE {
-            return Err(Failure::runtime(format_args!(
-                "TypeAttr `{}` is already registered for type index {type_index}. To update the stored value, register \
-                 a mutable container (e.g., Dict/List) once and mutate it in place on subsequent calls.",
-                String::from_utf8_lossy(name)
-            )));
+            return Err(Failure::of_parts(
+                "RuntimeError",
+                &[
+                    b"TypeAttr `",
+                    name,
+                    b"` is already registered for type index ",
+                    type_index.to_string().as_bytes(),
+                    b". To update the stored value, register a mutable container (e.g., Dict/List) once and mutate it in place \
+                      on subsequent calls.",
+                ],
+            ));
         }
         let value = to_owned(value)?;
-        debug_assert!(!is_object(&value) || value.small_len == 0);
         // A reader that sees the type index also sees the payload.
         (*slot).payload = value.payload;
         (*slot).small_len = value.small_len;
         AtomicI32::from_ptr(&raw mut (*slot).type_index).store(value.type_index, Ordering::Release);
     }
+    drop(guard);
     Ok(())
 }
 
 /// A column, or NULL when nobody registered it. Its address never changes; its `data` may.
+#[inline]
 pub fn column(name: &[u8]) -> *const TVMFFITypeAttrColumn {
-    let columns = COLUMNS.lock().unwrap_or_else(PoisonError::into_inner);
-    columns.get(name).map_or(core::ptr::null(), |column| column.address)
+    let mut found = COLUMNS.get(name);
+    if found.is_none() && !READY.load(Ordering::Acquire) {
+        // Nobody has used the table yet.
+        drop(lock());
+        found = COLUMNS.get(name);
+    }
+    found.map_or(core::ptr::null(), |column| column.0.get())
 }
 
 #[cfg(test)]
@@ -147,8 +176,10 @@ mod tests {
             assert_eq!((*(*column).data.add(6)).type_index, 0);
             let error = register_attr(70, b"tests.attr", &TVMFFIAny::int(8)).unwrap_err();
             assert!(error.message().starts_with("TypeAttr `tests.attr` is already registered for type index 70. "));
-            assert!(register_attr(126, b"tests.attr", &TVMFFIAny::int(8)).is_err());
-            assert!(register_attr(-1, b"tests.attr", &TVMFFIAny::int(8)).is_err());
+            for unknown in [-1, i32::MIN, i32::MAX, MAX_TYPES as i32] {
+                let error = register_attr(unknown, b"tests.attr", &TVMFFIAny::int(8)).unwrap_err();
+                assert!(error.message().ends_with(&format!("Cannot find type info for type_index={unknown}")));
+            }
         }
     }
 }

@@ -26,11 +26,17 @@ pub unsafe fn register_field(type_index: i32, field: &TVMFFIFieldInfo) -> Result
         let info = &raw mut (*entry).info;
         let name = field.name.as_slice();
         if fields(&*info).iter().any(|known| known.name.as_slice() == name) {
-            return Err(Failure::internal(format_args!(
-                "Duplicate field name \"{}\" in type \"{}\"",
-                String::from_utf8_lossy(name),
-                String::from_utf8_lossy((*info).type_key.as_slice())
-            )));
+            return Err(Failure::of_parts(
+                "InternalError",
+                &[
+                    b"Check failed: (std::string_view(existing.name.data, existing.name.size) != new_name) is false: \
+                      Duplicate field name \"",
+                    name,
+                    b"\" in type \"",
+                    (*info).type_key.as_slice(),
+                    b"\"",
+                ],
+            ));
         }
         warn_about_shadowing(&*info, name);
         let default = match field.flags & field_flag::HAS_DEFAULT {
@@ -94,14 +100,21 @@ pub unsafe fn register_metadata(type_index: i32, metadata: &TVMFFITypeMetadata) 
     // SAFETY: entries are only changed under the lock, which we hold; the caller promises valid strings.
     unsafe {
         if !(*entry).info.metadata.is_null() {
-            let key = String::from_utf8_lossy((*entry).info.type_key.as_slice());
-            let message = format!(
-                "Overriding {key}, possible causes:\n- the type is registered twice (two ObjectDef<T>() for one T)\n\
-                 - a type was registered under the key of its parent\n- another library has a type with this key"
+            let failure = Failure::of_parts(
+                "RuntimeError",
+                &[
+                    b"Overriding ",
+                    (*entry).info.type_key.as_slice(),
+                    b", possible causes:\n\
+                      - two ObjectDef<T>() calls for the same T \n\
+                      - when we forget to assign _type_key to ObjectRef<Y> that inherits from T\n\
+                      - another type with the same key is already registered\n\
+                      Cross check the reflection registration.",
+                ],
             );
             drop(guard);
-            crate::notice::notice(format_args!("RuntimeError: {message}"));
-            return Err(Failure::runtime(message));
+            crate::notice::notice(format_args!("{failure:?}"));
+            return Err(failure);
         }
         (*entry).metadata = TVMFFITypeMetadata { doc: keep(metadata.doc), ..*metadata };
         AtomicPtr::from_ptr((&raw mut (*entry).info.metadata).cast())
@@ -227,7 +240,7 @@ mod tests {
             assert_eq!((names.len(), names[13].as_slice()), (20, &b"field13"[..]));
             assert!(fields(&*info)[0].doc.data.is_null());
             let error = register_field(index, &field("field3")).unwrap_err();
-            assert_eq!(error.message(), "Duplicate field name \"field3\" in type \"members.Point\"");
+            assert!(error.message().ends_with("Duplicate field name \"field3\" in type \"members.Point\""));
             let error = register_field(127, &field("x")).unwrap_err();
             assert!(error.message().ends_with("Cannot find type info for type_index=127"));
 

@@ -1,14 +1,15 @@
 //! The type table: keys, indices, ancestors.
 //!
-//! Registration happens under one lock; looking a type up by index takes none, and the address of a type's information
-//! never changes. Types live as long as the process.
+//! Registration happens under one lock; looking a type up, by index or by key, takes none, and the address of a type's
+//! information never changes. Types live as long as the process.
 
-use core::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicBool;
 
 use crate::abi::{TVMFFIByteArray, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index};
 
 use super::HEADER_SIZE;
+use super::atomic::{self, AtomicPtr, Mutex, MutexGuard, Ordering};
 use super::failure::Failure;
 use super::name_table::NameTable;
 use super::type_hash::type_key_hash;
@@ -19,10 +20,18 @@ pub const LOOKUP_ONLY: i32 = -2;
 /// Types in a chunk, and chunks: at most a million types.
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
+/// No type index is as large as this.
+pub(super) const MAX_TYPES: usize = CHUNK * CHUNKS;
 
 type Chunk = [AtomicPtr<TypeEntry>; CHUNK];
 
-static TABLE: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS];
+/// The types with the smallest indices, which are all there are in most processes.
+static FIRST_CHUNK: Chunk = [const { AtomicPtr::new(null_mut()) }; CHUNK];
+/// The other types; what would be the first of these stays NULL.
+static OTHER_CHUNKS: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
+
+/// The indices of all type keys. A type is complete before its key is here.
+static INDICES: NameTable<i32> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
 
 /// What the table keeps about a type: the ABI's part and our own. Changed under the lock only.
 #[repr(C)]
@@ -42,20 +51,35 @@ pub(super) struct TypeEntry {
 
 /// What only registration needs.
 pub(super) struct Registry {
-    indices: NameTable<i32>,
     /// The first index that is not reserved for anyone.
     end: i32,
 }
 
-static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(|| {
-    let mut registry = Registry { indices: NameTable::new(), end: type_index::DYN_OBJECT_BEGIN };
-    registry.register_static_types();
-    Mutex::new(registry)
-});
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { end: type_index::DYN_OBJECT_BEGIN });
+
+/// Whether the types whose index is part of the ABI are registered.
+static READY: AtomicBool = AtomicBool::new(false);
 
 /// The lock of all type registration.
 pub(super) fn lock() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    let mut registry = atomic::lock(&REGISTRY);
+    if !READY.load(Ordering::Relaxed) {
+        registry.register_static_types();
+        READY.store(true, Ordering::Release);
+    }
+    registry
+}
+
+/// Finds a type, which may have to wait until somebody uses the table for the first time.
+#[inline]
+fn find_ready<T>(find: impl Fn() -> Option<T>) -> Option<T> {
+    find().or_else(|| {
+        if READY.load(Ordering::Acquire) {
+            return None;
+        }
+        drop(lock());
+        find()
+    })
 }
 
 /// Types whose index is part of the ABI.
@@ -115,7 +139,10 @@ pub struct NewType<'a> {
 /// # Errors
 /// `InternalError` that says which rule the new type breaks.
 pub fn get_or_allocate(new: NewType<'_>) -> Result<i32, Failure> {
-    lock().get_or_allocate(new)
+    match find_key(new.key) {
+        Some(index) => Ok(index),
+        None => lock().get_or_allocate(new),
+    }
 }
 
 /// The index of a type key.
@@ -123,12 +150,15 @@ pub fn get_or_allocate(new: NewType<'_>) -> Result<i32, Failure> {
 /// # Errors
 /// `InternalError` for an unknown key.
 pub fn index_of(key: &[u8]) -> Result<i32, Failure> {
-    lock().indices.get(key).copied().ok_or_else(|| {
-        let key = String::from_utf8_lossy(key);
-        Failure::internal(format_args!(
-            "Check failed: (it != type_key2index_.end()) is false: Cannot find type `{key}`"
-        ))
+    find_key(key).ok_or_else(|| {
+        let before = b"Check failed: (it != type_key2index_.end()) is false: Cannot find type `";
+        Failure::of_parts("InternalError", &[before, key, b"`"])
     })
+}
+
+#[inline]
+fn find_key(key: &[u8]) -> Option<i32> {
+    find_ready(|| INDICES.get(key)).copied()
 }
 
 /// The information of a type, or NULL. Its address never changes.
@@ -151,25 +181,20 @@ pub fn type_keys() -> Vec<&'static [u8]> {
 /// A type's entry, or NULL.
 #[inline]
 pub(super) fn entry(type_index: i32) -> *mut TypeEntry {
-    let found = find(type_index);
-    if found.is_null() {
-        // Perhaps nobody has used the table yet.
-        LazyLock::force(&REGISTRY);
-        return find(type_index);
-    }
-    found
+    find_ready(|| NonNull::new(find(type_index))).map_or(null_mut(), NonNull::as_ptr)
 }
 
 #[inline]
 fn find(type_index: i32) -> *mut TypeEntry {
-    let Ok(index) = usize::try_from(type_index) else { return core::ptr::null_mut() };
-    let Some(chunk) = TABLE.get(index / CHUNK) else { return core::ptr::null_mut() };
-    let chunk = chunk.load(Ordering::Acquire);
-    if chunk.is_null() {
-        return core::ptr::null_mut();
+    // A negative index becomes one that is too large.
+    let index = type_index as u32 as usize;
+    if let Some(entry) = FIRST_CHUNK.get(index) {
+        return entry.load(Ordering::Acquire);
     }
+    let Some(chunk) = OTHER_CHUNKS.get(index / CHUNK) else { return null_mut() };
     // SAFETY: chunks are leaked boxes, published by `publish`.
-    unsafe { (&(*chunk))[index % CHUNK].load(Ordering::Acquire) }
+    unsafe { chunk.load(Ordering::Acquire).as_ref() }
+        .map_or(null_mut(), |chunk| chunk[index % CHUNK].load(Ordering::Acquire))
 }
 
 impl Registry {
@@ -182,7 +207,7 @@ impl Registry {
             can_overflow: true,
             parent: -1,
         };
-        let root_info = self.insert(root, type_index::OBJECT, core::ptr::null_mut());
+        let root_info = self.insert(root, type_index::OBJECT, null_mut());
         // SAFETY: the entry is new, and nobody else can see it before the table is complete.
         unsafe {
             (*root_info).metadata.total_size = HEADER_SIZE as i32;
@@ -190,7 +215,7 @@ impl Registry {
         }
         for (static_index, key) in STATIC_VALUES {
             let value = NewType { key: key.as_bytes(), static_index, can_overflow: false, ..root };
-            self.insert(value, static_index, core::ptr::null_mut());
+            self.insert(value, static_index, null_mut());
         }
         for (static_index, key) in STATIC_OBJECTS {
             let object = NewType {
@@ -206,7 +231,8 @@ impl Registry {
     }
 
     fn get_or_allocate(&mut self, new: NewType<'_>) -> Result<i32, Failure> {
-        if let Some(index) = self.indices.get(new.key) {
+        // Perhaps another thread was faster.
+        if let Some(index) = INDICES.get(new.key) {
             return Ok(*index);
         }
         if new.parent == LOOKUP_ONLY {
@@ -219,7 +245,7 @@ impl Registry {
                 new.depth, new.num_child_slots
             )));
         }
-        let parent = if new.parent < 0 { core::ptr::null_mut() } else { find(new.parent) };
+        let parent = if new.parent < 0 { null_mut() } else { find(new.parent) };
         if new.parent >= 0 && parent.is_null() {
             return Err(Failure::internal(format_args!("type `{key}`: no type has the parent's index {}", new.parent)));
         }
@@ -282,7 +308,7 @@ impl Registry {
         }
         let index = self.end;
         match index.checked_add(num_slots) {
-            Some(end) if end as usize <= CHUNK * CHUNKS => self.end = end,
+            Some(end) if end as usize <= MAX_TYPES => self.end = end,
             _ => {
                 return Err(Failure::internal(format_args!(
                     "type `{key}`: the type table has no room for {num_slots} more types"
@@ -332,15 +358,19 @@ impl Registry {
         }));
         let entry: *mut TypeEntry = entry;
         publish(index as usize, entry);
-        self.indices.insert(key, index);
+        INDICES.get_or_insert(key, || index);
         entry
     }
 }
 
 fn publish(index: usize, entry: *mut TypeEntry) {
-    let chunk = &TABLE[index / CHUNK];
+    if index < CHUNK {
+        FIRST_CHUNK[index].store(entry, Ordering::Release);
+        return;
+    }
+    let chunk = &OTHER_CHUNKS[index / CHUNK];
     if chunk.load(Ordering::Relaxed).is_null() {
-        let empty: Box<Chunk> = Box::new([const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNK]);
+        let empty: Box<Chunk> = Box::new([const { AtomicPtr::new(null_mut()) }; CHUNK]);
         chunk.store(Box::leak(empty), Ordering::Release);
     }
     // SAFETY: chunks are never freed.

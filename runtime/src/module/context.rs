@@ -5,7 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use super::Module;
-use super::shared_library::SharedLibrary;
+use super::symbols::Symbols;
 use crate::abi::TVMFFIObject;
 use crate::embedded::failure::Failure;
 use crate::function::Function;
@@ -14,9 +14,9 @@ use crate::value::IntoAny;
 use crate::{Error, Result, embedded, exports};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
-pub(super) fn fill_context_symbols(library: &SharedLibrary) {
+pub(super) fn fill_context_symbols(library: &dyn Symbols) {
     for (name, value) in embedded::module_env::context_symbols() {
-        let Ok(name) = CString::new(name) else { continue };
+        let Ok(name) = String::from_utf8(name) else { continue };
         let variable = library.symbol(&name).cast::<*mut c_void>();
         if !variable.is_null() {
             // SAFETY: the ABI reserves these names for pointer variables that the loader sets.

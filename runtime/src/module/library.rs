@@ -1,11 +1,11 @@
-//! The module of kind `library`: a shared library's functions, found by symbol.
+//! The module of kind `library`: a library's functions, found by symbol.
 
 use core::ffi::{CStr, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::implementation::{ModuleImpl, property};
-use super::shared_library::{SharedLibrary, is_code};
+use super::symbols::Symbols;
 use super::{elf, loader};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::embedded;
@@ -14,38 +14,38 @@ use crate::value::Str;
 use crate::{Error, Result};
 
 pub(super) struct LibraryModule {
-    library: Arc<SharedLibrary>,
+    library: Arc<dyn Symbols>,
 }
 
 impl LibraryModule {
-    pub(super) fn new(library: Arc<SharedLibrary>) -> Self {
+    pub(super) fn new(library: Arc<dyn Symbols>) -> Self {
         Self { library }
     }
 
     /// Calls a symbol without arguments that returns a string.
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
-        match self.entry_point(prefix, name)? {
+        let symbol = format!("{prefix}{name}");
+        match self.entry_point(&symbol, self.library.symbol(&symbol))? {
             // SAFETY: the prefix is reserved for functions of the packed calling convention.
             Some(call) => unsafe { invoke_as(call, core::ptr::null_mut(), &[]) }.map(Some),
             None => Ok(None),
         }
     }
 
-    fn entry_point(&self, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
-        let symbol = self.library.prefixed_symbol(prefix, name);
-        if !symbol.is_null() && !is_code(symbol) {
-            let path = self.library.path().display();
-            return Err(Error::type_error(format!("symbol '{prefix}{name}' of {path} is no function")));
+    /// The function that a symbol's address stands for, if there is one.
+    fn entry_point(&self, name: &str, address: *mut c_void) -> Result<Option<SafeCall>> {
+        if !address.is_null() && !self.library.is_code(address) {
+            return Err(Error::type_error(format!("symbol '{name}' of {} is no function", self.library.name())));
         }
         // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
-        Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(symbol) })
+        Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(address) })
     }
 }
 
 /// What a function of a library needs: its entry point, and the library to stay open.
 struct LibraryFunction {
     call: SafeCall,
-    _library: Arc<SharedLibrary>,
+    _library: Arc<dyn Symbols>,
 }
 
 unsafe extern "C" fn call_library_function(
@@ -72,9 +72,10 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function(&self, name: &str) -> Result<Option<Function>> {
-        let Some(call) = self.entry_point("__tvm_ffi_", name)? else { return Ok(None) };
+        let address = self.library.function(name);
+        let Some(call) = self.entry_point(&format!("__tvm_ffi_{name}"), address)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
-        let ours = !self.library.symbol(c"__kernpack_api_v1").is_null();
+        let ours = !self.library.symbol("__kernpack_api_v1").is_null();
         let entry = if ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
         // SAFETY: a new function object; its one reference goes to the handle.
@@ -90,7 +91,7 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function_names(&self) -> Vec<String> {
-        exported_functions(self.library.path())
+        self.library.path().map(exported_functions).unwrap_or_default()
     }
 }
 

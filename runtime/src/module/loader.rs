@@ -11,7 +11,8 @@ use super::elf::{self, FileKind};
 use super::implementation::new_module;
 use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
-use super::shared_library::{SharedLibrary, loaded_bytes};
+use super::shared_library::SharedLibrary;
+use super::symbols::Symbols;
 use super::{Module, context};
 use crate::abi::ApiTable;
 use crate::function::Function;
@@ -130,10 +131,15 @@ pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let library = Arc::new(SharedLibrary::open(path)?);
     check_implementation(&library)?;
     join(&library)?;
-    context::fill_context_symbols(&library);
+    load_symbols(library)
+}
+
+/// The module of a library, with what it imports: fills the context symbols, then restores the import tree.
+pub(super) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
+    context::fill_context_symbols(&*library);
     let in_file =
-        |error: Error| Error::new(error.kind(), format!("can not load {}: {}", path.display(), error.message()));
-    match read_tree(&library).map_err(in_file)? {
+        |error: Error| Error::new(error.kind(), format!("can not load {}: {}", library.name(), error.message()));
+    match read_tree(&*library).map_err(in_file)? {
         Some(tree) => build_tree(&library, &tree).map_err(in_file),
         None => Ok(library_module(&library)),
     }
@@ -142,11 +148,11 @@ pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
 /// Refuses a library that was linked to a libtvm_ffi which this process did not have: its types, functions and errors would be
 /// in other tables than ours.
 fn check_implementation(library: &SharedLibrary) -> Result<()> {
-    let symbol = library.symbol(c"TVMFFIErrorSetRaised");
+    let symbol = library.address(c"TVMFFIErrorSetRaised");
     if symbol.is_null() || exports::is_own(symbol) {
         return Ok(());
     }
-    let path = library.path().display();
+    let path = library.name();
     Err(match exports::file_of(symbol) {
         Some(file) => crate::error!(
             RuntimeError,
@@ -159,7 +165,7 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
 
 /// Hands our table to a Kernpack library, so that it uses the same types, functions and errors.
 fn join(library: &SharedLibrary) -> Result<()> {
-    let symbol = library.symbol(c"__kernpack_api_v1");
+    let symbol = library.address(c"__kernpack_api_v1");
     if symbol.is_null() {
         return Ok(());
     }
@@ -171,22 +177,19 @@ fn join(library: &SharedLibrary) -> Result<()> {
     };
     if theirs.is_null() {
         let error = Error::take_raised();
-        return Err(Error::new(
-            error.kind(),
-            format!("can not load {}: {}", library.path().display(), error.message()),
-        ));
+        return Err(Error::new(error.kind(), format!("can not load {}: {}", library.name(), error.message())));
     }
     Ok(())
 }
 
 /// The library's import tree, if it carries one.
-fn read_tree(library: &SharedLibrary) -> Result<Option<LibraryBin<'static>>> {
-    let blob = library.prefixed_symbol(LIBRARY_BIN_SYMBOL, "").cast::<u8>().cast_const();
+fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
+    let blob = library.symbol(LIBRARY_BIN_SYMBOL).cast::<u8>().cast_const();
     if blob.is_null() {
         return Ok(None);
     }
     let corrupt = |text: String| crate::error!(RuntimeError, "its {LIBRARY_BIN_SYMBOL} is corrupt: {text}");
-    let Some(memory) = loaded_bytes(blob) else {
+    let Some(memory) = library.library_bin(blob) else {
         return Err(corrupt("the symbol points outside the library".to_owned()));
     };
     let Some(header) = memory.first_chunk::<8>() else {
@@ -203,7 +206,7 @@ fn read_tree(library: &SharedLibrary) -> Result<Option<LibraryBin<'static>>> {
 }
 
 /// Restores every module of the tree and connects them; the root is the result.
-fn build_tree(library: &Arc<SharedLibrary>, tree: &LibraryBin<'static>) -> Result<Module> {
+fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
     let mut modules = Vec::with_capacity(tree.modules().len());
     for entry in tree.modules() {
         modules.push(match entry.payload() {
@@ -236,9 +239,9 @@ fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
 }
 
 /// The library's own module; tells the library how to find what it imports.
-fn library_module(library: &Arc<SharedLibrary>) -> Module {
+fn library_module(library: &Arc<dyn Symbols>) -> Module {
     let module = new_module(LibraryModule::new(Arc::clone(library)));
-    let context = library.symbol(c"__tvm_ffi__library_ctx").cast::<*mut c_void>();
+    let context = library.symbol("__tvm_ffi__library_ctx").cast::<*mut c_void>();
     if !context.is_null() {
         // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets. The module it points to must
         // outlive its use by the library's code; the library is never unloaded, so the module is kept forever, too.

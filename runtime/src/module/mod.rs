@@ -25,6 +25,9 @@ mod loader;
 pub(crate) mod raw;
 mod shared_library;
 mod stream;
+mod symbols;
+#[cfg(feature = "builtins")]
+mod system_library;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use handle::Module;
@@ -33,3 +36,5 @@ pub(crate) use image_loader::register_loaders;
 #[doc(hidden)]
 pub use image_loader::{LoaderInfo, cuda_loader};
 pub(crate) use loader::{load_from_file, load_shared_library};
+#[cfg(feature = "builtins")]
+pub(crate) use system_library::system_library;

@@ -3,6 +3,7 @@ use core::ops::Range;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
+use super::symbols::Symbols;
 use crate::Result;
 
 /// A library that `dlopen` loaded. It stays loaded for the life of the process.
@@ -30,24 +31,36 @@ impl SharedLibrary {
         Ok(Self { handle, path: path.to_owned() })
     }
 
-    /// Where it was loaded from.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Address of a symbol, NULL when the library does not have it.
-    pub(super) fn symbol(&self, name: &CStr) -> *mut c_void {
+    pub(super) fn address(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is valid, the name is a C string.
         unsafe { libc::dlsym(self.handle, name.as_ptr()) }
     }
+}
 
-    /// Address of `prefix` + `name`, NULL when the library does not have it.
-    pub(super) fn prefixed_symbol(&self, prefix: &str, name: &str) -> *mut c_void {
-        match CString::new(format!("{prefix}{name}")) {
-            Ok(symbol) => self.symbol(&symbol),
+impl Symbols for SharedLibrary {
+    fn symbol(&self, name: &str) -> *mut c_void {
+        match CString::new(name) {
+            Ok(name) => self.address(&name),
             // A name with a NUL byte is no symbol's.
             Err(_) => core::ptr::null_mut(),
         }
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn is_code(&self, address: *const c_void) -> bool {
+        is_code(address)
+    }
+
+    fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
+        loaded_bytes(address)
     }
 }
 
@@ -67,14 +80,14 @@ fn last_error() -> String {
 }
 
 /// The readable memory from `address` to the end of the loaded segment that it is in.
-pub(super) fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
+fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     let end = end_of_segment(address.cast(), libc::PF_R)?;
     // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
     Some(unsafe { core::slice::from_raw_parts(address, end - address as usize) })
 }
 
 /// Whether `address` is in code that a library brought.
-pub(super) fn is_code(address: *const c_void) -> bool {
+fn is_code(address: *const c_void) -> bool {
     end_of_segment(address, libc::PF_X).is_some()
 }
 

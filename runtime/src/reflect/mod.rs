@@ -6,4 +6,5 @@ mod attr;
 mod type_info;
 
 pub use attr::AttrColumn;
-pub use type_info::{Field, Method, TypeInfo};
+pub(crate) use type_info::call_function;
+pub use type_info::{Field, Fields, Method, TypeInfo};

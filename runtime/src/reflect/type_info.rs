@@ -19,6 +19,16 @@ pub struct Field {
     raw: &'static TVMFFIFieldInfo,
 }
 
+/// The fields of a type, those of its ancestors first: an iterator that can wait in a stack of objects that are being visited.
+#[derive(Clone)]
+pub struct Fields {
+    info: TypeInfo,
+    /// Of the next type in the lineage; the type itself is its own last.
+    depth: i32,
+    /// What is left of the type before that one.
+    own: core::slice::Iter<'static, TVMFFIFieldInfo>,
+}
+
 /// A method of a registered type.
 #[derive(Clone, Copy)]
 pub struct Method {
@@ -46,6 +56,11 @@ impl TypeInfo {
         // SAFETY: the key is valid for the call and `index` is writable.
         Error::check(unsafe { (host::api().type_key_to_index)(&TVMFFIByteArray::new(key), &mut index) })?;
         Self::of(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
+    }
+
+    /// The type of a record of the type table.
+    pub const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
+        Self { raw }
     }
 
     /// The ABI's own record.
@@ -114,8 +129,8 @@ impl TypeInfo {
     }
 
     /// All fields, those of the ancestors first.
-    pub fn fields(self) -> impl Iterator<Item = Field> {
-        self.lineage().flat_map(Self::own_fields)
+    pub fn fields(self) -> Fields {
+        Fields { info: self, depth: 1, own: [].iter() }
     }
 
     /// The ancestors below the root of all objects, then the type itself.
@@ -129,6 +144,34 @@ impl TypeInfo {
         // SAFETY: the table keeps methods forever, and the count says how many there are.
         let methods: &'static [TVMFFIMethodInfo] = unsafe { slice(raw.methods, raw.num_methods) };
         methods.iter().map(|raw| Method { raw })
+    }
+}
+
+impl Fields {
+    /// The type that they are the fields of.
+    pub const fn type_info(&self) -> TypeInfo {
+        self.info
+    }
+}
+
+impl Iterator for Fields {
+    type Item = Field;
+
+    #[inline]
+    fn next(&mut self) -> Option<Field> {
+        loop {
+            if let Some(raw) = self.own.next() {
+                return Some(Field { raw });
+            }
+            let TVMFFITypeInfo { fields, num_fields, .. } = match self.depth.cmp(&self.info.depth().max(1)) {
+                core::cmp::Ordering::Less => *self.info.ancestor(self.depth)?.raw,
+                core::cmp::Ordering::Equal => *self.info.raw,
+                core::cmp::Ordering::Greater => return None,
+            };
+            // SAFETY: the table keeps fields forever, and the count says how many there are.
+            self.own = unsafe { slice(fields, num_fields) }.iter();
+            self.depth += 1;
+        }
     }
 }
 

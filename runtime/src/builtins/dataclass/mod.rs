@@ -1,5 +1,32 @@
-//! What languages with classes need to define types of objects at run time.
+//! What languages with classes need to define types of objects at run time, and the enums that they share.
+
+pub(in crate::builtins) mod creation;
+mod enum_state_fields;
+pub(in crate::builtins) mod enums;
+mod fields;
+mod init;
+pub(in crate::builtins) mod instance;
+mod make_object;
+pub(in crate::builtins) mod py_class;
+pub(in crate::builtins) mod setters;
+#[cfg(test)]
+mod tests;
 
 use super::builtin::Builtin;
+use super::signature::{FUNCTION, INT, Signature, VOID};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+    Builtin { name: "ffi._RegisterFFIInit", signature: Signature::Typed(&[&INT], &VOID), run: init::register_init },
+    Builtin { name: "ffi.MakeFieldGetter", signature: Signature::Typed(&[&INT], &INT), run: fields::make_getter },
+    Builtin {
+        name: "ffi.MakeFieldSetter",
+        signature: Signature::Typed(&[&INT, &INT, &INT], &FUNCTION),
+        run: fields::make_setter,
+    },
+    Builtin {
+        name: "ffi._PyClassRegisterTypeAttrColumns",
+        signature: Signature::Typed(&[&INT, &INT], &VOID),
+        run: py_class::register,
+    },
+    Builtin { name: "ffi.MakeObjectFromPackedArgs", signature: Signature::Packed, run: make_object::make_object },
+];

@@ -1,5 +1,37 @@
 //! JSON text to values and back.
+//!
+//! Objects are maps and arrays are arrays; numbers without a fraction or exponent that fit are integers. Beyond JSON, `NaN`,
+//! `Infinity` and `-Infinity` are numbers. Neither direction recurses, so nesting is only bounded by memory.
+
+mod number;
+mod parse;
+mod text;
+mod write;
+
+pub(in crate::builtins) use number::{write_float, write_integer};
+pub(in crate::builtins) use parse::parse;
+pub(in crate::builtins) use write::{write, write_string};
 
 use super::builtin::Builtin;
+use super::signature::{ANY, OPTIONAL_INT, STRING, Signature};
+use crate::embedded;
+use crate::value::Any;
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+    Builtin { name: "ffi.json.Parse", signature: Signature::Typed(&[&STRING], &ANY), run: |args| parse(args.bytes(0)) },
+    Builtin {
+        name: "ffi.json.Stringify",
+        signature: Signature::Typed(&[&ANY, &OPTIONAL_INT], &STRING),
+        run: |args| {
+            // The stock library takes a 32-bit integer and cuts a larger one off.
+            let indent = if args.view(1).is_none() { 0 } else { args.int(1) as i32 };
+            let text = write(&args.owned(0)?, indent)?;
+            // An object also when it is short, as in the stock library.
+            // SAFETY: a new object; its one reference goes to the value.
+            Ok(unsafe { Any::from_object(embedded::new_string_object(&text)) })
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests;

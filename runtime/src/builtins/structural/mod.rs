@@ -1,5 +1,88 @@
-//! Structural equality, hash and key.
+//! Structural equality, hash and key: values are the same when they are built in the same way, whatever the addresses of their
+//! objects and the names of their variables.
 
-use super::builtin::Builtin;
+mod equal;
+mod hash;
+mod key;
+mod kind;
+mod region;
+mod tensor;
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[];
+pub(in crate::builtins) use key::KEY;
+
+use super::access_path::ACCESS_PATH;
+use super::builtin::{Arguments, Builtin};
+use super::signature::{ANY, Accepts, BOOL, INT, Signature, Type};
+use crate::abi::TVMFFIAny;
+use crate::value::Any;
+use crate::{Error, Result};
+
+/// What an operation does with free variables and tensors.
+#[derive(Clone, Copy, Default)]
+struct Options {
+    map_free_vars: bool,
+    skip_tensor_content: bool,
+}
+
+static PATH_PAIR: Type = Type {
+    schema: r#"{"type":"Tuple","args":[{"type":"ffi.reflection.AccessPath"},{"type":"ffi.reflection.AccessPath"}]}"#,
+    text: "Tuple<ffi.reflection.AccessPath, ffi.reflection.AccessPath>",
+    accepts: Accepts::Tuple(&[&ACCESS_PATH, &ACCESS_PATH]),
+};
+
+static OPTIONAL_PATH_PAIR: Type = Type {
+    schema: r#"{"type":"Optional","args":[{"type":"Tuple","args":[{"type":"ffi.reflection.AccessPath"},{"type":"ffi.reflection.AccessPath"}]}]}"#,
+    text: "Optional<Tuple<ffi.reflection.AccessPath, ffi.reflection.AccessPath>>",
+    accepts: Accepts::Optional(&PATH_PAIR),
+};
+
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+    Builtin {
+        name: "ffi.StructuralEqual",
+        signature: Signature::Typed(&[&ANY, &ANY, &BOOL, &BOOL], &BOOL),
+        run: |args| {
+            let (left, right) = (args.lookup(0)?, args.lookup(1)?);
+            // SAFETY: the caller keeps the arguments alive.
+            flag(unsafe { equal::equal(&left, &right, options(args, 2)) }?)
+        },
+    },
+    Builtin {
+        name: "ffi.GetFirstStructuralMismatch",
+        signature: Signature::Typed(&[&ANY, &ANY, &BOOL, &BOOL], &OPTIONAL_PATH_PAIR),
+        run: |args| {
+            let (left, right) = (args.lookup(0)?, args.lookup(1)?);
+            // SAFETY: the caller keeps the arguments alive.
+            unsafe { equal::first_mismatch(&left, &right, options(args, 2)) }
+        },
+    },
+    Builtin {
+        name: "ffi.StructuralHash",
+        signature: Signature::Typed(&[&ANY, &BOOL, &BOOL], &INT),
+        run: |args| {
+            let value = args.lookup(0)?;
+            // SAFETY: the caller keeps the argument alive.
+            let hash = unsafe { hash::hash(&value, options(args, 1)) }?;
+            // SAFETY: a plain value.
+            Ok(unsafe { Any::from_raw(TVMFFIAny::int(hash.cast_signed())) })
+        },
+    },
+    Builtin {
+        name: "ffi.StructuralKey",
+        signature: Signature::Typed(&[&ANY], &key::STRUCTURAL_KEY),
+        run: key::new_key,
+    },
+    Builtin {
+        name: "ffi.StructuralKeyEqual",
+        signature: Signature::Typed(&[&ANY, &ANY], &BOOL),
+        run: |args| flag(key::equal(args.view(0).raw(), args.view(1).raw())?),
+    },
+];
+
+const fn options(args: &Arguments<'_>, first: usize) -> Options {
+    Options { map_free_vars: args.flag(first), skip_tensor_content: args.flag(first + 1) }
+}
+
+const fn flag(flag: bool) -> Result<Any, Error> {
+    // SAFETY: a plain value.
+    Ok(unsafe { Any::from_raw(TVMFFIAny::bool(flag)) })
+}

@@ -1,0 +1,76 @@
+//! Reading the fields of objects without a reference of one's own where that is possible.
+
+use core::ptr;
+
+use super::type_def::field;
+use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
+use crate::embedded::type_table;
+use crate::reflect::Field;
+use crate::{Error, Result, embedded, error};
+
+/// The record of a type.
+#[inline]
+pub(super) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
+    // SAFETY: NULL, or a record that lives forever.
+    unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index))
+}
+
+#[cold]
+fn unknown(index: i32) -> Error {
+    error!(InternalError, "Cannot find type info for type_index={index}")
+}
+
+/// A value that was read from an object.
+#[derive(Clone, Copy)]
+pub(super) struct Read {
+    pub(super) value: TVMFFIAny,
+    /// Whether the reader owns a reference; otherwise the value is borrowed from the object.
+    pub(super) owned: bool,
+}
+
+/// Reads a field. What known getters would copy is borrowed.
+///
+/// # Safety
+/// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and nobody sets
+/// the field.
+#[inline]
+pub(super) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Read> {
+    let Some(getter) = field.raw().getter else { return Err(unreadable(field)) };
+    // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
+    unsafe {
+        let address = field.address(object);
+        if ptr::fn_addr_eq(getter, field::get_any as TVMFFIFieldGetter) {
+            return Ok(Read { value: *address.cast::<TVMFFIAny>(), owned: false });
+        }
+        if ptr::fn_addr_eq(getter, field::get_object as TVMFFIFieldGetter) {
+            let part = *address.cast::<*mut TVMFFIObject>();
+            let value = match part.as_ref() {
+                None => TVMFFIAny::NONE,
+                Some(header) => TVMFFIAny::pointer(header.type_index, part.cast()),
+            };
+            return Ok(Read { value, owned: false });
+        }
+        let mut value = TVMFFIAny::NONE;
+        if getter(address, &mut value) != 0 {
+            return Err(Error::take_raised());
+        }
+        Ok(Read { value, owned: value.type_index >= type_index::STATIC_OBJECT_BEGIN })
+    }
+}
+
+#[cold]
+fn unreadable(field: Field) -> Error {
+    error!(TypeError, "field '{}' can not be read", field.name())
+}
+
+/// Gives up the reference of an owned value.
+///
+/// # Safety
+/// The value is not used afterwards.
+#[inline]
+pub(super) unsafe fn give_up(read: Read) {
+    if read.owned {
+        // SAFETY: an owned value is an object to which the reader has a reference.
+        unsafe { embedded::dec_ref(read.value.payload.v_obj) };
+    }
+}

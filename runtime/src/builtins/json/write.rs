@@ -1,0 +1,248 @@
+//! A value to JSON text.
+
+use std::collections::HashSet;
+
+use super::number::{write_float, write_integer};
+use super::text::end_of_unescaped;
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::builtins::signature::type_key;
+use crate::embedded::map::{self, Entries};
+use crate::embedded::{seq, text_of};
+use crate::value::{Any, AnyView};
+use crate::{Result, error};
+
+/// The text of a value, on one line or, with an indentation, on many.
+///
+/// # Errors
+/// ValueError: a value of a type that JSON does not have, a key that is no string, or a list that contains itself.
+pub(in crate::builtins) fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
+    let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
+    // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
+    unsafe { writer.value(value.as_view().raw())? };
+    Ok(writer.out)
+}
+
+/// Nesting from which lists are remembered in a set.
+const DEEP: usize = 32;
+
+/// A container that is being written.
+enum Level {
+    Array { object: *mut TVMFFIObject, next: usize },
+    List { object: *mut TVMFFIObject, next: usize },
+    Map { entries: Entries, is_first: bool },
+}
+
+struct Writer {
+    out: Vec<u8>,
+    indent: i32,
+    /// Indentation of the current line.
+    margin: i32,
+    levels: Vec<Level>,
+    /// The lists among the levels from [`DEEP`] on.
+    deep_lists: HashSet<*mut TVMFFIObject>,
+}
+
+// SAFETY of the methods: the values are valid and stay alive and unchanged while they are written.
+
+impl Writer {
+    unsafe fn value(&mut self, value: &TVMFFIAny) -> Result<()> {
+        // SAFETY: see above.
+        unsafe {
+            if self.scalar(value)? {
+                return Ok(());
+            }
+            self.open(value)?;
+            while let Some(level) = self.levels.pop() {
+                match level {
+                    Level::Array { object, next } => {
+                        let rest = self.elements(object, next)?;
+                        self.go_on(rest, b']', |next| Level::Array { object, next })?;
+                    }
+                    Level::List { object, next } => {
+                        let rest = self.elements(object, next)?;
+                        if rest.is_none() && self.levels.len() >= DEEP {
+                            self.deep_lists.remove(&object);
+                        }
+                        self.go_on(rest, b']', |next| Level::List { object, next })?;
+                    }
+                    Level::Map { mut entries, is_first } => {
+                        let inner = self.entries(&mut entries, is_first)?;
+                        self.go_on(inner.map(|value| (0, value)), b'}', |_| Level::Map { entries, is_first: false })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the container that came up in a level, which goes on afterwards; or closes the level that has come to its end.
+    unsafe fn go_on(
+        &mut self,
+        inner: Option<(usize, TVMFFIAny)>,
+        closing: u8,
+        level: impl FnOnce(usize) -> Level,
+    ) -> Result<()> {
+        let Some((next, container)) = inner else {
+            if self.indent != 0 {
+                self.margin = self.margin.wrapping_sub(self.indent);
+                self.new_line()?;
+            }
+            self.out.push(closing);
+            return Ok(());
+        };
+        self.levels.push(level(next));
+        // SAFETY: see above.
+        unsafe { self.open(&container) }
+    }
+
+    /// Writes elements from an index on, up to a container: the index behind it, and it. `None` at the end.
+    unsafe fn elements(&mut self, object: *mut TVMFFIObject, from: usize) -> Result<Option<(usize, TVMFFIAny)>> {
+        // SAFETY: see above.
+        unsafe {
+            for (index, element) in seq::elements(object).iter().enumerate().skip(from) {
+                if index != 0 {
+                    self.out.push(b',');
+                }
+                self.new_line_if_indented()?;
+                if !self.scalar(element)? {
+                    return Ok(Some((index + 1, *element)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes entries up to one whose value is a container: that value. `None` at the end.
+    unsafe fn entries(&mut self, entries: &mut Entries, mut is_first: bool) -> Result<Option<TVMFFIAny>> {
+        for (key, value) in entries {
+            if !is_first {
+                self.out.push(b',');
+            }
+            is_first = false;
+            self.new_line_if_indented()?;
+            if !matches!(key.type_index, type_index::SMALL_STR | type_index::STR) {
+                // SAFETY: see above.
+                let key = unsafe { key_of(&key) };
+                return Err(error!(ValueError, "Expect key to be string, got `{key}`"));
+            }
+            // SAFETY: see above.
+            unsafe { self.string(&key) };
+            self.out.push(b':');
+            if self.indent != 0 {
+                self.out.push(b' ');
+            }
+            // SAFETY: see above.
+            if !unsafe { self.scalar(&value)? } {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes a value that is no container; false for one.
+    unsafe fn scalar(&mut self, value: &TVMFFIAny) -> Result<bool> {
+        match value.type_index {
+            type_index::NONE => self.out.extend_from_slice(b"null"),
+            type_index::BOOL if value.bits() != 0 => self.out.extend_from_slice(b"true"),
+            type_index::BOOL => self.out.extend_from_slice(b"false"),
+            type_index::INT => write_integer(&mut self.out, value.bits().cast_signed()),
+            type_index::FLOAT => write_float(&mut self.out, f64::from_bits(value.bits())),
+            // SAFETY: see above.
+            type_index::SMALL_STR | type_index::STR => unsafe { self.string(value) },
+            type_index::ARRAY | type_index::LIST | type_index::MAP => return Ok(false),
+            _ => {
+                // SAFETY: see above.
+                let key = unsafe { key_of(value) };
+                return Err(error!(ValueError, "Unsupported type: `{key}`"));
+            }
+        }
+        Ok(true)
+    }
+
+    unsafe fn string(&mut self, value: &TVMFFIAny) {
+        // SAFETY: see above.
+        write_string(&mut self.out, unsafe { text_of(value) }.unwrap_or_default());
+    }
+
+    unsafe fn open(&mut self, container: &TVMFFIAny) -> Result<()> {
+        // SAFETY: see above; the caller passes a container.
+        unsafe {
+            let object = container.payload.v_obj;
+            let (opening, level) = match container.type_index {
+                type_index::MAP => (b'{', Level::Map { entries: map::iter(object), is_first: true }),
+                type_index::ARRAY => (b'[', Level::Array { object, next: 0 }),
+                _ => {
+                    self.check_cycle(object)?;
+                    (b'[', Level::List { object, next: 0 })
+                }
+            };
+            self.out.push(opening);
+            self.levels.push(level);
+        }
+        self.margin = self.margin.wrapping_add(self.indent);
+        Ok(())
+    }
+
+    /// Arrays and maps do not change once others know them: only through a list can something contain itself.
+    fn check_cycle(&mut self, list: *mut TVMFFIObject) -> Result<()> {
+        let is_list = |level: &Level| matches!(level, Level::List { object, .. } if *object == list);
+        let is_deep = self.levels.len() >= DEEP;
+        let near = if is_deep { &self.levels[..DEEP] } else { &self.levels[..] };
+        if near.iter().any(is_list) || is_deep && !self.deep_lists.insert(list) {
+            return Err(error!(ValueError, "Cycle detected: List contains itself"));
+        }
+        Ok(())
+    }
+
+    fn new_line_if_indented(&mut self) -> Result<()> {
+        if self.indent == 0 { Ok(()) } else { self.new_line() }
+    }
+
+    fn new_line(&mut self) -> Result<()> {
+        let margin = usize::try_from(self.margin).unwrap_or(0);
+        if self.out.try_reserve(margin + 1).is_err() {
+            return Err(error!(InternalError, "std::bad_alloc"));
+        }
+        self.out.push(b'\n');
+        self.out.resize(self.out.len() + margin, b' ');
+        Ok(())
+    }
+}
+
+/// Appends a text in quotes, with what JSON does not allow in a text escaped.
+pub(in crate::builtins) fn write_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    let mut from = 0;
+    loop {
+        let end = end_of_unescaped(text, from);
+        out.extend_from_slice(&text[from..end]);
+        let Some(byte) = text.get(end) else { break };
+        escape(out, *byte);
+        from = end + 1;
+    }
+    out.push(b'"');
+}
+
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let letter = match byte {
+        b'"' | b'\\' | b'/' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+/// The key of a valid value's type.
+unsafe fn key_of(value: &TVMFFIAny) -> String {
+    // SAFETY: promised by the caller.
+    let view = unsafe { AnyView::from_raw(*value) };
+    type_key(&view)
+}

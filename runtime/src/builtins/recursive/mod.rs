@@ -1,0 +1,48 @@
+//! Field-by-field comparison and hash of any values: what `==`, `<` and `hash()` mean for objects.
+
+mod compare;
+mod hash;
+mod pair_set;
+
+use core::cmp::Ordering;
+
+use super::builtin::{Arguments, Builtin};
+use super::signature::{ANY, BOOL, INT, Signature, Type};
+use crate::Result;
+use crate::abi::TVMFFIAny;
+use crate::value::Any;
+
+/// Objects inside objects: how many levels an operation goes down.
+const MAX_DEPTH: usize = 1 << 20;
+
+const TWO_VALUES: &[&Type] = &[&ANY, &ANY];
+
+pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+    comparison("ffi.RecursiveEq", |args| compare(args, true, Ordering::is_eq)),
+    comparison("ffi.RecursiveLt", |args| compare(args, false, Ordering::is_lt)),
+    comparison("ffi.RecursiveLe", |args| compare(args, false, Ordering::is_le)),
+    comparison("ffi.RecursiveGt", |args| compare(args, false, Ordering::is_gt)),
+    comparison("ffi.RecursiveGe", |args| compare(args, false, Ordering::is_ge)),
+    Builtin {
+        name: "ffi.RecursiveHash",
+        signature: Signature::Typed(&[&ANY], &INT),
+        run: |args| {
+            let value = args.lookup(0)?;
+            // SAFETY: the caller keeps the argument alive; the result is a plain value.
+            unsafe { Ok(Any::from_raw(TVMFFIAny::int(hash::hash(&value)?.cast_signed()))) }
+        },
+    },
+];
+
+const fn comparison(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) -> Builtin {
+    Builtin { name, signature: Signature::Typed(TWO_VALUES, &BOOL), run }
+}
+
+fn compare(args: &Arguments<'_>, equality_only: bool, holds: fn(Ordering) -> bool) -> Result<Any> {
+    let (left, right) = (args.lookup(0)?, args.lookup(1)?);
+    // SAFETY: the caller keeps the arguments alive; the result is a plain value.
+    unsafe {
+        let ordering = compare::compare(&left, &right, equality_only)?;
+        Ok(Any::from_raw(TVMFFIAny::bool(holds(ordering))))
+    }
+}

@@ -1,0 +1,79 @@
+//! The bytes of a tensor, as far as structural operations look at them.
+
+use crate::abi::{DLTensor, device_type};
+use crate::{Result, bail};
+
+/// The dimensions, borrowed from the tensor.
+///
+/// # Safety
+/// The tensor is alive for `'a`.
+pub(super) unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
+    match usize::try_from(tensor.ndim) {
+        // SAFETY: promised by the caller: a tensor has as many dimensions as it says.
+        Ok(ndim) if ndim > 0 && !tensor.shape.is_null() => unsafe { core::slice::from_raw_parts(tensor.shape, ndim) },
+        _ => &[],
+    }
+}
+
+/// An error unless the tensor is in the host's memory. `place` and `purpose` are for the message.
+pub(super) fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
+    let device = tensor.device.device_type;
+    if device == device_type::CPU {
+        return Ok(());
+    }
+    bail!(InternalError, "Check failed: {place}.device().device_type == kDLCPU ({device} vs. 1) : can only {purpose} CPU tensor")
+}
+
+/// An error unless the elements are one behind the other.
+///
+/// # Safety
+/// The tensor is alive.
+pub(super) unsafe fn check_contiguous(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
+    // SAFETY: promised by the caller.
+    if unsafe { is_contiguous(tensor) } {
+        return Ok(());
+    }
+    bail!(InternalError, "Check failed: ({place}.IsContiguous()) is false: Can only {purpose} contiguous tensor")
+}
+
+unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
+    // SAFETY: promised by the caller; strides are as many as dimensions.
+    unsafe {
+        let shape = shape(tensor);
+        if tensor.strides.is_null() || shape.contains(&0) {
+            return true;
+        }
+        let mut expected = 1_i64;
+        for (at, &dimension) in shape.iter().enumerate().rev() {
+            if dimension == 1 {
+                continue;
+            }
+            if *tensor.strides.add(at) != expected {
+                return false;
+            }
+            expected = expected.wrapping_mul(dimension);
+        }
+        true
+    }
+}
+
+/// The elements of a contiguous tensor in the host's memory.
+///
+/// # Safety
+/// The tensor is alive for `'a`, and nobody writes to it.
+pub(super) unsafe fn content<'a>(tensor: &DLTensor) -> Result<&'a [u8]> {
+    // SAFETY: promised by the caller.
+    let count = unsafe { shape(tensor) }.iter().try_fold(1_u64, |count, &dimension| {
+        count.checked_mul(u64::try_from(dimension).ok()?)
+    });
+    let bits = u64::from(tensor.dtype.bits) * u64::from(tensor.dtype.lanes);
+    let size = count.and_then(|count| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
+    match size.map(usize::try_from) {
+        Some(Ok(0)) => Ok(&[]),
+        Some(Ok(size)) if size <= isize::MAX as usize && !tensor.data.is_null() => {
+            // SAFETY: a contiguous tensor has that many bytes.
+            Ok(unsafe { core::slice::from_raw_parts(tensor.data.cast(), size) })
+        }
+        _ => bail!(ValueError, "a tensor without the data that its shape and type ask for"),
+    }
+}

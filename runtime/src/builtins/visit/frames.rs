@@ -1,0 +1,76 @@
+//! The stack of a traversal: one frame for each value whose children are being visited. It is on the heap, so that a chain of
+//! any length is visited on a small native stack, and its memory is used again by the next traversal of the thread.
+
+use std::cell::Cell;
+use std::thread::LocalKey;
+
+use crate::Error;
+
+/// Values nested deeper than this are an error: most likely a list that contains itself.
+pub(super) const MAX_DEPTH: usize = 1 << 21;
+
+/// The memory of larger stacks is given back.
+const MAX_KEPT: usize = 1 << 12;
+
+/// A place where a thread keeps the memory of its last stack.
+pub(super) type Spare<T> = LocalKey<Cell<Vec<T>>>;
+
+/// A stack of frames.
+pub(super) struct Frames<T: 'static> {
+    frames: Vec<T>,
+    spare: &'static Spare<T>,
+}
+
+impl<T> Frames<T> {
+    /// An empty stack.
+    #[inline]
+    pub(super) const fn new(spare: &'static Spare<T>) -> Self {
+        Self { frames: Vec::new(), spare }
+    }
+
+    /// Whether one frame more is too many.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.frames.len() >= MAX_DEPTH
+    }
+
+    /// Adds a frame.
+    #[inline]
+    pub(super) fn push(&mut self, frame: T) {
+        if self.frames.capacity() == 0 {
+            self.frames = self.spare.try_with(Cell::take).unwrap_or_default();
+        }
+        self.frames.push(frame);
+    }
+
+    /// The frame that was added last.
+    #[inline]
+    pub(super) fn last(&mut self) -> Option<&mut T> {
+        self.frames.last_mut()
+    }
+
+    /// Takes the last frame off.
+    #[inline]
+    pub(super) fn drop_last(&mut self) {
+        self.frames.truncate(self.frames.len().wrapping_sub(1));
+    }
+}
+
+impl<T> Drop for Frames<T> {
+    fn drop(&mut self) {
+        if (1..=MAX_KEPT).contains(&self.frames.capacity()) {
+            let mut frames = core::mem::take(&mut self.frames);
+            frames.clear();
+            let _ = self.spare.try_with(|spare| spare.set(frames));
+        }
+    }
+}
+
+/// The error for values that are nested too deeply.
+#[cold]
+pub(super) fn too_deep() -> Error {
+    crate::error!(
+        RecursionError,
+        "maximum recursion depth exceeded: values are nested deeper than {MAX_DEPTH} levels; does a list or dict contain itself?"
+    )
+}

@@ -1,0 +1,396 @@
+//! `ffi.StructuralMap` and `ffi.StructuralMutate`: mutators of our own, which call callbacks for the values that they come to.
+//!
+//! A map calls the callback of each value before its children, and goes on with what it gave, or after them, with what became of
+//! the value. A mutation leaves a value's children to its callback, which gets the mutator for that; only values without a callback
+//! are mutated by default.
+
+use std::cell::Cell;
+
+use super::error_context::record;
+use super::frames::{Frames, too_deep};
+use super::links::{self, Callbacks, HasLinks, Link, Links};
+use super::mutator::{
+    self, MUTATOR, MutatorCell, MutatorTable, default_mutate, is_exclusive, leaf, value_or_unchanged, way_of,
+};
+use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
+use super::plans::{Plan, Plans};
+use super::rebuild::{Next, Rebuild};
+use super::region::{self, Region};
+use super::remap::Remap;
+use super::visitor::as_argument;
+use crate::Result;
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::builtins::builtin::Arguments;
+use crate::builtins::stack_space;
+use crate::embedded;
+use crate::embedded::release::{is_object, release, to_owned};
+use crate::value::Any;
+
+/// When callbacks are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Before the children.
+    Before,
+    /// After the children.
+    After,
+    /// Instead of mutating the children.
+    Instead,
+}
+
+/// What follows the header of such a mutator.
+#[repr(C)]
+struct MapBody {
+    cell: MutatorCell,
+    style: Style,
+    plans: Plans,
+    remap: Remap,
+    // Of a map first those that get the value, then those that get the region as well.
+    links: Links,
+}
+
+// SAFETY: it is a field.
+unsafe impl HasLinks for MapBody {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// A value on its way through a mutator. Borrowed: the frame below, the caller or `given` keeps it alive.
+#[derive(Clone, Copy)]
+struct Journey {
+    node: TVMFFIAny,
+    // Whether the value may be changed in place.
+    in_place: bool,
+    then: Then,
+    // Owned.
+    given: TVMFFIAny,
+}
+
+/// What is done when a value's children are mutated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// The callback was called before; the journey keeps what it gave.
+    UseGiven,
+    /// The callback is called now.
+    Call,
+}
+
+/// A value whose children are being mutated.
+struct Frame {
+    journey: Journey,
+    rebuild: Rebuild,
+}
+
+thread_local! {
+    static SPARE: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
+}
+
+static TABLE: MutatorTable = MutatorTable {
+    mutate: mutate_value,
+    maybe_inplace_mutate: maybe_inplace_mutate_value,
+    var_remap_get: remap_get,
+    var_remap_set: remap_set,
+};
+
+unsafe extern "C" fn mutate_value(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table, which only our mutators have.
+    unsafe {
+        let mapping = Mapping::of(mutator);
+        let plan = mapping.plan(value.type_index);
+        if plan.is_quiet() { leaf(&value) } else { guard(|| mapping.mutate(value, plan, false)) }
+    }
+}
+
+unsafe extern "C" fn maybe_inplace_mutate_value(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table, which only our mutators have.
+    guard(|| unsafe {
+        let mapping = Mapping::of(mutator);
+        mapping.mutate(value, mapping.plan(value.type_index), true)
+    })
+}
+
+unsafe extern "C" fn remap_get(mutator: *mut TVMFFIObject, var: TVMFFIAny) -> TVMFFIAny {
+    if !is_object(&var) {
+        return type_error("Variable-remap key must be an object-backed value");
+    }
+    // SAFETY: the convention of the table, which only our mutators have.
+    guard(|| unsafe { embedded::body::<MapBody>(mutator).remap.get(var.payload.v_obj) })
+}
+
+unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny {
+    if !is_object(&var) {
+        return type_error("Variable-remap key must be an object-backed value");
+    }
+    // SAFETY: the convention of the table, which only our mutators have.
+    guard(|| unsafe {
+        match to_owned(&mapped) {
+            Ok(mapped) => embedded::body::<MapBody>(mutator).remap.set(var.payload.v_obj, mapped),
+            Err(failure) => return failed(failure.into()),
+        }
+        TVMFFIAny::NONE
+    })
+}
+
+/// A mapping, as it runs.
+#[derive(Clone, Copy)]
+struct Mapping<'a> {
+    mutator: *mut TVMFFIObject,
+    body: &'a MapBody,
+    region: Region,
+}
+
+impl Mapping<'_> {
+    /// # Safety
+    /// `mutator` is one of ours and lives as long as the mapping.
+    #[inline]
+    unsafe fn of(mutator: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe { Self { mutator, body: embedded::body(mutator), region: Region::of(mutator) } }
+    }
+
+    #[inline]
+    fn plan(self, type_index: i32) -> Plan {
+        self.body.plans.get(type_index, &self.body.links, way_of)
+    }
+
+    // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and ways are those of their types.
+    // With `in_place`, nobody else refers to the value or uses what is below it.
+
+    /// Mutates a value.
+    unsafe fn mutate(self, value: TVMFFIAny, plan: Plan, in_place: bool) -> TVMFFIAny {
+        if let Err(error) = stack_space::check() {
+            return failed(error);
+        }
+        // SAFETY: see above.
+        unsafe {
+            let mut journey = Journey { node: value, in_place, then: Then::Nothing, given: TVMFFIAny::NONE };
+            let outcome = self.arrive(&mut journey, plan);
+            if is_pending(&outcome) { self.traverse(journey) } else { outcome }
+        }
+    }
+
+    /// Mutates only what is in a value, by default.
+    unsafe fn mutate_inside(self, value: TVMFFIAny) -> TVMFFIAny {
+        if let Err(error) = stack_space::check() {
+            return failed(error);
+        }
+        // SAFETY: see above.
+        unsafe {
+            let outcome = mutator::mutate_whole(self.mutator, &value, way_of(value.type_index), false);
+            if is_pending(&outcome) {
+                return self.traverse(Journey {
+                    node: value,
+                    in_place: false,
+                    then: Then::Nothing,
+                    given: TVMFFIAny::NONE,
+                });
+            }
+            with_context(outcome, &value)
+        }
+    }
+
+    /// Mutates the children of a value, and what is below them.
+    unsafe fn traverse(self, journey: Journey) -> TVMFFIAny {
+        let mut frames = Frames::new(&SPARE);
+        // SAFETY: see above; children are valid until they are taken.
+        unsafe {
+            let mut outcome = self.descend(&mut frames, journey);
+            loop {
+                if !is_pending(&outcome) {
+                    // A value is finished: its parent takes the outcome.
+                    if is_error(&outcome) {
+                        return self.unwind(&mut frames, outcome);
+                    }
+                    let Some(frame) = frames.last() else { return outcome };
+                    frame.rebuild.take(outcome);
+                }
+                let Some(frame) = frames.last() else { return outcome };
+                outcome = match frame.rebuild.step(self.region) {
+                    Next::Child { child, in_place } => {
+                        let plan = self.plan(child.type_index);
+                        if plan.is_quiet() {
+                            UNCHANGED
+                        } else {
+                            let mut journey =
+                                Journey { node: child, in_place, then: Then::Nothing, given: TVMFFIAny::NONE };
+                            match self.arrive(&mut journey, plan) {
+                                outcome if is_pending(&outcome) => self.descend(&mut frames, journey),
+                                outcome => outcome,
+                            }
+                        }
+                    }
+                    Next::Failed(error) => error,
+                    Next::Done => {
+                        let journey = frame.journey;
+                        let finished = frame.rebuild.finish(self.mutator, &journey.node, &TABLE);
+                        frames.drop_last();
+                        self.depart(finished, &journey)
+                    }
+                };
+            }
+        }
+    }
+
+    /// Comes to a value: its outcome, or [`PENDING`] when its children come next.
+    #[inline]
+    unsafe fn arrive(self, journey: &mut Journey, plan: Plan) -> TVMFFIAny {
+        let mut way = plan.way();
+        // SAFETY: see above.
+        unsafe {
+            if let Some(link) = plan.link(&self.body.links)
+                && self.body.style != Style::After
+            {
+                if self.body.style == Style::Instead {
+                    let mode = TVMFFIAny::int(i64::from(journey.in_place));
+                    let args = [journey.node, as_argument(self.mutator), mode];
+                    let outcome = link.call(if link.takes_more { &args } else { &args[..2] });
+                    return with_context(outcome, &journey.node);
+                }
+                let given = self.call(link, &journey.node);
+                if is_error(&given) {
+                    return given;
+                }
+                journey.then = Then::UseGiven;
+                journey.given = given;
+                if given.type_index != type_index::UNCHANGED {
+                    journey.in_place = journey.in_place && (same(&given, &journey.node) || is_exclusive(&given));
+                    journey.node = given;
+                    way = self.plan(given.type_index).way();
+                }
+            } else if self.body.style == Style::After {
+                journey.then = Then::Call;
+            }
+            let outcome = mutator::mutate_whole(self.mutator, &journey.node, way, journey.in_place);
+            if is_pending(&outcome) { PENDING } else { self.depart(outcome, journey) }
+        }
+    }
+
+    /// Calls the callback of a map.
+    #[inline]
+    unsafe fn call(self, link: &Link, value: &TVMFFIAny) -> TVMFFIAny {
+        // SAFETY: see above.
+        unsafe {
+            let args = [*value, TVMFFIAny::int(i64::from(self.region.get()))];
+            with_context(link.call(if link.takes_more { &args } else { &args[..1] }), value)
+        }
+    }
+
+    /// Begins with the children of a value: [`PENDING`], and a frame more, or the outcome when it is clear already.
+    #[inline]
+    unsafe fn descend(self, frames: &mut Frames<Frame>, journey: Journey) -> TVMFFIAny {
+        // SAFETY: see above.
+        unsafe {
+            let way = self.plan(journey.node.type_index).way();
+            let outcome = match mutator::begin(self.mutator, &journey.node, way, journey.in_place) {
+                Ok(mut rebuild) if frames.is_full() => {
+                    rebuild.abandon(self.region);
+                    failed(too_deep())
+                }
+                Ok(rebuild) => {
+                    frames.push(Frame { journey, rebuild });
+                    return PENDING;
+                }
+                Err(outcome) => outcome,
+            };
+            self.depart(outcome, &journey)
+        }
+    }
+
+    /// Leaves a value: what becomes of it, given the outcome of its default mutation.
+    #[inline]
+    unsafe fn depart(self, outcome: TVMFFIAny, journey: &Journey) -> TVMFFIAny {
+        // SAFETY: see above; the outcome and what was given are given up.
+        unsafe {
+            if is_error(&outcome) {
+                record(&outcome, &journey.node);
+                release(journey.given);
+                return outcome;
+            }
+            match journey.then {
+                Then::Nothing => outcome,
+                Then::UseGiven if outcome.type_index == type_index::UNCHANGED => journey.given,
+                Then::UseGiven => {
+                    release(journey.given);
+                    outcome
+                }
+                Then::Call => {
+                    let now = if outcome.type_index == type_index::UNCHANGED { &journey.node } else { &outcome };
+                    let Some(link) = self.plan(now.type_index).link(&self.body.links) else { return outcome };
+                    let called = self.call(link, now);
+                    if called.type_index == type_index::UNCHANGED {
+                        return outcome;
+                    }
+                    release(outcome);
+                    called
+                }
+            }
+        }
+    }
+
+    /// Leaves everything, because of an error.
+    #[cold]
+    unsafe fn unwind(self, frames: &mut Frames<Frame>, error: TVMFFIAny) -> TVMFFIAny {
+        while let Some(Frame { journey, rebuild }) = frames.last() {
+            // SAFETY: the children of the frame are not used any more; its node is still alive.
+            unsafe {
+                rebuild.abandon(self.region);
+                record(&error, &journey.node);
+                release(journey.given);
+            }
+            frames.drop_last();
+        }
+        error
+    }
+}
+
+/// Adds the value to the context of a failure.
+unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
+    if is_error(&outcome) {
+        // SAFETY: the caller promises a valid view.
+        unsafe { record(&outcome, value) };
+    }
+    outcome
+}
+
+/// Creates a mutator and mutates an owned value with it, in place when nobody else refers to it.
+fn start(root: Any, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
+    let cell = MutatorCell { table: &TABLE, region: region::NONE, padding: 0 };
+    let body = MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), links: Links::new() };
+    let mutator = links::new_object(MUTATOR.index.get(), body, callbacks);
+    // SAFETY: the mutator is new and ours, and so is the value.
+    unsafe {
+        let view = *root.as_view().raw();
+        let mapping = Mapping::of(mutator);
+        let outcome = mapping.mutate(view, mapping.plan(view.type_index), is_exclusive(&view));
+        release(as_argument(mutator));
+        if outcome.type_index == type_index::UNCHANGED { Ok(root) } else { into_result(outcome) }
+    }
+}
+
+/// `ffi.StructuralMap`.
+pub(super) fn run_map(args: &Arguments<'_>) -> Result<Any> {
+    let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
+    let plain = Callbacks { entries: args.view(1), takes_more: Some(false) };
+    let with_region = Callbacks { entries: args.view(2), takes_more: Some(true) };
+    start(args.owned(0)?, style, &[plain, with_region])
+}
+
+/// `ffi.StructuralMutate`.
+pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
+    start(args.owned(0)?, Style::Instead, &[Callbacks { entries: args.view(1), takes_more: None }])
+}
+
+/// `ffi.StructuralMutatorDefaultMutate`.
+pub(super) fn run_default_mutate(args: &Arguments<'_>) -> Result<Any> {
+    let (mutator, value) = (args.object(0), *args.view(1).raw());
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    let outcome = unsafe {
+        if core::ptr::eq(mutator::table(mutator)?, &TABLE) {
+            Mapping::of(mutator).mutate_inside(value)
+        } else {
+            default_mutate(mutator, value, false)
+        }
+    };
+    value_or_unchanged(args, outcome)
+}

@@ -1,0 +1,467 @@
+//! `ffi.StructuralMutator`: an object whose table says how a value is mutated, and the default way to mutate one.
+
+use core::ffi::c_void;
+
+use super::children::Children;
+use super::error_context::record;
+use super::outcome::{PENDING, UNCHANGED, call, failed, guard, into_result, is_error, is_pending, same, type_error};
+use super::plans::{LEAF, Way};
+use super::rebuild::{Identity, Next, Rebuild, append, new_like};
+use super::region::{self, Region};
+use super::visitor::{self, as_argument};
+use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+use crate::builtins::builtin::Arguments;
+use crate::builtins::dataclass::instance::{Body, copy_function};
+use crate::builtins::signature::{Accepts, Type};
+use crate::builtins::stack_space;
+use crate::builtins::type_def::{Attr, BuiltinType, Index, Metadata};
+use crate::embedded::release::{is_object, release, retain, to_owned};
+use crate::embedded::{self, dec_ref, is_unique, seq};
+use crate::reflect::{AttrColumn, TypeInfo};
+use crate::value::Any;
+use crate::Result;
+
+/// Mutates a value: an outcome, see [`super::outcome`]. Also the type of native `__s_mutate__` hooks.
+pub(super) type Mutate = unsafe extern "C" fn(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny;
+
+/// The functions of a mutator.
+#[repr(C)]
+pub(super) struct MutatorTable {
+    /// Leaves the value itself as it is.
+    pub(super) mutate: Mutate,
+    /// May change the value in place: nobody else refers to it.
+    pub(super) maybe_inplace_mutate: Mutate,
+    /// What a variable or shared node was mapped to; none when it was not.
+    pub(super) var_remap_get: Mutate,
+    /// Remembers what a variable or shared node is mapped to.
+    pub(super) var_remap_set: RemapSet,
+}
+
+/// See [`MutatorTable::var_remap_set`].
+pub(super) type RemapSet =
+    unsafe extern "C" fn(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny;
+
+/// What follows the header of a mutator; those of other languages have more behind it.
+#[repr(C)]
+pub(super) struct MutatorCell {
+    pub(super) table: *const MutatorTable,
+    pub(super) region: i32,
+    pub(super) padding: u32,
+}
+
+// SAFETY: the table is constant; the region belongs to the one traversal that uses the mutator.
+unsafe impl Send for MutatorCell {}
+// SAFETY: as above.
+unsafe impl Sync for MutatorCell {}
+
+/// A copy of a mutator is not the whole of it: what its table works on is missing. So it gets a table that needs nothing more.
+impl Clone for MutatorCell {
+    fn clone(&self) -> Self {
+        Self { table: &DEFAULT_TABLE, region: self.region, padding: 0 }
+    }
+}
+
+impl Body for MutatorCell {
+    const SELF: &'static [&'static Type] = &[&TYPE];
+
+    fn definition() -> &'static BuiltinType {
+        &MUTATOR
+    }
+}
+
+/// The type.
+pub(in crate::builtins) static MUTATOR: BuiltinType = BuiltinType {
+    key: "ffi.StructuralMutator",
+    index: Index::dynamic(),
+    parent: || type_index::OBJECT,
+    metadata: Some(Metadata { total_size: 40, creator: None, structural_kind: seq_hash_kind::UNSUPPORTED }),
+    fields: &[],
+    methods: &[],
+    attrs: &[
+        ("__ffi_shallow_copy__", copy_function::<MutatorCell>("ffi.StructuralMutator.__ffi_shallow_copy__")),
+        ("__ffi_type_final__", Attr::Flag(false)),
+    ],
+};
+
+/// The type in signatures.
+pub(super) static TYPE: Type = Type {
+    schema: r#"{"type":"ffi.StructuralMutator"}"#,
+    text: "ffi.StructuralMutator",
+    accepts: Accepts::Kind(|| MUTATOR.index.get()),
+};
+
+static HOOKS: AttrColumn = AttrColumn::new("__s_mutate__");
+static INPLACE_HOOKS: AttrColumn = AttrColumn::new("__s_maybe_inplace_mutate__");
+static COPIES: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
+
+static DEFAULT_TABLE: MutatorTable = MutatorTable {
+    mutate: mutate_by_default,
+    maybe_inplace_mutate: maybe_inplace_mutate_by_default,
+    var_remap_get: remember_nothing,
+    var_remap_set: forget,
+};
+
+unsafe extern "C" fn mutate_by_default(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table.
+    guard(|| unsafe { default_mutate(mutator, value, false) })
+}
+
+unsafe extern "C" fn maybe_inplace_mutate_by_default(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table.
+    guard(|| unsafe { default_mutate(mutator, value, true) })
+}
+
+unsafe extern "C" fn remember_nothing(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
+    TVMFFIAny::NONE
+}
+
+unsafe extern "C" fn forget(_: *mut TVMFFIObject, _: TVMFFIAny, _: TVMFFIAny) -> TVMFFIAny {
+    TVMFFIAny::NONE
+}
+
+/// The functions of a mutator of any language; an error for an object that has none.
+///
+/// # Safety
+/// `mutator` is a live mutator, and the table lives as long as it does.
+#[inline]
+pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a MutatorTable> {
+    // SAFETY: promised by the caller.
+    unsafe { embedded::body::<MutatorCell>(mutator).table.as_ref() }
+        .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table can not mutate"))
+}
+
+/// Whether a value may be changed in place: an object that nobody else refers to.
+///
+/// # Safety
+/// `value` is a valid view.
+#[inline]
+pub(super) unsafe fn is_exclusive(value: &TVMFFIAny) -> bool {
+    // SAFETY: promised by the caller.
+    is_object(value) && unsafe { is_unique(value.payload.v_obj) }
+}
+
+/// An array or list.
+const SEQUENCE: Way = visitor::SEQUENCE;
+/// A map or dict.
+const MAP: Way = visitor::MAP;
+/// An object that is copied field by field.
+const FIELDS: Way = visitor::FIELDS;
+/// A type with a hook.
+const HOOK: Way = 4;
+/// Added to one of the other ways: a type with a hook for values that may be changed in place.
+const INPLACE_HOOK: Way = 8;
+
+/// The default way of mutating values of a type.
+pub(super) fn way_of(type_index: i32) -> Way {
+    match type_index {
+        type_index::ARRAY | type_index::LIST => return SEQUENCE,
+        type_index::MAP | type_index::DICT => return MAP,
+        type_index::STR | type_index::BYTES | type_index::BIG_INT => return LEAF,
+        _ => {}
+    }
+    let way = match HOOKS.get(type_index) {
+        Some(_) => HOOK,
+        None if type_index >= type_index::STATIC_OBJECT_BEGIN => FIELDS,
+        None => LEAF,
+    };
+    // A value of another kind is as good as none.
+    match INPLACE_HOOKS.get(type_index).map(|hook| hook.type_index()) {
+        Some(type_index::OPAQUE_PTR | type_index::FUNCTION) => way | INPLACE_HOOK,
+        _ => way,
+    }
+}
+
+/// The outcome of mutating a value that has no children, or that a hook mutates; else [`PENDING`]. The caller adds the value to the
+/// context of a failure.
+///
+/// # Safety
+/// `mutator` is a live mutator, `value` a valid view, and the way is that of its type. With `in_place`, nobody else refers to the
+/// value or uses what is below it.
+#[inline]
+pub(super) unsafe fn mutate_whole(
+    mutator: *mut TVMFFIObject,
+    value: &TVMFFIAny,
+    way: Way,
+    in_place: bool,
+) -> TVMFFIAny {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if way & INPLACE_HOOK != 0 && in_place {
+            return call_hook(&INPLACE_HOOKS, mutator, value);
+        }
+        match way & !INPLACE_HOOK {
+            LEAF => leaf(value),
+            HOOK => call_hook(&HOOKS, mutator, value),
+            _ => PENDING,
+        }
+    }
+}
+
+/// What a value without children becomes: text and numbers on the heap are left as they are, other values become themselves, owned.
+///
+/// # Safety
+/// `value` is a valid view.
+#[inline]
+pub(super) unsafe fn leaf(value: &TVMFFIAny) -> TVMFFIAny {
+    if is_object(value) {
+        return UNCHANGED;
+    }
+    match value.type_index {
+        // SAFETY: the caller promises a valid view.
+        type_index::RAW_STR..=type_index::OBJECT_RVALUE_REF => unsafe {
+            to_owned(value).unwrap_or_else(|failure| failed(failure.into()))
+        },
+        _ => *value,
+    }
+}
+
+unsafe fn call_hook(column: &AttrColumn, mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> TVMFFIAny {
+    let Some(hook) = column.get(value.type_index) else { return UNCHANGED };
+    // SAFETY: the caller promises a live mutator and a valid value; a hook that is a pointer is of the column's own convention.
+    unsafe {
+        let payload = hook.raw().payload;
+        match hook.type_index() {
+            type_index::OPAQUE_PTR if !payload.v_ptr.is_null() => {
+                core::mem::transmute::<*mut c_void, Mutate>(payload.v_ptr)(mutator, *value)
+            }
+            type_index::FUNCTION => call(payload.v_obj, &[as_argument(mutator), *value]),
+            _ => type_error("__s_mutate__ must be a direct hook pointer or ffi.Function"),
+        }
+    }
+}
+
+/// Begins to mutate a value child by child. When that is already all, the outcome; the caller adds the value to the context of a
+/// failure.
+///
+/// # Safety
+/// As for [`mutate_whole`], which gave [`PENDING`].
+#[inline]
+pub(super) unsafe fn begin(
+    mutator: *mut TVMFFIObject,
+    value: &TVMFFIAny,
+    way: Way,
+    in_place: bool,
+) -> core::result::Result<Rebuild, TVMFFIAny> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match way & !INPLACE_HOOK {
+            FIELDS => begin_fields(mutator, value),
+            way => Ok(Rebuild::of_container(visitor::children(mutator, value, way), in_place)),
+        }
+    }
+}
+
+/// Begins to mutate an object's fields.
+unsafe fn begin_fields(mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> core::result::Result<Rebuild, TVMFFIAny> {
+    let info = TypeInfo::of(value.type_index);
+    let identity = match info.map_or(seq_hash_kind::UNSUPPORTED, TypeInfo::structural_kind) {
+        seq_hash_kind::FREE_VAR => Identity::Variable,
+        seq_hash_kind::DAG_NODE => Identity::Shared,
+        _ => Identity::None,
+    };
+    // SAFETY: the caller promises a live mutator and a live object.
+    unsafe {
+        let region = Region::of(mutator);
+        if identity != Identity::None {
+            // Anything but none is an answer, also that a definition was left unchanged.
+            let mapped = match table(mutator) {
+                Ok(table) => (table.var_remap_get)(mutator, *value),
+                Err(error) => failed(error),
+            };
+            if mapped.type_index != type_index::NONE {
+                return Err(mapped);
+            }
+        }
+        if identity == Identity::Variable && region.get() == region::NONE {
+            // A use of a variable whose definition was left unchanged, or that has none.
+            return Err(UNCHANGED);
+        }
+        let copied = copy(value)?;
+        Ok(Rebuild::of_fields(Children::of_object(copied, info, region), copied, identity))
+    }
+}
+
+/// A shallow copy of an object; the caller owns the reference.
+unsafe fn copy(value: &TVMFFIAny) -> core::result::Result<*mut TVMFFIObject, TVMFFIAny> {
+    // SAFETY: the caller promises a live object; the column owns the function.
+    unsafe {
+        let function = match COPIES.get(value.type_index) {
+            Some(function) if function.type_index() == type_index::FUNCTION => function.raw().payload.v_obj,
+            _ => return Err(type_error("__ffi_shallow_copy__ must be an ffi.Function")),
+        };
+        let copied = call(function, &[*value]);
+        if is_error(&copied) {
+            return Err(copied);
+        }
+        // The source must not be changed, so the copy has to be another object.
+        if copied.type_index != value.type_index || same(&copied, value) {
+            release(copied);
+            return Err(type_error(
+                "Shallow copy callback must return a distinct object with the same type as its input",
+            ));
+        }
+        Ok(copied.payload.v_obj)
+    }
+}
+
+/// Mutates a value by default, its children through the mutator's table.
+///
+/// # Safety
+/// As for [`mutate_whole`].
+pub(super) unsafe fn default_mutate(mutator: *mut TVMFFIObject, value: TVMFFIAny, in_place: bool) -> TVMFFIAny {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let outcome = mutate_by_way(mutator, &value, way_of(value.type_index), in_place);
+        if is_error(&outcome) {
+            record(&outcome, &value);
+        }
+        outcome
+    }
+}
+
+/// The caller adds the value to the context of a failure.
+unsafe fn mutate_by_way(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: Way, in_place: bool) -> TVMFFIAny {
+    if let Err(error) = stack_space::check() {
+        return failed(error);
+    }
+    // SAFETY: the caller's promises are those of `mutate_whole`.
+    unsafe {
+        let outcome = mutate_whole(mutator, value, way, in_place);
+        if !is_pending(&outcome) {
+            return outcome;
+        }
+        match begin(mutator, value, way, in_place) {
+            Ok(mut rebuild) => mutate_children(mutator, value, &mut rebuild),
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+/// The caller adds the value to the context of a failure.
+unsafe fn mutate_children(mutator: *mut TVMFFIObject, value: &TVMFFIAny, rebuild: &mut Rebuild) -> TVMFFIAny {
+    // SAFETY: the caller promises a live mutator, and the value that the children are of.
+    unsafe {
+        let region = Region::of(mutator);
+        let table = match table(mutator) {
+            Ok(table) => table,
+            Err(error) => {
+                rebuild.abandon(region);
+                return failed(error);
+            }
+        };
+        loop {
+            let outcome = match rebuild.step(region) {
+                Next::Child { child, in_place: true } => (table.maybe_inplace_mutate)(mutator, child),
+                Next::Child { child, in_place: false } => (table.mutate)(mutator, child),
+                Next::Failed(error) => {
+                    rebuild.abandon(region);
+                    return error;
+                }
+                Next::Done => return rebuild.finish(mutator, value, table),
+            };
+            rebuild.take(outcome);
+        }
+    }
+}
+
+/// The `__s_mutate__` hook of containers.
+///
+/// # Safety
+/// The convention of native hooks: `mutator` is a live mutator and `value` a valid view of a container.
+pub(super) unsafe extern "C" fn mutate_container(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if value.type_index == type_index::ARRAY {
+            return mutate_array(mutator, value.payload.v_obj);
+        }
+        guard(|| mutate_by_way(mutator, &value, way_of(value.type_index), false))
+    }
+}
+
+/// The `__s_maybe_inplace_mutate__` hook of containers.
+///
+/// # Safety
+/// As for [`mutate_container`]; nobody else refers to the container.
+pub(super) unsafe extern "C" fn maybe_inplace_mutate_container(
+    mutator: *mut TVMFFIObject,
+    value: TVMFFIAny,
+) -> TVMFFIAny {
+    // SAFETY: promised by the caller.
+    guard(|| unsafe { mutate_by_way(mutator, &value, way_of(value.type_index), true) })
+}
+
+/// An array does not change while somebody else has it, so that its elements need no care. Nothing here panics.
+unsafe fn mutate_array(mutator: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
+    // SAFETY: the caller promises a live mutator and a live array; the copy is ours and has room for all elements.
+    unsafe {
+        let mutate = match stack_space::check().and_then(|()| table(mutator)) {
+            Ok(table) => table.mutate,
+            Err(error) => return failed(error),
+        };
+        let elements = seq::elements(array);
+        let mut copy: *mut TVMFFIObject = core::ptr::null_mut();
+        for (index, element) in elements.iter().enumerate() {
+            let mut outcome = mutate(mutator, *element);
+            if outcome.type_index == type_index::UNCHANGED {
+                if copy.is_null() {
+                    continue;
+                }
+                outcome = retain(element);
+            } else if is_error(&outcome) {
+                if !copy.is_null() {
+                    dec_ref(copy);
+                }
+                return outcome;
+            } else if copy.is_null() {
+                if same(&outcome, element) {
+                    release(outcome);
+                    continue;
+                }
+                copy = new_like(array, elements.len());
+                for element in &elements[..index] {
+                    append(copy, retain(element));
+                }
+            }
+            append(copy, outcome);
+        }
+        if copy.is_null() { UNCHANGED } else { as_argument(copy) }
+    }
+}
+
+/// Both hooks of values that have no children and are never changed.
+///
+/// # Safety
+/// None: nothing is looked at.
+pub(super) unsafe extern "C" fn mutate_leaf(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
+    UNCHANGED
+}
+
+/// The value itself when the outcome says so.
+pub(super) fn value_or_unchanged(args: &Arguments<'_>, outcome: TVMFFIAny) -> Result<Any> {
+    if outcome.type_index == type_index::UNCHANGED {
+        return args.owned(1);
+    }
+    // SAFETY: the outcome is owned and given up.
+    unsafe { into_result(outcome) }
+}
+
+/// `ffi.StructuralMutatorMutate`.
+pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
+    let mutator = args.object(0);
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    value_or_unchanged(args, unsafe { (table(mutator)?.mutate)(mutator, *args.view(1).raw()) })
+}
+
+/// `ffi.StructuralMutatorVarRemapGet`.
+pub(super) fn run_remap_get(args: &Arguments<'_>) -> Result<Any> {
+    let mutator = args.object(0);
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    unsafe { into_result((table(mutator)?.var_remap_get)(mutator, *args.view(1).raw())) }
+}
+
+/// `ffi.StructuralMutatorVarRemapSet`.
+pub(super) fn run_remap_set(args: &Arguments<'_>) -> Result<Any> {
+    let (mutator, var, mapped) = (args.object(0), *args.view(1).raw(), *args.view(2).raw());
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    unsafe { into_result((table(mutator)?.var_remap_set)(mutator, var, mapped)).map(|_| Any::NONE) }
+}

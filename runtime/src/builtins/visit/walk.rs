@@ -1,0 +1,294 @@
+//! `ffi.StructuralWalk` and `ffi.StructuralVisit`: visitors of our own, which call callbacks for the values that they come to.
+//!
+//! A walk calls the callback of each value before or after its children. A visit leaves a value's children to its callback, which
+//! gets the visitor for that; only values without a callback are visited by default.
+
+use std::cell::Cell;
+
+use super::children::{Children, Step};
+use super::error_context::record;
+use super::frames::{Frames, too_deep};
+use super::links::{self, Callbacks, HasLinks, Link, Links};
+use super::outcome::{failed, guard, into_result, is_error, is_pending};
+use super::plans::{Plan, Plans, Way};
+use super::region::{self, Region};
+use super::visitor::{
+    self, VISITOR, VisitorCell, VisitorTable, as_argument, interrupt_or_error, mismatch, way_of};
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::builtins::builtin::Arguments;
+use crate::builtins::stack_space;
+use crate::embedded;
+use crate::embedded::release::release;
+use crate::value::{Any, AnyView};
+use crate::Result;
+
+/// When callbacks are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Before the children, which the callback may skip.
+    Before,
+    /// After the children.
+    After,
+    /// Instead of visiting the children.
+    Instead,
+}
+
+/// What follows the header of such a visitor.
+#[repr(C)]
+struct WalkBody {
+    cell: VisitorCell,
+    style: Style,
+    plans: Plans,
+    // First those that get the value, then those that get the region as well.
+    links: Links,
+}
+
+// SAFETY: it is a field.
+unsafe impl HasLinks for WalkBody {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// A value whose children are being visited. It borrows the value; the frame below or the caller keeps it alive.
+struct Frame {
+    node: TVMFFIAny,
+    children: Children,
+    // Whether only the children are asked for: no callback for the value, no trace in an error's context.
+    children_only: bool,
+}
+
+thread_local! {
+    static SPARE: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
+}
+
+static TABLE: VisitorTable = VisitorTable { visit: visit_value };
+
+unsafe extern "C" fn visit_value(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table, which only our visitors have.
+    unsafe {
+        let walk = Walk::of(visitor);
+        let plan = walk.plan(value.type_index);
+        if plan.is_quiet() { TVMFFIAny::NONE } else { guard(|| walk.visit(value, plan)) }
+    }
+}
+
+/// A walk, as it runs.
+#[derive(Clone, Copy)]
+struct Walk<'a> {
+    visitor: *mut TVMFFIObject,
+    body: &'a WalkBody,
+    region: Region,
+}
+
+impl Walk<'_> {
+    /// # Safety
+    /// `visitor` is one of ours and lives as long as the walk.
+    #[inline]
+    unsafe fn of(visitor: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe { Self { visitor, body: embedded::body(visitor), region: Region::of(visitor) } }
+    }
+
+    #[inline]
+    fn plan(self, type_index: i32) -> Plan {
+        self.body.plans.get(type_index, &self.body.links, way_of)
+    }
+
+    // SAFETY of the functions below: the visitor is alive, values are valid views, and plans and ways are those of their types.
+
+    /// Visits a value.
+    unsafe fn visit(self, value: TVMFFIAny, plan: Plan) -> TVMFFIAny {
+        if let Err(error) = stack_space::check() {
+            return failed(error);
+        }
+        // SAFETY: see above.
+        unsafe {
+            let outcome = self.arrive(value, plan);
+            if is_pending(&outcome) { self.traverse(value, plan.way(), false) } else { outcome }
+        }
+    }
+
+    /// Visits only what is in a value, by default.
+    unsafe fn visit_inside(self, value: TVMFFIAny) -> TVMFFIAny {
+        if let Err(error) = stack_space::check() {
+            return failed(error);
+        }
+        // SAFETY: see above.
+        unsafe {
+            let way = way_of(value.type_index);
+            let outcome = visitor::visit_whole(self.visitor, &value, way);
+            if is_pending(&outcome) { self.traverse(value, way, true) } else { outcome }
+        }
+    }
+
+    /// Visits the children of a value, and what is below them.
+    unsafe fn traverse(self, value: TVMFFIAny, way: Way, children_only: bool) -> TVMFFIAny {
+        let mut frames = Frames::new(&SPARE);
+        // SAFETY: see above; the children that a step gives are valid until the next step.
+        unsafe {
+            frames.push(Frame { node: value, children: visitor::children(self.visitor, &value, way), children_only });
+            while let Some(frame) = frames.last() {
+                let outcome = match frame.children.step(self.region) {
+                    Step::Child(child) => {
+                        let plan = self.plan(child.type_index);
+                        if plan.is_quiet() {
+                            continue;
+                        }
+                        frame.children.keep();
+                        match self.arrive(child, plan) {
+                            outcome if !is_pending(&outcome) => outcome,
+                            _ if frames.is_full() => with_context(failed(too_deep()), &child),
+                            _ => {
+                                let children = visitor::children(self.visitor, &child, plan.way());
+                                frames.push(Frame { node: child, children, children_only: false });
+                                continue;
+                            }
+                        }
+                    }
+                    Step::Failed(error) => error,
+                    Step::Done => {
+                        frame.children.end(self.region);
+                        let (node, children_only) = (frame.node, frame.children_only);
+                        frames.drop_last();
+                        if children_only { TVMFFIAny::NONE } else { self.depart(&node, self.plan(node.type_index)) }
+                    }
+                };
+                if outcome.type_index != type_index::NONE {
+                    return self.unwind(&mut frames, outcome);
+                }
+            }
+        }
+        TVMFFIAny::NONE
+    }
+
+    /// Comes to a value: its outcome, or [`PENDING`](super::outcome::PENDING) when its children come next.
+    #[inline]
+    unsafe fn arrive(self, value: TVMFFIAny, plan: Plan) -> TVMFFIAny {
+        if value.type_index == type_index::NONE {
+            return TVMFFIAny::NONE;
+        }
+        // SAFETY: see above.
+        unsafe {
+            match self.body.style {
+                Style::Before => {
+                    if let Some(link) = plan.link(&self.body.links) {
+                        let outcome = self.call(link, &value);
+                        if outcome.type_index == type_index::INT {
+                            return TVMFFIAny::NONE;
+                        }
+                        if outcome.type_index != type_index::NONE {
+                            return outcome;
+                        }
+                    }
+                }
+                Style::After => {}
+                Style::Instead => {
+                    if let Some(link) = plan.link(&self.body.links) {
+                        let outcome = interrupt_or_error(link.call(&[value, as_argument(self.visitor)]));
+                        return with_context(outcome, &value);
+                    }
+                }
+            }
+            let outcome = visitor::visit_whole(self.visitor, &value, plan.way());
+            match outcome.type_index {
+                type_index::NONE => self.depart(&value, plan),
+                _ => with_context(outcome, &value),
+            }
+        }
+    }
+
+    /// Leaves a value whose children were visited.
+    #[inline]
+    unsafe fn depart(self, node: &TVMFFIAny, plan: Plan) -> TVMFFIAny {
+        if self.body.style != Style::After {
+            return TVMFFIAny::NONE;
+        }
+        let Some(link) = plan.link(&self.body.links) else { return TVMFFIAny::NONE };
+        // SAFETY: see above.
+        let outcome = unsafe { self.call(link, node) };
+        if outcome.type_index == type_index::INT { TVMFFIAny::NONE } else { outcome }
+    }
+
+    /// Calls the callback of a walk: none to go on, the integer 1 to skip the children, else what stops the walk.
+    #[inline]
+    unsafe fn call(self, link: &Link, value: &TVMFFIAny) -> TVMFFIAny {
+        // SAFETY: see above.
+        unsafe {
+            let args = [*value, TVMFFIAny::int(i64::from(self.region.get()))];
+            let outcome = link.call(if link.takes_more { &args } else { &args[..1] });
+            match outcome.type_index {
+                type_index::NONE => outcome,
+                type_index::INT | type_index::BOOL if outcome.bits() as i32 == 1 => TVMFFIAny::int(1),
+                type_index::INT | type_index::BOOL => TVMFFIAny::NONE,
+                type_index::VISIT_INTERRUPT | type_index::ERROR => with_context(outcome, value),
+                _ => with_context(mismatch("WalkResult", outcome), value),
+            }
+        }
+    }
+
+    /// Leaves everything, because of an interrupt or an error.
+    #[cold]
+    unsafe fn unwind(self, frames: &mut Frames<Frame>, outcome: TVMFFIAny) -> TVMFFIAny {
+        while let Some(frame) = frames.last() {
+            // SAFETY: the children of the frame are not used any more; its node is still alive.
+            unsafe {
+                frame.children.end(self.region);
+                if is_error(&outcome) && !frame.children_only {
+                    record(&outcome, &frame.node);
+                }
+            }
+            frames.drop_last();
+        }
+        outcome
+    }
+}
+
+/// Adds the value to the context of a failure.
+unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
+    if is_error(&outcome) {
+        // SAFETY: the caller promises a valid view.
+        unsafe { record(&outcome, value) };
+    }
+    outcome
+}
+
+/// Creates a visitor and visits a value with it.
+fn start(value: &AnyView<'_>, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
+    let cell = VisitorCell { table: &TABLE, region: region::NONE, padding: 0 };
+    let body = WalkBody { cell, style, plans: Plans::new(), links: Links::new() };
+    let visitor = links::new_object(VISITOR.index.get(), body, callbacks);
+    // SAFETY: the visitor is new and ours; the caller keeps the value alive.
+    unsafe {
+        let walk = Walk::of(visitor);
+        let outcome = walk.visit(*value.raw(), walk.plan(value.type_index()));
+        release(as_argument(visitor));
+        into_result(outcome)
+    }
+}
+
+/// `ffi.StructuralWalk`.
+pub(super) fn run_walk(args: &Arguments<'_>) -> Result<Any> {
+    let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
+    let plain = Callbacks { entries: args.view(1), takes_more: Some(false) };
+    let with_region = Callbacks { entries: args.view(2), takes_more: Some(true) };
+    start(args.view(0), style, &[plain, with_region])
+}
+
+/// `ffi.StructuralVisit`.
+pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
+    start(args.view(0), Style::Instead, &[Callbacks { entries: args.view(1), takes_more: Some(false) }])
+}
+
+/// `ffi.StructuralVisitorDefaultVisit`.
+pub(super) fn run_default_visit(args: &Arguments<'_>) -> Result<Any> {
+    let (visitor, value) = (args.object(0), *args.view(1).raw());
+    // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
+    unsafe {
+        into_result(if visitor::table(visitor) == &raw const TABLE {
+            Walk::of(visitor).visit_inside(value)
+        } else {
+            visitor::default_visit(visitor, value)
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! The runtime's files with lock-free protocols, built over loom's atomics instead of the real ones, and models of their use.
+//!
+//! A model is a function of a few threads. [`check`] runs it in every order in which the threads can take their steps,
+//! with every value that the C++ memory model lets a load see (as far as loom knows it), and fails if an assertion does,
+//! or if one thread writes what another reads without an order between them. `tests/models.rs` runs all models.
+//!
+//! Loom runs the thread that spawns others first and looks for what others could have done instead. It misses an order when
+//! that thread reads an atomic and another thread reads and then writes it, so the first thread of a model is a writer.
+
+mod counted;
+pub mod name_table_models;
+pub mod ref_count_models;
+pub mod shared_ref_models;
+
+#[path = "../../../runtime/src/embedded/name_table.rs"]
+mod name_table;
+#[path = "../../../runtime/src/embedded/ref_count.rs"]
+mod ref_count;
+#[path = "../../../runtime/src/embedded/shared_ref.rs"]
+mod shared_ref;
+
+/// What `runtime/src/embedded/atomic.rs` is to the runtime.
+mod atomic {
+    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+}
+
+/// Runs a model in all orders.
+pub fn check(model: impl Fn() + Sync + Send + 'static) {
+    loom::model(model);
+}
+
+/// Runs a model in all orders in which threads are interrupted at most `times` times: for models that have too many orders.
+pub fn check_with_interruptions(times: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(times);
+    builder.check(model);
+}

@@ -1,0 +1,91 @@
+//! Strong and weak references of one object.
+
+use loom::thread;
+
+use crate::check;
+use crate::counted::{Object, Shared};
+use crate::ref_count;
+use crate::shared_ref::Counted;
+
+/// Threads give up strong references; the last one destroys the object after all others have used it.
+pub fn strong_references() {
+    check(|| {
+        let object = Shared(Object::new());
+        // SAFETY: every thread owns the references that it gives up.
+        unsafe {
+            Object::add_references(object.get(), 2);
+            let other = move || {
+                Object::read(object.get());
+                Object::dec_ref(object.get());
+            };
+            let threads = [thread::spawn(other), thread::spawn(other)];
+            other();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(Object::is_freed(object.get()));
+        }
+    });
+}
+
+/// The last strong reference goes while others give up weak ones: destroyed once, freed once, in this order.
+pub fn weak_references() {
+    check(|| {
+        let object = Shared(Object::new());
+        // SAFETY: as above.
+        unsafe {
+            ref_count::add_weak(&(*object.get()).counts);
+            ref_count::add_weak(&(*object.get()).counts);
+            let other = move || Object::dec_weak(object.get());
+            let threads = [thread::spawn(other), thread::spawn(other)];
+            Object::read(object.get());
+            Object::dec_ref(object.get());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(Object::is_freed(object.get()));
+        }
+    });
+}
+
+/// A weak reference is promoted while the last strong one goes: the promoted one is good, or there is none.
+pub fn promotion() {
+    check(|| {
+        let object = Shared(Object::new());
+        // SAFETY: as above.
+        unsafe {
+            ref_count::add_weak(&(*object.get()).counts);
+            ref_count::add_weak(&(*object.get()).counts);
+            let other = move || {
+                if ref_count::try_promote(&(*object.get()).counts) {
+                    Object::read(object.get());
+                    Object::dec_ref(object.get());
+                }
+                Object::dec_weak(object.get());
+            };
+            let threads = [thread::spawn(other), thread::spawn(other)];
+            Object::read(object.get());
+            Object::dec_ref(object.get());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(Object::is_freed(object.get()));
+        }
+    });
+}
+
+/// Who finds its reference to be the only one may change the object: nobody else has it, or is still reading it.
+pub fn uniqueness() {
+    check(|| {
+        let object = Shared(Object::new());
+        // SAFETY: as above.
+        unsafe {
+            Object::add_references(object.get(), 1);
+            let other = thread::spawn(move || {
+                Object::read(object.get());
+                Object::dec_ref(object.get());
+            });
+            if ref_count::is_unique(&(*object.get()).counts) {
+                Object::write(object.get());
+            }
+            Object::read(object.get());
+            Object::dec_ref(object.get());
+            other.join().unwrap();
+            assert!(Object::is_freed(object.get()));
+        }
+    });
+}

@@ -1,0 +1,18 @@
+//! Runs all models: `cargo test --release --manifest-path tests/loom/Cargo.toml`.
+
+macro_rules! run {
+    ($($module:ident: $($model:ident)*;)*) => {
+        $(mod $module {
+            $(#[test]
+            fn $model() {
+                kernpack_loom::$module::$model();
+            })*
+        })*
+    };
+}
+
+run! {
+    name_table_models: looked_up registered_twice grown;
+    ref_count_models: strong_references weak_references promotion uniqueness;
+    shared_ref_models: set removed replaced comes_back comes_back_and_goes;
+}

@@ -1,0 +1,40 @@
+//! Our `libtvm_ffi.so`, and C++ code that is compiled with the headers of the wheel and linked with it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::headers;
+
+/// Builds the library as the tests were built, and says where it is.
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let profile_dir = test.parent().and_then(Path::parent).unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", "kernpack-capi", "--target-dir"]);
+        cargo.arg(profile_dir.parent().unwrap());
+        match profile_dir.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => {}
+            Some(profile) => _ = cargo.args(["--profile", profile]),
+            None => panic!("no profile folder in {}", test.display()),
+        }
+        headers::run(&mut cargo);
+        profile_dir.join("libtvm_ffi.so")
+    })
+}
+
+/// A file of `tests/c`.
+pub(crate) fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(name)
+}
+
+/// Compiles a C++ file of `tests/c` and links it with our library. `LD_LIBRARY_PATH` can give it another one when it runs.
+pub(crate) fn compile_cpp(name: &str, output: &Path, include_dirs: &[PathBuf], more: &[&str]) {
+    let dir = library().parent().unwrap().display();
+    let (search, run_path) = (format!("-L{dir}"), format!("-Wl,-rpath,{dir}"));
+    let mut options = vec!["-std=c++17", "-O1", &search, "-l:libtvm_ffi.so", &run_path];
+    options.extend_from_slice(more);
+    headers::compile("g++", &source(name), output, include_dirs, &options);
+}
