@@ -14,7 +14,7 @@ use crate::host::Origin;
 use crate::module::LoaderInfo;
 use crate::notice::notice;
 use crate::object::TypeDef;
-use crate::{Error, Result, module, object, tensor};
+use crate::{Error, Result, module, object};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -82,7 +82,6 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
         note(info.register_global());
     }
     note(module::register_loaders());
-    note(tensor::share_borrows());
     if problems.is_empty() {
         return Ok(());
     }

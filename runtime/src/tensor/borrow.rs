@@ -12,8 +12,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::Result;
 use crate::function::Function;
+use crate::notice::notice;
+use crate::{Result, host};
 
 /// The global function that returns the address of the process's [`BorrowTable`].
 const TABLE_FUNCTION: &str = "kernpack.tensor_borrows_v1";
@@ -79,25 +80,44 @@ impl Drop for Borrow {
 fn table() -> &'static BorrowTable {
     let shared = SHARED.load(Ordering::Acquire);
     if shared.is_null() {
-        return &OWN;
+        return find_table();
     }
     // SAFETY: only the address of a static of this layout is stored; libraries are never unloaded.
     unsafe { &*shared }
 }
 
-/// Finds the process's table, or offers our own as it. Part of binding to the host.
-pub(crate) fn share_borrows() -> Result<()> {
+/// The process's table, at the first view after this artifact was bound; before that, nobody else can see our views' memory.
+#[cold]
+#[inline(never)]
+fn find_table() -> &'static BorrowTable {
+    if host::bound().is_null() {
+        return &OWN;
+    }
+    let address = share().unwrap_or_else(|error| {
+        notice(format_args!("kernpack: {TABLE_FUNCTION}: {}", error.message()));
+        ptr::from_ref(&OWN).cast_mut()
+    });
+    SHARED.store(address, Ordering::Release);
+    // SAFETY: our own table, or that of another library, which is never unloaded.
+    unsafe { &*address }
+}
+
+/// Finds the process's table, or offers our own as it.
+fn share() -> Result<*mut BorrowTable> {
     let offered = match Function::get_global(TABLE_FUNCTION)? {
         Some(theirs) => theirs,
         None => {
             let ours = Function::from_fn(|| ptr::from_ref(&OWN).cast_mut().cast::<c_void>());
-            Function::register_global(TABLE_FUNCTION, &ours)?;
-            ours
+            // Another library may be quicker; then its table is the one.
+            let _ = Function::register_global(TABLE_FUNCTION, &ours);
+            Function::global(TABLE_FUNCTION)?
         }
     };
     let address: *mut c_void = offered.call_as(())?;
-    SHARED.store(address.cast(), Ordering::Release);
-    Ok(())
+    match address.is_null() {
+        true => Err(crate::error!(RuntimeError, "the function returned NULL")),
+        false => Ok(address.cast()),
+    }
 }
 
 /// Views of one range of addresses: so many readers, or one writer.
