@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{ApiTable, TVMFFIVersion};
+use crate::abi::{ApiTable, TVMFFIVersion, type_index};
 use crate::function::install_hook;
 use crate::{Error, Result, embedded, registration};
 
@@ -137,8 +137,11 @@ fn bound_or_pending() -> *const ApiTable {
     if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
 }
 
+/// Whether two tables lead to one implementation. Their functions may differ: exported names and an implementation's own table
+/// need not hold the same addresses. Its type table is one.
 pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
-    ptr::fn_addr_eq(a.error_set_raised, b.error_set_raised) && ptr::fn_addr_eq(a.get_type_info, b.get_type_info)
+    // SAFETY: the root of all objects has this index in every implementation.
+    unsafe { ptr::eq((a.get_type_info)(type_index::OBJECT), (b.get_type_info)(type_index::OBJECT)) }
 }
 
 #[cold]

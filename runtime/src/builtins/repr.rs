@@ -1,5 +1,6 @@
 //! Printing any value, as Python's `repr` would.
 
+mod leaf;
 mod number;
 mod printer;
 mod text;

@@ -39,8 +39,14 @@ pub(super) fn add_weak(counts: &AtomicU64) {
 }
 
 /// Gives up strong references.
+///
+/// Who has the only reference of both kinds does not write that it goes: nobody is left to read it, and a load costs much less
+/// than a read-modify-write.
 #[inline]
 pub(super) fn give_up_strong(counts: &AtomicU64, number: u32) -> Option<LastStrong> {
+    if number == 1 && is_unique(counts) {
+        return Some(LastStrong { before: ONE_STRONG_ONE_WEAK });
+    }
     let before = counts.fetch_sub(u64::from(number), Ordering::Release);
     (before as u32 == number).then_some(LastStrong { before })
 }

@@ -17,7 +17,6 @@ mod handle;
 mod layout;
 mod view;
 
-pub(crate) use borrow::share_borrows;
 pub use element::Element;
 pub use handle::Tensor;
 pub(crate) use layout::{byte_range, cuda_address};

@@ -251,7 +251,7 @@ fn copies_keep_sharing_and_cycles() {
     let fields = [("v", type_index::ANY, 0, TVMFFIAny::NONE), ("n", type_index::OBJECT, DEFAULT, TVMFFIAny::NONE)];
     let index = define("dataclass.Node", type_index::OBJECT, 24, &fields);
     let shared = of_object(seq::new_list(vec![TVMFFIAny::int(1)]));
-    let first = init(index, &[shared.clone()]).unwrap();
+    let first = init(index, core::slice::from_ref(&shared)).unwrap();
     let second = init(index, &[shared.clone(), first.clone()]).unwrap();
     let original = any(vec![second, first.clone(), shared.clone()]);
     let references = (count(&shared), count(&first));

@@ -4,20 +4,21 @@
 //! being printed is `...`. Only objects that others refer to can come again, and only those are remembered, unless a hook is
 //! called: it may ask for anything.
 
-use super::number::{push_address, push_float, push_int};
-use super::text::{push_bytes, push_text};
 use core::ffi::c_void;
 
-use crate::abi::{DLDevice, DLTensor, TVMFFIAny, TVMFFIObject, device_type, field_flag, type_index};
+use super::leaf::{name_of_marker, push_device, push_dimensions, push_tensor};
+use super::number::{push_address, push_float, push_int};
+use super::text::{push_bytes, push_text};
+use crate::abi::{DLTensor, TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::address_map::AddressMap;
+use crate::builtins::big_int;
 use crate::builtins::children::Children;
 use crate::builtins::dataclass::enums;
 use crate::builtins::field_value::{Read, give_up, read};
 use crate::builtins::reentry::{Reentry, call_hook};
 use crate::builtins::signature::{ANY_VIEW, STRING, Signature};
-use crate::builtins::{big_int, values};
 use crate::embedded::release::{retain, to_owned};
-use crate::embedded::{self, dtype, shape};
+use crate::embedded::{self, big_int::content, dtype, shape};
 use crate::reflect::{AttrColumn, TypeInfo};
 use crate::value::{Any, AnyView};
 use crate::{Result, bail, error};
@@ -54,6 +55,8 @@ pub(super) struct Printer {
     remembered: usize,
     seen: AddressMap,
     done: Vec<Done>,
+    /// The objects in `seen`: no other object gets the address of one of them meanwhile.
+    kept: Vec<Any>,
     /// Whether objects are shown with their addresses; not known before the first one.
     with_addresses: Option<bool>,
     /// The function that hooks get to print what their object consists of.
@@ -92,6 +95,7 @@ impl Printer {
             remembered: 0,
             seen: AddressMap::default(),
             done: Vec::new(),
+            kept: Vec::new(),
             with_addresses: None,
             callback: None,
         }
@@ -134,8 +138,7 @@ impl Printer {
         self.current = self.texts.len();
         // SAFETY: promised by the caller.
         let printed = unsafe { self.print(value) }.map(|()| embedded::new_string(&self.text));
-        self.frames.truncate(depth);
-        self.remembered = self.remembered.min(depth);
+        self.abandon(depth);
         // Objects that come again are copied from the text.
         if self.kept_texts > self.current {
             self.keep_text();
@@ -145,6 +148,13 @@ impl Printer {
         self.text = core::mem::take(&mut self.texts[outer]);
         self.current = outer;
         printed
+    }
+
+    /// Forgets the frames above a depth, after an error. Their objects stay in `seen`.
+    fn abandon(&mut self, depth: usize) {
+        // SAFETY: the objects of frames are alive.
+        self.kept.extend(self.frames.drain(depth..).map(|frame| unsafe { shared(frame.object) }));
+        self.remembered = self.remembered.min(depth);
     }
 
     fn keep_text(&mut self) {
@@ -291,6 +301,8 @@ impl Printer {
             self.push_address_of(frame.object);
         }
         if self.seen.get(frame.object).is_some() {
+            // SAFETY: the object of a frame is alive.
+            self.kept.push(unsafe { shared(frame.object) });
             self.remember(frame.object, frame.start);
         }
     }
@@ -335,8 +347,7 @@ impl Printer {
                     out.push(b')');
                 }
                 type_index::BIG_INT => {
-                    let words = embedded::big_int::content(value);
-                    out.extend_from_slice(big_int::to_decimal(words.as_slice()).as_bytes());
+                    out.extend_from_slice(big_int::to_decimal(content(value).as_slice()).as_bytes());
                 }
                 _ => return self.print_again(value),
             }
@@ -397,8 +408,10 @@ impl Printer {
             let key = TypeInfo::of(hook.type_index).map(TypeInfo::key).unwrap_or_default();
             bail!(TypeError, "Cannot treat type `{key}` as type `(0: ffi.Object, 1: ffi.Function) -> str`");
         }
-        // SAFETY: the caller passes a live object, which is kept while the hook may change what refers to it.
-        let (object, _kept) = unsafe { (value.payload.v_obj, Any::from_raw(retain(value))) };
+        // SAFETY: the caller passes a live object, which is kept: the hook may change what refers to it.
+        let object = unsafe { value.payload.v_obj };
+        // SAFETY: as above.
+        self.kept.push(unsafe { shared(object) });
         for frame in &self.frames[self.remembered..] {
             self.seen.insert(frame.object, IN_PROGRESS);
         }
@@ -424,6 +437,15 @@ impl Printer {
     }
 }
 
+/// One more reference to an object.
+unsafe fn shared(object: *mut TVMFFIObject) -> Any {
+    // SAFETY: the caller passes a live object.
+    unsafe {
+        embedded::inc_ref(object);
+        Any::from_object(object)
+    }
+}
+
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &STRING);
 
 /// What the function does that hooks get.
@@ -437,59 +459,4 @@ unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<A
         }
         Ok(Any::from_raw(printer.print_apart(args[0].raw())?))
     }
-}
-
-/// What stands for one of the markers.
-fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]> {
-    let is = |marker: Any| marker.as_view().object() == Some(object);
-    if is(values::missing()) {
-        return Some(b"<MISSING>");
-    }
-    is(values::keyword_arguments()).then_some(b"<KWARGS>")
-}
-
-fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
-    for (at, dimension) in dimensions.iter().enumerate() {
-        if at > 0 {
-            out.extend_from_slice(b", ");
-        }
-        push_int(out, *dimension);
-    }
-}
-
-unsafe fn push_tensor(out: &mut Vec<u8>, tensor: &DLTensor) -> Result<()> {
-    out.extend_from_slice(dtype::format(tensor.dtype)?.as_bytes());
-    out.push(b'[');
-    if tensor.ndim > 0 && !tensor.shape.is_null() {
-        // SAFETY: a live tensor has as many dimensions.
-        push_dimensions(out, unsafe { core::slice::from_raw_parts(tensor.shape, tensor.ndim as usize) });
-    }
-    out.extend_from_slice(b"]@");
-    push_device(out, tensor.device);
-    Ok(())
-}
-
-fn push_device(out: &mut Vec<u8>, device: DLDevice) {
-    let name: &[u8] = match device.device_type {
-        device_type::CPU => b"cpu",
-        device_type::CUDA => b"cuda",
-        device_type::CUDA_HOST => b"cuda_host",
-        device_type::OPENCL => b"opencl",
-        device_type::VULKAN => b"vulkan",
-        device_type::METAL => b"metal",
-        device_type::VPI => b"vpi",
-        device_type::ROCM => b"rocm",
-        device_type::ROCM_HOST => b"rocm_host",
-        device_type::EXT_DEV => b"ext_dev",
-        device_type::CUDA_MANAGED => b"cuda_managed",
-        device_type::ONE_API => b"oneapi",
-        device_type::WEBGPU => b"webgpu",
-        device_type::HEXAGON => b"hexagon",
-        device_type::MAIA => b"maia",
-        device_type::TRN => b"trn",
-        _ => b"unknown",
-    };
-    out.extend_from_slice(name);
-    out.push(b':');
-    push_int(out, device.device_id.into());
 }

@@ -37,10 +37,22 @@ impl<T> Frames<T> {
     /// Adds a frame.
     #[inline]
     pub(super) fn push(&mut self, frame: T) {
+        if self.frames.len() == self.frames.capacity() {
+            self.grow();
+        }
+        // SAFETY: there is room for one more. Written in its place: frames are large.
+        unsafe {
+            self.frames.as_mut_ptr().add(self.frames.len()).write(frame);
+            self.frames.set_len(self.frames.len() + 1);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
         if self.frames.capacity() == 0 {
             self.frames = self.spare.try_with(Cell::take).unwrap_or_default();
         }
-        self.frames.push(frame);
+        self.frames.reserve(1);
     }
 
     /// The frame that was added last.

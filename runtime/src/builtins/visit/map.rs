@@ -10,11 +10,11 @@ use super::error_context::record;
 use super::frames::{Frames, too_deep};
 use super::links::{self, Callbacks, HasLinks, Link, Links};
 use super::mutator::{
-    self, MUTATOR, MutatorCell, MutatorTable, default_mutate, is_exclusive, leaf, value_or_unchanged, way_of,
+    self, Begun, MUTATOR, MutatorCell, MutatorTable, default_mutate, is_exclusive, leaf, value_or_unchanged, way_of,
 };
 use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
 use super::plans::{Plan, Plans};
-use super::rebuild::{Next, Rebuild};
+use super::rebuild::{Identity, Next, Rebuild};
 use super::region::{self, Region};
 use super::remap::Remap;
 use super::visitor::as_argument;
@@ -195,7 +195,7 @@ impl Mapping<'_> {
         let mut frames = Frames::new(&SPARE);
         // SAFETY: see above; children are valid until they are taken.
         unsafe {
-            let mut outcome = self.descend(&mut frames, journey);
+            let mut outcome = self.descend(&mut frames, &journey);
             loop {
                 if !is_pending(&outcome) {
                     // A value is finished: its parent takes the outcome.
@@ -215,7 +215,7 @@ impl Mapping<'_> {
                             let mut journey =
                                 Journey { node: child, in_place, then: Then::Nothing, given: TVMFFIAny::NONE };
                             match self.arrive(&mut journey, plan) {
-                                outcome if is_pending(&outcome) => self.descend(&mut frames, journey),
+                                outcome if is_pending(&outcome) => self.descend(&mut frames, &journey),
                                 outcome => outcome,
                             }
                         }
@@ -278,22 +278,21 @@ impl Mapping<'_> {
 
     /// Begins with the children of a value: [`PENDING`], and a frame more, or the outcome when it is clear already.
     #[inline]
-    unsafe fn descend(self, frames: &mut Frames<Frame>, journey: Journey) -> TVMFFIAny {
+    unsafe fn descend(self, frames: &mut Frames<Frame>, journey: &Journey) -> TVMFFIAny {
         // SAFETY: see above.
         unsafe {
-            let way = self.plan(journey.node.type_index).way();
-            let outcome = match mutator::begin(self.mutator, &journey.node, way, journey.in_place) {
-                Ok(mut rebuild) if frames.is_full() => {
-                    rebuild.abandon(self.region);
-                    failed(too_deep())
-                }
-                Ok(rebuild) => {
-                    frames.push(Frame { journey, rebuild });
-                    return PENDING;
-                }
-                Err(outcome) => outcome,
+            if frames.is_full() {
+                return self.depart(failed(too_deep()), journey);
+            }
+            let (node, way) = (&journey.node, self.plan(journey.node.type_index).way());
+            let (copy, identity) = match mutator::begin(self.mutator, node, way) {
+                Begun::Container => (core::ptr::null_mut(), Identity::None),
+                Begun::Object(copy, identity) => (copy, identity),
+                Begun::Done(outcome) => return self.depart(outcome, journey),
             };
-            self.depart(outcome, &journey)
+            let rebuild = mutator::rebuild(self.mutator, node, way, journey.in_place, copy, identity);
+            frames.push(Frame { journey: *journey, rebuild });
+            PENDING
         }
     }
 

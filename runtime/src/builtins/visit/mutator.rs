@@ -2,7 +2,6 @@
 
 use core::ffi::c_void;
 
-use super::children::Children;
 use super::error_context::record;
 use super::outcome::{PENDING, UNCHANGED, call, failed, guard, into_result, is_error, is_pending, same, type_error};
 use super::plans::{LEAF, Way};
@@ -230,29 +229,25 @@ unsafe fn call_hook(column: &AttrColumn, mutator: *mut TVMFFIObject, value: &TVM
     }
 }
 
-/// Begins to mutate a value child by child. When that is already all, the outcome; the caller adds the value to the context of a
-/// failure.
+/// The beginning of a mutation child by child.
+pub(super) enum Begun {
+    /// A container.
+    Container,
+    /// An owned copy of an object, and whether what it becomes is remembered.
+    Object(*mut TVMFFIObject, Identity),
+    /// That was all: the outcome.
+    Done(TVMFFIAny),
+}
+
+/// Begins to mutate a value child by child. The caller adds the value to the context of a failure.
 ///
 /// # Safety
 /// As for [`mutate_whole`], which gave [`PENDING`].
 #[inline]
-pub(super) unsafe fn begin(
-    mutator: *mut TVMFFIObject,
-    value: &TVMFFIAny,
-    way: Way,
-    in_place: bool,
-) -> core::result::Result<Rebuild, TVMFFIAny> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match way & !INPLACE_HOOK {
-            FIELDS => begin_fields(mutator, value),
-            way => Ok(Rebuild::of_container(visitor::children(mutator, value, way), in_place)),
-        }
+pub(super) unsafe fn begin(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) -> Begun {
+    if way & !INPLACE_HOOK != FIELDS {
+        return Begun::Container;
     }
-}
-
-/// Begins to mutate an object's fields.
-unsafe fn begin_fields(mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> core::result::Result<Rebuild, TVMFFIAny> {
     let info = TypeInfo::of(value.type_index);
     let identity = match info.map_or(seq_hash_kind::UNSUPPORTED, TypeInfo::structural_kind) {
         seq_hash_kind::FREE_VAR => Identity::Variable,
@@ -261,7 +256,6 @@ unsafe fn begin_fields(mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> core::r
     };
     // SAFETY: the caller promises a live mutator and a live object.
     unsafe {
-        let region = Region::of(mutator);
         if identity != Identity::None {
             // Anything but none is an answer, also that a definition was left unchanged.
             let mapped = match table(mutator) {
@@ -269,15 +263,38 @@ unsafe fn begin_fields(mutator: *mut TVMFFIObject, value: &TVMFFIAny) -> core::r
                 Err(error) => failed(error),
             };
             if mapped.type_index != type_index::NONE {
-                return Err(mapped);
+                return Begun::Done(mapped);
             }
         }
-        if identity == Identity::Variable && region.get() == region::NONE {
+        if identity == Identity::Variable && Region::of(mutator).get() == region::NONE {
             // A use of a variable whose definition was left unchanged, or that has none.
-            return Err(UNCHANGED);
+            return Begun::Done(UNCHANGED);
         }
-        let copied = copy(value)?;
-        Ok(Rebuild::of_fields(Children::of_object(copied, info, region), copied, identity))
+        match copy(value) {
+            Ok(copy) => Begun::Object(copy, identity),
+            Err(error) => Begun::Done(error),
+        }
+    }
+}
+
+/// The mutation that [`begin`] began, with a container or a copy.
+///
+/// # Safety
+/// As for [`begin`]; `in_place` as for [`mutate_whole`].
+#[inline]
+pub(super) unsafe fn rebuild(
+    mutator: *mut TVMFFIObject,
+    value: &TVMFFIAny,
+    way: Way,
+    in_place: bool,
+    copy: *mut TVMFFIObject,
+    identity: Identity,
+) -> Rebuild {
+    // SAFETY: promised by the caller; a copy is of the value's type, and its fields are the ones that are mutated.
+    unsafe {
+        let walked = if copy.is_null() { *value } else { as_argument(copy) };
+        let children = visitor::children(mutator, &walked, way & !INPLACE_HOOK);
+        Rebuild::new(children, in_place && copy.is_null(), copy, identity)
     }
 }
 
@@ -330,10 +347,12 @@ unsafe fn mutate_by_way(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: Way,
         if !is_pending(&outcome) {
             return outcome;
         }
-        match begin(mutator, value, way, in_place) {
-            Ok(mut rebuild) => mutate_children(mutator, value, &mut rebuild),
-            Err(outcome) => outcome,
-        }
+        let (copy, identity) = match begin(mutator, value, way) {
+            Begun::Container => (core::ptr::null_mut(), Identity::None),
+            Begun::Object(copy, identity) => (copy, identity),
+            Begun::Done(outcome) => return outcome,
+        };
+        mutate_children(mutator, value, &mut rebuild(mutator, value, way, in_place, copy, identity))
     }
 }
 

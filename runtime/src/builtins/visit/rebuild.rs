@@ -54,16 +54,16 @@ pub(super) enum Next {
 }
 
 impl Rebuild {
-    /// Mutates a container.
+    /// Mutates a container, in place or in a copy that is made when it is needed, or the fields of `copy`, an owned copy of an
+    /// object. `children` are what is mutated.
     #[inline]
-    pub(super) const fn of_container(children: Children, in_place: bool) -> Self {
-        Self { children, copy: null_mut(), error: null_mut(), in_place, changed: false, identity: Identity::None }
-    }
-
-    /// Mutates the fields of `copy`, an owned copy of an object, which `children` are of.
-    #[inline]
-    pub(super) const fn of_fields(children: Children, copy: *mut TVMFFIObject, identity: Identity) -> Self {
-        Self { children, copy, error: null_mut(), in_place: false, changed: false, identity }
+    pub(super) const fn new(
+        children: Children,
+        in_place: bool,
+        copy: *mut TVMFFIObject,
+        identity: Identity,
+    ) -> Self {
+        Self { children, copy, error: null_mut(), in_place, changed: false, identity }
     }
 
     /// Goes to the next child.
