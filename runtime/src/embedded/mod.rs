@@ -29,6 +29,7 @@ mod name_table;
 mod native_frames;
 mod object;
 pub mod opaque;
+mod outgrown;
 pub mod raised;
 mod ref_count;
 pub mod release;

@@ -10,6 +10,7 @@ use crate::abi::{TVMFFIAny, TVMFFITypeAttrColumn, type_index};
 use super::atomic::{self, AtomicPtr, Mutex, MutexGuard, Ordering};
 use super::failure::Failure;
 use super::name_table::NameTable;
+use super::outgrown;
 use super::release::to_owned;
 use super::type_table::MAX_TYPES;
 
@@ -86,7 +87,7 @@ unsafe fn extend(column: *mut TVMFFITypeAttrColumn, size: usize) {
             }
             grown.resize(capacity_for(size), TVMFFIAny::NONE);
             let data = AtomicPtr::from_ptr((&raw mut (*column).data).cast::<*mut TVMFFIAny>());
-            data.store(grown.leak().as_mut_ptr(), Ordering::Release);
+            outgrown::keep(data.swap(grown.leak().as_mut_ptr(), Ordering::Release));
         }
         AtomicI32::from_ptr(&raw mut (*column).size).store(size as i32, Ordering::Release);
     }

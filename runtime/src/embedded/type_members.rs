@@ -7,9 +7,9 @@ use crate::abi::{
 };
 
 use super::failure::Failure;
-use super::inc_ref;
 use super::release::to_owned;
 use super::type_table::{TypeEntry, entry, keep_text, lock};
+use super::{inc_ref, outgrown};
 
 /// Adds a field to a type.
 ///
@@ -184,7 +184,8 @@ unsafe fn append<T: Copy>(array: *mut *const T, count: *mut i32, capacity: &mut 
             // Not `Vec::leak`: the elements behind the last one are written later.
             let mut grown = core::mem::ManuallyDrop::new(grown);
             grown.as_mut_ptr().add(size).write(value);
-            AtomicPtr::from_ptr(array.cast::<*mut T>()).store(grown.as_mut_ptr(), Ordering::Release);
+            let old = AtomicPtr::from_ptr(array.cast::<*mut T>()).swap(grown.as_mut_ptr(), Ordering::Release);
+            outgrown::keep(old);
             *capacity = new_capacity;
         } else {
             (*array).cast_mut().add(size).write(value);

@@ -19,6 +19,8 @@ mod plans;
 mod rebuild;
 mod region;
 mod remap;
+#[cfg(test)]
+mod tests;
 pub(super) mod visitor;
 mod walk;
 
