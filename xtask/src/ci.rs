@@ -3,7 +3,7 @@
 use crate::conformance::{self, Run};
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, demo, runner};
+use crate::{Result, demo, races, runner};
 use std::process::Command;
 use std::time::Instant;
 
@@ -26,6 +26,7 @@ pub(crate) fn run() -> Result {
     }
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
+    keep("races", races::run());
     keep("conformance", conformance::run(&Run::everything()));
     if failed.is_empty() {
         println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());

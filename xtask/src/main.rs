@@ -12,6 +12,7 @@ mod demo;
 mod environment;
 mod node;
 mod python;
+mod races;
 mod runner;
 mod step;
 mod totals;
@@ -26,8 +27,9 @@ const USAGE: &str = "usage: cargo xtask <command>
 
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
-  ci            formatting, lints and documentation, then test, demo and conformance
+  ci            formatting, lints and documentation, then test, demo, races and conformance
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
+  races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
 ";
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["test"] => runner::run(),
         ["ci"] => ci::run(),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
+        ["races"] => races::run(),
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", what @ ("calls" | "runtime"), "--rounds", rounds] => match rounds.parse() {

@@ -69,7 +69,16 @@ impl TVMFFIAny {
     /// A pointer under any type index: an object, an opaque pointer, a `DLTensor*`, a byte array.
     #[inline]
     pub const fn pointer(type_index: i32, value: *mut core::ffi::c_void) -> Self {
-        Self { type_index, small_len: 0, payload: TVMFFIAnyPayload { v_ptr: value } }
+        /// The value in two words. Two writes of half a word each could not be forwarded to who reads the word at once.
+        #[repr(C)]
+        struct Words {
+            head: u64,
+            payload: *mut core::ffi::c_void,
+        }
+        let index = type_index.cast_unsigned() as u64;
+        let head = if cfg!(target_endian = "little") { index } else { index << 32 };
+        // SAFETY: both are 16 bytes of plain data, and the index is the half of the first word that has the lower address.
+        unsafe { core::mem::transmute(Words { head, payload: value }) }
     }
 
     /// All 64 payload bits.

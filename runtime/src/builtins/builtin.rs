@@ -58,6 +58,20 @@ impl<'a> Arguments<'a> {
         Ok(Lookup { raw: *owner.as_view().raw(), _owner: Some(owner), borrowed: PhantomData })
     }
 
+    /// Calls a function with arguments to look at: borrowed, unless the caller gives one away. `N` is how many there are at least.
+    #[inline]
+    pub(super) fn look_at<const N: usize, T>(&self, function: impl Fn([&TVMFFIAny; N]) -> Result<T>) -> Result<T> {
+        let views = core::array::from_fn(|index| self.views[index].raw());
+        if views.iter().all(|view| view.type_index != type_index::OBJECT_RVALUE_REF) {
+            return function(views);
+        }
+        let mut owners = [const { Any::NONE }; N];
+        for (index, owner) in owners.iter_mut().enumerate() {
+            *owner = self.owned(index)?;
+        }
+        function(core::array::from_fn(|index| owners[index].as_view().raw()))
+    }
+
     /// An owned copy of an argument; a borrowed string becomes an owned one, and an rvalue reference gives its object away.
     pub(super) fn owned(&self, index: usize) -> Result<Any> {
         // SAFETY: a view that the caller keeps valid for the call.

@@ -24,7 +24,7 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] =
 static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
 
 fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
-    if args.view(0).object().is_none() {
+    if is_constant(args.view(0).type_index()) {
         return args.owned(0);
     }
     let value = args.lookup(0)?;
@@ -328,6 +328,12 @@ impl Copier {
         }
         Ok(())
     }
+}
+
+/// Whether values of this type never change and consist of nothing that does.
+fn is_constant(index: i32) -> bool {
+    index < type_index::STATIC_OBJECT_BEGIN && index != type_index::OBJECT_RVALUE_REF
+        || matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT)
 }
 
 /// Whether a field can only hold what is copied with the object: numbers, data types, devices.

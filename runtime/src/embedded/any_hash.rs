@@ -75,6 +75,7 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
         if let Some(class) = text_class(key) {
             return Ok(combine(class as u64, hash_bytes(text_of(key).unwrap_or_default())));
         }
+        // Not a text, so an object.
         let value = match hook(&HASH, key.type_index) {
             Some(hook) => call_hash(&hook, key)?,
             None => key.bits(),
@@ -98,8 +99,15 @@ pub unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure
     if !has_content(left.type_index) && !has_content(right.type_index) {
         return Ok(false);
     }
-    // SAFETY: promised by the caller.
-    unsafe { equal_content(left, right) }
+    // SAFETY: promised by the caller; the body of a string is a byte array.
+    unsafe {
+        if left.type_index == type_index::STR && right.type_index == type_index::STR {
+            // What long keys are; the rest takes its time.
+            let text = |value: &TVMFFIAny| body::<TVMFFIByteArray>(value.payload.v_obj).as_slice();
+            return Ok(text(left) == text(right));
+        }
+        equal_content(left, right)
+    }
 }
 
 #[inline(never)]
@@ -144,34 +152,40 @@ pub(super) fn forget_columns() {
     EQUAL.column.store(core::ptr::null_mut(), Ordering::Release);
 }
 
-/// What `type_index` has registered in the column.
+/// What the type of an object has registered in the column.
+#[inline]
 fn hook(column: &Column, type_index: i32) -> Option<TVMFFIAny> {
-    if type_index < type_index::STATIC_OBJECT_BEGIN {
-        return None;
-    }
     let mut found = column.column.load(Ordering::Acquire);
     if found.is_null() {
-        let name = TVMFFIByteArray::new(column.name.as_bytes());
-        // SAFETY: the name lives during the call.
-        found = unsafe { (serving().get_type_attr_column)(&raw const name) }.cast_mut();
-        if found.is_null() {
-            return None;
-        }
-        column.column.store(found, Ordering::Release);
+        found = look_up(column)?;
     }
     // SAFETY: columns never move and never shrink, and `data` holds at least `size` values. A value's type index is written
     // last.
     unsafe {
         let size = AtomicI32::from_ptr(&raw mut (*found).size).load(Ordering::Acquire);
-        let data = AtomicPtr::from_ptr((&raw mut (*found).data).cast::<*mut TVMFFIAny>()).load(Ordering::Acquire);
-        let offset = type_index.checked_sub((*found).begin_index)?;
-        if offset < 0 || offset >= size || data.is_null() {
+        let offset = type_index.wrapping_sub((*found).begin_index);
+        if offset < 0 || offset >= size {
             return None;
         }
+        let data = AtomicPtr::from_ptr((&raw mut (*found).data).cast::<*mut TVMFFIAny>()).load(Ordering::Acquire);
         let slot = data.add(offset as usize);
         let type_index = AtomicI32::from_ptr(&raw mut (*slot).type_index).load(Ordering::Acquire);
         (type_index != type_index::NONE).then(|| TVMFFIAny { type_index, ..slot.read() })
     }
+}
+
+/// Asks the serving implementation for a column.
+#[cold]
+#[inline(never)]
+fn look_up(column: &Column) -> Option<*mut TVMFFITypeAttrColumn> {
+    let name = TVMFFIByteArray::new(column.name.as_bytes());
+    // SAFETY: the name lives during the call.
+    let found = unsafe { (serving().get_type_attr_column)(&raw const name) }.cast_mut();
+    if found.is_null() {
+        return None;
+    }
+    column.column.store(found, Ordering::Release);
+    Some(found)
 }
 
 unsafe fn call_hash(hook: &TVMFFIAny, key: &TVMFFIAny) -> Result<u64, Failure> {

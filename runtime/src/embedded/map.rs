@@ -31,7 +31,7 @@ use super::any_hash;
 use super::dense_map::{DenseTable, Entry, NO_SLOT, Search, free_blocks};
 use super::failure::Failure;
 pub use super::map_entries::{END, Entries, entry_at, first, iter, next, value_at};
-use super::release::{release, release_elements, retain, to_owned};
+use super::release::{Releasing, release, release_elements, retain, to_owned};
 use super::{ObjectCell, dec_ref, new_object, new_object_with_tail};
 
 const SMALL: u64 = 1 << 63;
@@ -62,11 +62,19 @@ impl Drop for MapBody {
     fn drop(&mut self) {
         // SAFETY: nobody else uses a dying map, and its storage is freed once.
         unsafe {
+            let releasing = Releasing::begin();
             if is_small(self) {
-                release_elements(small_pairs(self).iter().flat_map(|pair| [pair.key, pair.value]));
+                for pair in small_pairs(self) {
+                    releasing.give_up(pair.key);
+                    releasing.give_up(pair.value);
+                }
             } else {
-                release_elements(dense_table(self).items().flat_map(|item| [(*item).key, (*item).value]));
+                for item in dense_table(self).items() {
+                    releasing.give_up((*item).key);
+                    releasing.give_up((*item).value);
+                }
             }
+            drop(releasing);
             if let Some(deleter) = self.cell.data_deleter {
                 deleter(self.cell.data);
             }

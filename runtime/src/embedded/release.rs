@@ -16,6 +16,8 @@ const MAX_DEPTH: u32 = 64;
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static WAITING: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
+    /// Whether there may be something in the queue.
+    static ANY_WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether a value owns (or, as a view, borrows) an object.
@@ -54,36 +56,74 @@ pub unsafe fn release(value: TVMFFIAny) {
 /// # Safety
 /// As for [`release`], for every value.
 pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
-    let mut objects = elements.into_iter().filter(is_object).peekable();
-    if objects.peek().is_none() {
-        return;
+    let releasing = Releasing::begin();
+    for value in elements {
+        // SAFETY: promised by the caller.
+        unsafe { releasing.give_up(value) };
     }
-    let depth = DEPTH.get();
-    DEPTH.set(depth + 1);
-    for value in objects {
-        // SAFETY: the filter keeps objects only.
-        let object = unsafe { value.payload.v_obj };
-        if depth < MAX_DEPTH || !wait(object) {
-            // SAFETY: the caller gives up a reference for each element.
-            unsafe { dec_ref(object) };
+}
+
+/// The elements of one container are being released, until this is dropped.
+pub(super) struct Releasing {
+    /// The number of containers around this one that are being released, too.
+    depth: u32,
+}
+
+impl Releasing {
+    #[inline]
+    pub(super) fn begin() -> Self {
+        let depth = DEPTH.get();
+        DEPTH.set(depth + 1);
+        Self { depth }
+    }
+
+    /// Gives up an element.
+    ///
+    /// # Safety
+    /// As for [`release`].
+    #[inline]
+    pub(super) unsafe fn give_up(&self, value: TVMFFIAny) {
+        if !is_object(&value) {
+            return;
+        }
+        // SAFETY: the payload of an object index is an object; the caller owns a reference to it.
+        unsafe {
+            if self.depth < MAX_DEPTH || !wait(value.payload.v_obj) {
+                dec_ref(value.payload.v_obj);
+            }
         }
     }
-    if depth == 0 {
-        while let Some(object) = next_waiting() {
-            // SAFETY: the reference was put into the queue by `wait`, once.
-            unsafe { dec_ref(object) };
+}
+
+impl Drop for Releasing {
+    #[inline]
+    fn drop(&mut self) {
+        if self.depth == 0 {
+            while let Some(object) = next_waiting() {
+                // SAFETY: the reference was put into the queue by `wait`, once.
+                unsafe { dec_ref(object) };
+            }
         }
+        DEPTH.set(self.depth);
     }
-    DEPTH.set(depth);
 }
 
 /// False when the queue is already gone because the thread ends; the caller then recurses.
+#[cold]
+#[inline(never)]
 fn wait(object: *mut TVMFFIObject) -> bool {
+    ANY_WAITING.set(true);
     WAITING.try_with(|waiting| waiting.borrow_mut().push(object)).is_ok()
 }
 
+#[inline]
 fn next_waiting() -> Option<*mut TVMFFIObject> {
-    WAITING.try_with(|waiting| waiting.borrow_mut().pop()).ok().flatten()
+    if !ANY_WAITING.get() {
+        return None;
+    }
+    let next = WAITING.try_with(|waiting| waiting.borrow_mut().pop()).ok().flatten();
+    ANY_WAITING.set(next.is_some());
+    next
 }
 
 /// Whether a view has the form of an owned value, so that [`retain`] makes it one.

@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 
 use super::failure::Failure;
-use super::release::{is_owned_form, release, release_elements, retain, to_owned};
+use super::release::{is_object, is_owned_form, release, release_elements, retain, to_owned};
 use super::{ObjectCell, any_hash, body, dec_ref, new_object, new_object_with_tail};
 
 /// The capacity of a list that is made without elements.
@@ -25,7 +25,10 @@ impl Drop for SeqBody {
         // C++ may have moved elements out, so the size is what the cell says now.
         // SAFETY: the cell owns the elements that it counts, and nobody else uses a dying object.
         unsafe {
-            release_elements(slice(&self.cell).iter().copied());
+            let elements = slice(&self.cell);
+            if elements.iter().any(is_object) {
+                release_elements(elements.iter().copied());
+            }
             if let Some(deleter) = self.cell.data_deleter {
                 deleter(self.cell.data);
             }

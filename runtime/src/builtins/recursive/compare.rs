@@ -547,14 +547,12 @@ unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Resul
 }
 
 unsafe fn compare_for_hook(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Ordering> {
-    let args = Arguments::of(args);
-    let (left, right) = (args.lookup(0)?, args.lookup(1)?);
     // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.
-    unsafe {
+    Arguments::of(args).look_at(|[left, right]| unsafe {
         let comparer = &mut *comparer.cast::<Comparer>();
-        match compare_leaves(&left, &right, comparer.equality_only)? {
+        match compare_leaves(left, right, comparer.equality_only)? {
             Some(ordering) => Ok(ordering),
             None => comparer.run(*left, *right),
         }
-    }
+    })
 }

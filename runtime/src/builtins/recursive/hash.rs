@@ -372,14 +372,12 @@ impl Drop for Hasher {
 
 /// What a hook calls with a value.
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
-    let args = Arguments::of(args);
-    let value = args.lookup(0)?;
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
-    unsafe {
-        let hash = match hash_leaf(&value) {
+    Arguments::of(args).look_at(|[value]| unsafe {
+        let hash = match hash_leaf(value) {
             Some(hash) => hash,
             None => (*hasher.cast::<Hasher>()).run(*value)?,
         };
         Ok(Any::from_raw(TVMFFIAny::int(hash.cast_signed())))
-    }
+    })
 }

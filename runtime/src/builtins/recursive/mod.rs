@@ -27,9 +27,8 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
         name: "ffi.RecursiveHash",
         signature: Signature::Typed(&[&ANY], &INT),
         run: |args| {
-            let value = args.lookup(0)?;
             // SAFETY: the caller keeps the argument alive; the result is a plain value.
-            unsafe { Ok(Any::from_raw(TVMFFIAny::int(hash::hash(&value)?.cast_signed()))) }
+            args.look_at(|[value]| unsafe { Ok(Any::from_raw(TVMFFIAny::int(hash::hash(value)?.cast_signed()))) })
         },
     },
 ];
@@ -39,10 +38,9 @@ const fn comparison(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) 
 }
 
 fn compare(args: &Arguments<'_>, equality_only: bool, holds: fn(Ordering) -> bool) -> Result<Any> {
-    let (left, right) = (args.lookup(0)?, args.lookup(1)?);
     // SAFETY: the caller keeps the arguments alive; the result is a plain value.
-    unsafe {
-        let ordering = compare::compare(&left, &right, equality_only)?;
+    args.look_at(|[left, right]| unsafe {
+        let ordering = compare::compare(left, right, equality_only)?;
         Ok(Any::from_raw(TVMFFIAny::bool(holds(ordering))))
-    }
+    })
 }

@@ -722,11 +722,10 @@ impl Drop for Comparer {
 /// What a hook calls: two values, the region, the name of the part for the way to what differs.
 unsafe fn callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     let args = Arguments::of(args);
-    let (left, right) = (args.lookup(0)?, args.lookup(1)?);
     // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.
-    unsafe {
+    args.look_at(|[left, right]| unsafe {
         let comparer = &mut *comparer.cast::<Comparer>();
-        let equal = match leaves_equal(&left, &right) {
+        let equal = match leaves_equal(left, right) {
             Some(equal) => equal,
             None => {
                 let region = comparer.region.of_hook(args.int(2) as i32);
@@ -739,5 +738,5 @@ unsafe fn callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
             comparer.record((Kind::Attr, new_string(name)), (Kind::Attr, new_string(name)));
         }
         Ok(Any::from_raw(TVMFFIAny::bool(equal)))
-    }
+    })
 }

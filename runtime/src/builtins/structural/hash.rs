@@ -499,11 +499,9 @@ impl Drop for Hasher {
 /// What a hook calls: a value, the hash so far, the region.
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     let args = Arguments::of(args);
-    let value = args.lookup(0)?;
-    let before = args.int(1).cast_unsigned();
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
-    unsafe {
-        let hash = match hash_leaf(&value) {
+    args.look_at(|[value]| unsafe {
+        let hash = match hash_leaf(value) {
             Some(hash) => hash,
             None => {
                 let hasher = &mut *hasher.cast::<Hasher>();
@@ -511,6 +509,6 @@ unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
                 hasher.run(*value, region)?
             }
         };
-        Ok(Any::from_raw(TVMFFIAny::int(combine(before, hash).cast_signed())))
-    }
+        Ok(Any::from_raw(TVMFFIAny::int(combine(args.int(1).cast_unsigned(), hash).cast_signed())))
+    })
 }

@@ -41,29 +41,27 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
         name: "ffi.StructuralEqual",
         signature: Signature::Typed(&[&ANY, &ANY, &BOOL, &BOOL], &BOOL),
         run: |args| {
-            let (left, right) = (args.lookup(0)?, args.lookup(1)?);
             // SAFETY: the caller keeps the arguments alive.
-            flag(unsafe { equal::equal(&left, &right, options(args, 2)) }?)
+            args.look_at(|[left, right]| flag(unsafe { equal::equal(left, right, options(args, 2)) }?))
         },
     },
     Builtin {
         name: "ffi.GetFirstStructuralMismatch",
         signature: Signature::Typed(&[&ANY, &ANY, &BOOL, &BOOL], &OPTIONAL_PATH_PAIR),
         run: |args| {
-            let (left, right) = (args.lookup(0)?, args.lookup(1)?);
             // SAFETY: the caller keeps the arguments alive.
-            unsafe { equal::first_mismatch(&left, &right, options(args, 2)) }
+            args.look_at(|[left, right]| unsafe { equal::first_mismatch(left, right, options(args, 2)) })
         },
     },
     Builtin {
         name: "ffi.StructuralHash",
         signature: Signature::Typed(&[&ANY, &BOOL, &BOOL], &INT),
         run: |args| {
-            let value = args.lookup(0)?;
-            // SAFETY: the caller keeps the argument alive.
-            let hash = unsafe { hash::hash(&value, options(args, 1)) }?;
-            // SAFETY: a plain value.
-            Ok(unsafe { Any::from_raw(TVMFFIAny::int(hash.cast_signed())) })
+            // SAFETY: the caller keeps the argument alive; the result is a plain value.
+            args.look_at(|[value]| unsafe {
+                let hash = hash::hash(value, options(args, 1))?;
+                Ok(Any::from_raw(TVMFFIAny::int(hash.cast_signed())))
+            })
         },
     },
     Builtin {

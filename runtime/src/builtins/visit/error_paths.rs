@@ -33,9 +33,17 @@ struct Frame {
 
 enum Inside {
     /// Whether the object is the next recorded one, and how many paths there were before.
-    Object { fields: Fields, matched: bool, paths_before: usize },
-    Sequence { index: i64 },
-    Map { position: Option<u64> },
+    Object {
+        fields: Fields,
+        matched: bool,
+        paths_before: usize,
+    },
+    Sequence {
+        index: i64,
+    },
+    Map {
+        position: Option<u64>,
+    },
 }
 
 /// A search. It looks at each place of the value, at shared objects again at each of their places.
@@ -81,8 +89,11 @@ impl Search<'_> {
         let inside = match value.type_index {
             type_index::ARRAY | type_index::LIST => Inside::Sequence { index: -1 },
             type_index::MAP | type_index::DICT => Inside::Map { position: None },
-            // SAFETY: the value is ours.
-            _ => return Ok(unsafe { self.enter_object(value) }),
+            _ => {
+                // SAFETY: the value is ours.
+                unsafe { self.enter_object(value) };
+                return Ok(());
+            }
         };
         self.frames.push(Frame { value, inside });
         Ok(())
@@ -99,7 +110,8 @@ impl Search<'_> {
         };
         // SAFETY: just checked that it is an object.
         let object = unsafe { value.payload.v_obj };
-        let matched = self.matched < self.records.len() && self.records[self.records.len() - 1 - self.matched] == object;
+        let matched =
+            self.matched < self.records.len() && self.records[self.records.len() - 1 - self.matched] == object;
         if matched && self.matched + 1 == self.records.len() {
             self.report();
             // SAFETY: the value is ours.
@@ -134,8 +146,8 @@ impl Search<'_> {
             if let Some(Place::Key(key)) = self.steps.pop() {
                 release(key);
             }
-            while self.paths.len() > self.steps.len() {
-                self.paths.pop().map(|path| dec_ref(path));
+            for path in self.paths.drain(self.steps.len().min(self.paths.len())..) {
+                dec_ref(path);
             }
         }
     }
@@ -232,7 +244,8 @@ pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
     if !root.is_null() {
         // SAFETY: the signature asks for a context; the caller keeps the arguments alive.
         unsafe {
-            let mut records: Vec<_> = pattern(context).iter().filter(|node| is_object(node)).map(|node| node.payload.v_obj).collect();
+            let mut records: Vec<_> =
+                pattern(context).iter().filter(|node| is_object(node)).map(|node| node.payload.v_obj).collect();
             records.dedup();
             inc_ref(root);
             let mut search = Search {

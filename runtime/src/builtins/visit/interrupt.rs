@@ -1,5 +1,6 @@
 //! `ffi.VisitInterrupt`: what stops a visit, with a value for the one who started it.
 
+use super::outcome::mismatch;
 use crate::Result;
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
 use crate::builtins::builtin::Arguments;
@@ -72,4 +73,16 @@ pub(super) static OPTIONAL: Type = Type {
 /// `ffi.VisitInterrupt`.
 pub(super) fn create(args: &Arguments<'_>) -> Result<Any> {
     Ok(instance(InterruptBody { value: args.owned(0)? }))
+}
+
+/// What a function gave, which has to be none, an interrupt or an error.
+///
+/// # Safety
+/// The caller owns the outcome and gives it up for the returned one.
+pub(super) unsafe fn interrupt_or_error(outcome: TVMFFIAny) -> TVMFFIAny {
+    match outcome.type_index {
+        type_index::NONE | type_index::VISIT_INTERRUPT | type_index::ERROR => outcome,
+        // SAFETY: promised by the caller.
+        _ => unsafe { mismatch(OPTIONAL.text, outcome) },
+    }
 }

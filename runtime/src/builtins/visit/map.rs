@@ -6,12 +6,11 @@
 
 use std::cell::Cell;
 
+use super::default_mutate::{self, Begun, default_mutate, leaf, mutate_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
 use super::links::{self, Callbacks, HasLinks, Link, Links};
-use super::mutator::{
-    self, Begun, MUTATOR, MutatorCell, MutatorTable, default_mutate, is_exclusive, leaf, value_or_unchanged, way_of,
-};
+use super::mutator::{self, MUTATOR, MutatorCell, MutatorTable, is_exclusive, value_or_unchanged};
 use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
 use super::plans::{Plan, Plans};
 use super::rebuild::{Identity, Next, Rebuild};
@@ -177,7 +176,7 @@ impl Mapping<'_> {
         }
         // SAFETY: see above.
         unsafe {
-            let outcome = mutator::mutate_whole(self.mutator, &value, way_of(value.type_index), false);
+            let outcome = mutate_whole(self.mutator, &value, way_of(value.type_index), false);
             if is_pending(&outcome) {
                 return self.traverse(Journey {
                     node: value,
@@ -261,7 +260,7 @@ impl Mapping<'_> {
             } else if self.body.style == Style::After {
                 journey.then = Then::Call;
             }
-            let outcome = mutator::mutate_whole(self.mutator, &journey.node, way, journey.in_place);
+            let outcome = mutate_whole(self.mutator, &journey.node, way, journey.in_place);
             if is_pending(&outcome) { PENDING } else { self.depart(outcome, journey) }
         }
     }
@@ -285,12 +284,12 @@ impl Mapping<'_> {
                 return self.depart(failed(too_deep()), journey);
             }
             let (node, way) = (&journey.node, self.plan(journey.node.type_index).way());
-            let (copy, identity) = match mutator::begin(self.mutator, node, way) {
+            let (copy, identity) = match default_mutate::begin(self.mutator, node, way) {
                 Begun::Container => (core::ptr::null_mut(), Identity::None),
                 Begun::Object(copy, identity) => (copy, identity),
                 Begun::Done(outcome) => return self.depart(outcome, journey),
             };
-            let rebuild = mutator::rebuild(self.mutator, node, way, journey.in_place, copy, identity);
+            let rebuild = default_mutate::rebuild(self.mutator, node, way, journey.in_place, copy, identity);
             frames.push(Frame { journey: *journey, rebuild });
             PENDING
         }

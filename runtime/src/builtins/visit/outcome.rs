@@ -4,8 +4,10 @@
 //! [`UNCHANGED`], or an error.
 
 use crate::abi::{TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_index};
+use crate::builtins::signature::type_key;
+use crate::embedded::release::release;
 use crate::function::guard_nameless;
-use crate::value::Any;
+use crate::value::{Any, AnyView};
 use crate::{Error, Result, embedded};
 
 /// The mutation's outcome that keeps the value as it is.
@@ -86,4 +88,18 @@ pub(super) fn guard(body: impl FnOnce() -> TVMFFIAny) -> TVMFFIAny {
         Ok(())
     });
     if status == 0 { outcome } else { failed(Error::take_raised()) }
+}
+
+/// The failure of a callback that gave something else than expected.
+///
+/// # Safety
+/// The caller owns the value and gives it up.
+#[cold]
+pub(super) unsafe fn mismatch(expected: &str, got: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let key = type_key(&AnyView::from_raw(got));
+        release(got);
+        type_error(&format!("CallExpected: result type mismatch, expected {expected}, but got {key}"))
+    }
 }

@@ -24,8 +24,7 @@ impl Plans {
     /// No plans yet.
     pub(super) const fn new() -> Self {
         // No value has this type.
-        const EMPTY: AtomicU64 = AtomicU64::new(Plan::new(i32::MIN, 0, LEAF).0);
-        Self([EMPTY; SLOTS])
+        Self([const { AtomicU64::new(Plan::new(i32::MIN, 0, LEAF).0) }; SLOTS])
     }
 
     /// The plan for a type; `way_of` finds its default way.

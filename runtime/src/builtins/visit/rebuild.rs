@@ -7,13 +7,13 @@ use super::mutator::{MutatorTable, is_exclusive};
 use super::outcome::{UNCHANGED, is_error, same};
 use super::region::{self, Region};
 use super::visitor::as_argument;
-use crate::{Error, Result};
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::builtins::signature::type_key;
 use crate::embedded::release::{release, retain};
 use crate::embedded::{body_ptr, dec_ref, list, map, seq};
 use crate::reflect::Field;
 use crate::value::AnyView;
+use crate::{Error, Result};
 
 /// A value that is being mutated. It borrows the value.
 pub(super) struct Rebuild {
@@ -57,12 +57,7 @@ impl Rebuild {
     /// Mutates a container, in place or in a copy that is made when it is needed, or the fields of `copy`, an owned copy of an
     /// object. `children` are what is mutated.
     #[inline]
-    pub(super) const fn new(
-        children: Children,
-        in_place: bool,
-        copy: *mut TVMFFIObject,
-        identity: Identity,
-    ) -> Self {
+    pub(super) const fn new(children: Children, in_place: bool, copy: *mut TVMFFIObject, identity: Identity) -> Self {
         Self { children, copy, error: null_mut(), in_place, changed: false, identity }
     }
 

@@ -6,21 +6,22 @@
 use std::cell::Cell;
 
 use super::children::{Children, Step};
+use super::default_visit::{children, default_visit, visit_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
+use super::interrupt::interrupt_or_error;
 use super::links::{self, Callbacks, HasLinks, Link, Links};
-use super::outcome::{failed, guard, into_result, is_error, is_pending};
+use super::outcome::{failed, guard, into_result, is_error, is_pending, mismatch};
 use super::plans::{Plan, Plans, Way};
 use super::region::{self, Region};
-use super::visitor::{
-    self, VISITOR, VisitorCell, VisitorTable, as_argument, interrupt_or_error, mismatch, way_of};
+use super::visitor::{self, VISITOR, VisitorCell, VisitorTable, as_argument};
+use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::stack_space;
 use crate::embedded;
 use crate::embedded::release::release;
 use crate::value::{Any, AnyView};
-use crate::Result;
 
 /// When callbacks are called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,7 +118,7 @@ impl Walk<'_> {
         // SAFETY: see above.
         unsafe {
             let way = way_of(value.type_index);
-            let outcome = visitor::visit_whole(self.visitor, &value, way);
+            let outcome = visit_whole(self.visitor, &value, way);
             if is_pending(&outcome) { self.traverse(value, way, true) } else { outcome }
         }
     }
@@ -127,7 +128,7 @@ impl Walk<'_> {
         let mut frames = Frames::new(&SPARE);
         // SAFETY: see above; the children that a step gives are valid until the next step.
         unsafe {
-            frames.push(Frame { node: value, children: visitor::children(self.visitor, &value, way), children_only });
+            frames.push(Frame { node: value, children: children(self.visitor, &value, way), children_only });
             while let Some(frame) = frames.last() {
                 let outcome = match frame.children.step(self.region) {
                     Step::Child(child) => {
@@ -140,7 +141,7 @@ impl Walk<'_> {
                             outcome if !is_pending(&outcome) => outcome,
                             _ if frames.is_full() => with_context(failed(too_deep()), &child),
                             _ => {
-                                let children = visitor::children(self.visitor, &child, plan.way());
+                                let children = children(self.visitor, &child, plan.way());
                                 frames.push(Frame { node: child, children, children_only: false });
                                 continue;
                             }
@@ -190,7 +191,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            let outcome = visitor::visit_whole(self.visitor, &value, plan.way());
+            let outcome = visit_whole(self.visitor, &value, plan.way());
             match outcome.type_index {
                 type_index::NONE => self.depart(&value, plan),
                 _ => with_context(outcome, &value),
@@ -288,7 +289,7 @@ pub(super) fn run_default_visit(args: &Arguments<'_>) -> Result<Any> {
         into_result(if visitor::table(visitor) == &raw const TABLE {
             Walk::of(visitor).visit_inside(value)
         } else {
-            visitor::default_visit(visitor, value)
+            default_visit(visitor, value)
         })
     }
 }
