@@ -36,11 +36,11 @@ pub mod release;
 pub mod seq;
 pub mod serving;
 pub mod shape;
+mod shared_ref;
 #[cfg(feature = "builtins")]
 mod stack_walk;
 #[cfg(feature = "builtins")]
 mod symbols;
-mod shared_ref;
 pub mod tensor;
 mod text;
 pub mod type_attr;
@@ -49,12 +49,12 @@ pub mod type_members;
 pub mod type_table;
 
 #[cfg(feature = "embedded")]
-pub use api::table;
+pub use api::{FUNCTIONS, table};
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
-pub(crate) use object::discard_panic;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
+pub(crate) use object::{discard_panic, free_storage};
 pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

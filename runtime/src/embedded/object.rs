@@ -1,12 +1,12 @@
 //! Allocation and reference counting. Every object that Kernpack creates is made here.
 //!
-//! Storage is `[16-byte prefix][header, 24 bytes][body][tail]` from `malloc`. The prefix holds, just before the header,
-//! the ABI's allocation header: the function that frees the storage. A frontend may use the other 8 bytes.
+//! Storage is `[header, 24 bytes][body][tail]` from `malloc`, with a vtable pointer in front for polymorphic C++ classes. Only an
+//! object's own deleter knows that: it gives the storage back.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
 
-use crate::abi::{TVMFFIObject, TVMFFIObjectAllocHeader, deleter_flag};
+use crate::abi::{TVMFFIObject, deleter_flag};
 
 use super::ref_count::{self, LastStrong, ONE_STRONG_ONE_WEAK};
 use super::shared_ref::Counted;
@@ -16,8 +16,6 @@ pub const HEADER_SIZE: usize = size_of::<TVMFFIObject>();
 
 /// A polymorphic C++ class begins with a pointer to its vtable.
 const VTABLE_SIZE: usize = 8;
-/// The prefix keeps the header aligned like `malloc` does.
-const PREFIX: usize = 16;
 
 /// An object as it lies in memory: the ABI's header, then the body.
 #[repr(C)]
@@ -81,23 +79,14 @@ pub unsafe fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, 
 
 /// The one place where storage for objects comes from; the result is the address of the object, which begins with its header
 /// or, for a polymorphic one, with its vtable pointer.
+#[inline]
 fn allocate(size: usize) -> *mut c_void {
-    let Some(total) = size.checked_add(PREFIX) else { out_of_memory(usize::MAX) };
     // SAFETY: `malloc` may be called with any size.
-    let start = unsafe { libc::malloc(total) };
+    let start = unsafe { libc::malloc(size) };
     if start.is_null() {
-        out_of_memory(total);
+        out_of_memory(size);
     }
-    // SAFETY: `total` bytes starting at `start` are ours; the prefix is 16 of them and aligned to 16.
-    unsafe {
-        start.cast::<u64>().write(0);
-        let object = start.byte_add(PREFIX);
-        object
-            .cast::<TVMFFIObjectAllocHeader>()
-            .sub(1)
-            .write(TVMFFIObjectAllocHeader { delete_space: Some(free_storage) });
-        object
-    }
+    start
 }
 
 #[cold]
@@ -106,10 +95,14 @@ fn out_of_memory(size: usize) -> ! {
     std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<u8>()))
 }
 
-/// Frees what `allocate` returned.
-unsafe extern "C" fn free_storage(object: *mut c_void) {
-    // SAFETY: only called for what `allocate` returned, so the block starts one prefix earlier.
-    unsafe { libc::free(object.byte_sub(PREFIX)) }
+/// Frees what `allocate` returned; for deleters of objects without a vtable pointer also outside this file.
+///
+/// # Safety
+/// `start` is what `allocate` returned, and nobody uses it any more.
+#[inline]
+pub(crate) unsafe fn free_storage(start: *mut c_void) {
+    // SAFETY: promised by the caller.
+    unsafe { libc::free(start) }
 }
 
 unsafe extern "C" fn delete<T>(this: *mut c_void, flags: i32) {

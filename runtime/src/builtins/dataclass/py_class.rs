@@ -6,10 +6,7 @@
 
 use core::ffi::c_void;
 
-use crate::abi::{
-    SafeCall, TVMFFIAny, TVMFFIFieldInfo, TVMFFIFunctionCell, TVMFFIObject, TVMFFIObjectAllocHeader, deleter_flag,
-    type_index,
-};
+use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFieldInfo, TVMFFIFunctionCell, TVMFFIObject, deleter_flag, type_index};
 use crate::builtins::builtin::{Arguments, check};
 use crate::builtins::signature::{OBJECT, Signature, type_key};
 use crate::embedded::release::{release_elements, retain};
@@ -146,8 +143,8 @@ impl Layout {
 /// Destroys an object of such a type: the deleter of the ABI.
 unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
-    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and an allocation header is in front of
-    // it. Nobody else uses what the flags say is gone.
+    // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it begins where its storage does.
+    // Nobody else uses what the flags say is gone.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let Some(new) = NEW.get((*object).type_index)
@@ -156,10 +153,8 @@ unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
         {
             release_elements(layout.owned(object));
         }
-        if flags & deleter_flag::WEAK != 0
-            && let Some(delete_space) = (*this.cast::<TVMFFIObjectAllocHeader>().sub(1)).delete_space
-        {
-            delete_space(this);
+        if flags & deleter_flag::WEAK != 0 {
+            embedded::free_storage(this);
         }
     }
 }
