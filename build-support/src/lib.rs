@@ -25,6 +25,7 @@ mod cuda_source;
 mod environment;
 mod error;
 mod generate;
+mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
@@ -37,6 +38,7 @@ mod tool;
 mod track;
 
 pub use error::{Error, Result};
+pub use host::host;
 pub use library::Library;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.

@@ -127,8 +127,13 @@ fn artifact_of(address: *const c_void) -> Option<libc::Dl_info> {
 
 /// Whether an address is in this very artifact.
 pub(crate) fn is_own(address: *const c_void) -> bool {
+    is_same_artifact(address, own_address())
+}
+
+/// Whether two addresses are in one artifact.
+pub(crate) fn is_same_artifact(a: *const c_void, b: *const c_void) -> bool {
     let base = |address| artifact_of(address).map(|artifact| artifact.dli_fbase);
-    base(address) == base(own_address())
+    base(a).is_some() && base(a) == base(b)
 }
 
 /// The file of the artifact that an address is in.

@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{ApiTable, TVMFFIVersion, type_index};
+use crate::abi::{ApiTable, TVMFFITypeInfo, TVMFFIVersion, type_index};
 use crate::function::install_hook;
-use crate::{Error, Result, embedded, registration};
+use crate::{Error, Result, embedded, exports, registration};
 
 /// The table in use; NULL until bound and registered.
 static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
@@ -144,18 +144,24 @@ pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
     unsafe { ptr::eq((a.get_type_info)(type_index::OBJECT), (b.get_type_info)(type_index::OBJECT)) }
 }
 
+/// Whether a `TVMFFIGetTypeInfo` is one of the implementation in use, under whatever address: see [`same_implementation`].
+///
+/// # Safety
+/// `get_type_info` is such a function.
+pub(crate) unsafe fn is_in_use(get_type_info: *mut c_void) -> bool {
+    type GetTypeInfo = unsafe extern "C" fn(i32) -> *const TVMFFITypeInfo;
+    let mut table = *api();
+    // SAFETY: promised by the caller.
+    table.get_type_info = unsafe { core::mem::transmute::<*mut c_void, GetTypeInfo>(get_type_info) };
+    same_implementation(&table, api())
+}
+
 #[cold]
 #[inline(never)]
 fn bind_at_first_use() -> &'static ApiTable {
     let found = bind_to(|| {
-        if let Some(lookup) = find_in_process() {
-            // SAFETY: the symbols are those of the implementation that was found.
-            return match unsafe { ApiTable::from_symbols(lookup) } {
-                Ok(table) => Ok((Box::into_raw(Box::new(table)), Origin::Process)),
-                Err(missing) => Err(format!(
-                    "the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.10 or newer"
-                )),
-            };
+        if let Some(found) = process_table() {
+            return found;
         }
         if let Some(table) = find_bound_sibling() {
             return Ok((table, Origin::Joined));
@@ -173,6 +179,23 @@ fn bind_at_first_use() -> &'static ApiTable {
     }
     // SAFETY: bound above, and tables live forever.
     unsafe { &*bound_or_pending() }
+}
+
+/// The table behind the C functions that a program exports, while nothing is bound. A libtvm_ffi in the process may be
+/// calling from its constructors, when nothing can be registered with it yet, so this does not bind to it.
+#[cold]
+#[inline(never)]
+pub(crate) fn table_for_libraries() -> &'static ApiTable {
+    let pending = PENDING.load(Ordering::Acquire);
+    if BINDER.load(Ordering::Acquire) == thread_identity() && !pending.is_null() {
+        // SAFETY: tables live forever.
+        return unsafe { &*pending };
+    }
+    match process_table() {
+        // SAFETY: as above.
+        Some(Ok((table, _))) => unsafe { &*table },
+        _ => api(),
+    }
 }
 
 /// A table that lives forever and where it comes from, or why there is none.
@@ -222,23 +245,85 @@ fn thread_identity() -> usize {
     MARK.with(|mark| ptr::from_ref(mark) as usize)
 }
 
-/// How to look up symbols of the libtvm_ffi in this process; `None` when there is none.
-fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
-    const PROBE: &CStr = c"TVMFFIErrorSetRaised";
-    // SAFETY: plain symbol lookups; RTLD_NOLOAD only finds what is already loaded.
-    let scope = unsafe {
-        if !libc::dlsym(libc::RTLD_DEFAULT, PROBE.as_ptr()).is_null() {
-            libc::RTLD_DEFAULT
-        } else {
-            // Loaded without RTLD_GLOBAL: its shared-object name finds it all the same.
-            let library = libc::dlopen(c"libtvm_ffi.so".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if library.is_null() || libc::dlsym(library, PROBE.as_ptr()).is_null() {
-                return None;
-            }
-            library
+/// The functions of the libtvm_ffi in this process, found once; `None` when there is none.
+fn process_table() -> Option<Found> {
+    static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
+    let known = TABLE.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Some(Ok((known, Origin::Process)));
+    }
+    let mut lookup = find_in_process()?;
+    if let Some(table) = table_of_program(&mut lookup) {
+        return Some(Ok(table));
+    }
+    // SAFETY: the symbols are those of the implementation that was found.
+    Some(match unsafe { ApiTable::from_symbols(lookup) } {
+        Ok(table) => {
+            // Two threads may come here; then both tables live forever, and they are equal.
+            let table = Box::into_raw(Box::new(table));
+            TABLE.store(table, Ordering::Release);
+            Ok((table, Origin::Process))
         }
+        Err(missing) => {
+            Err(format!("the libtvm_ffi in this process lacks {missing}; install apache-tvm-ffi 0.1.10 or newer"))
+        }
+    })
+}
+
+/// The table of the Rust program that exports the functions which were found. The program may itself use a libtvm_ffi; then
+/// we use it as the program does.
+fn table_of_program(lookup: &mut impl FnMut(&'static CStr) -> *mut c_void) -> Option<(*mut ApiTable, Origin)> {
+    let (probe, symbol) = (lookup(PROBE), lookup(c"__kernpack_exported_api_v1"));
+    if symbol.is_null() || !exports::is_same_artifact(probe, symbol) {
+        return None;
+    }
+    // SAFETY: the symbol's versioned name fixes its type.
+    let table = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut ApiTable>(symbol)() };
+    // SAFETY: what the program gave is its table, which lives forever.
+    let raise = unsafe { usable(table)?.error_set_raised } as *const c_void;
+    let origin = if exports::is_same_artifact(raise, symbol) { Origin::Joined } else { Origin::Process };
+    Some((table, origin))
+}
+
+/// A table that another artifact gave, if its layout is ours.
+///
+/// # Safety
+/// `table` is NULL or an [`ApiTable`] of some version that lives forever.
+unsafe fn usable(table: *const ApiTable) -> Option<&'static ApiTable> {
+    // SAFETY: all versions of the table begin with these two fields.
+    unsafe {
+        let is_usable =
+            !table.is_null() && (*table).magic == ApiTable::MAGIC && (*table).struct_size >= size_of::<ApiTable>();
+        is_usable.then(|| &*table)
+    }
+}
+
+/// A function that only an implementation has.
+const PROBE: &CStr = c"TVMFFIErrorSetRaised";
+
+/// How to look up symbols of the libtvm_ffi in this process; `None` when there is none. What this artifact itself exports is
+/// none: a program can offer our functions to the libraries that it loads, and `kernpack-capi` does nothing else.
+fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
+    let is_in = |scope: *mut c_void| {
+        // SAFETY: a plain symbol lookup.
+        let symbol = unsafe { libc::dlsym(scope, PROBE.as_ptr()) };
+        !symbol.is_null() && !exports::is_own(symbol)
     };
-    // SAFETY: `scope` stays valid: it is the default scope, or a handle that is never closed.
+    let scope = if is_in(libc::RTLD_DEFAULT) {
+        libc::RTLD_DEFAULT
+    } else if is_in(libc::RTLD_NEXT) {
+        libc::RTLD_NEXT
+    } else {
+        // Loaded without RTLD_GLOBAL: its name finds it all the same. A program that stands in for it has this name, too.
+        let mut names = loaded_files();
+        names.retain(|name| name.to_bytes().ends_with(b"/libtvm_ffi.so"));
+        names.insert(0, c"libtvm_ffi.so".to_owned());
+        // SAFETY: RTLD_NOLOAD only finds what is already loaded.
+        let mut libraries =
+            names.iter().map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) });
+        libraries.find(|library| !library.is_null() && is_in(*library))?
+    };
+    // SAFETY: `scope` stays valid: it is one of the two scopes, or a handle that is never closed.
     Some(move |name: &'static CStr| unsafe { libc::dlsym(scope, name.as_ptr()) })
 }
 
@@ -247,8 +332,8 @@ pub(crate) fn process_symbol(name: &'static CStr) -> *mut c_void {
     find_in_process().map_or(ptr::null_mut(), |mut lookup| lookup(name))
 }
 
-/// The table of another Kernpack library in this process that is bound already (two libraries in a C program, say).
-fn find_bound_sibling() -> Option<*mut ApiTable> {
+/// The files that are loaded, without the program.
+fn loaded_files() -> Vec<CString> {
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> i32 {
         // SAFETY: `dl_iterate_phdr` passes a valid description, and `names` is the vector given to it below.
         unsafe {
@@ -262,7 +347,12 @@ fn find_bound_sibling() -> Option<*mut ApiTable> {
     let mut names: Vec<CString> = Vec::new();
     // SAFETY: the callback matches and the vector outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
-    names.iter().find_map(|name| {
+    names
+}
+
+/// The table of another Kernpack library in this process that is bound already (two libraries in a C program, say).
+fn find_bound_sibling() -> Option<*mut ApiTable> {
+    loaded_files().iter().find_map(|name| {
         // SAFETY: RTLD_NOLOAD runs no code; the symbol's type is fixed by its versioned name.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
@@ -275,10 +365,7 @@ fn find_bound_sibling() -> Option<*mut ApiTable> {
                 return None;
             }
             let ask: unsafe extern "C" fn() -> *const ApiTable = core::mem::transmute(symbol);
-            let table = ask();
-            let usable =
-                !table.is_null() && (*table).magic == ApiTable::MAGIC && (*table).struct_size >= size_of::<ApiTable>();
-            usable.then_some(table.cast_mut())
+            usable(ask()).map(|table| ptr::from_ref(table).cast_mut())
         }
     })
 }

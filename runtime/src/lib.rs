@@ -37,6 +37,7 @@ mod error;
 mod exports;
 mod function;
 pub mod host;
+mod host_symbols;
 #[doc(hidden)]
 pub mod impl_;
 pub mod module;

@@ -17,6 +17,10 @@ __asm__(".text\n.globl __tvm_ffi__library_bin\n.type __tvm_ffi__library_bin, @fu
 __thread char __tvm_ffi__library_bin[16] = {1};
 #endif
 
+#ifdef CONTEXT
+void *__tvm_ffi__library_ctx;
+#endif
+
 // Functions with which the tests see that the library itself works, and data under a function's name.
 int __tvm_ffi_one(void *self, const void *args, int num_args, void *result) {
   (void)self, (void)args, (void)num_args;

@@ -1,7 +1,9 @@
 //! The C host in `examples/c-host`: compiled with our header alone, linked with our `libtvm_ffi.so`, and nothing else. Under valgrind,
 //! where that is installed, it leaves no memory behind.
 
+#[allow(dead_code, reason = "this test needs our own header alone")]
 mod headers;
+#[allow(dead_code, reason = "the program is C, not C++")]
 mod library;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kernpack::module::device_image::DeviceImage;
 use kernpack::module::library_bin::LibraryBinWriter;
-use kernpack::{Error, Function, Module};
+use kernpack::{Error, Function, IntoAny, Module};
 
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -249,6 +249,38 @@ fn modules_of_the_tree() {
     assert_eq!(module.imports().iter().map(Module::kind).collect::<Vec<_>>(), ["library"]);
     assert!(module.get_function("one", false).unwrap().is_none());
     assert_eq!(module.get_function("one", true).unwrap().unwrap().call_as::<i64>(()).unwrap(), 1);
+}
+
+/// Where a module object is.
+fn address(module: &Module) -> usize {
+    // SAFETY: the value of a module is an object.
+    unsafe { module.clone().into_any().as_view().raw().payload.v_obj.addr() }
+}
+
+#[test]
+fn a_library_with_a_context_keeps_no_more_modules_than_were_in_use_at_once() {
+    let path = compile("again", &["-DCONTEXT".to_owned()]);
+    let other = Module::load(compile("imported", &[])).unwrap();
+    let (first, second) = (Module::load(&path).unwrap(), Module::load(&path).unwrap());
+    assert!(first != second);
+    first.import(&other).unwrap();
+    assert_eq!((first.imports().len(), second.imports().len()), (1, 0));
+    let function = first.function("one").unwrap();
+    let addresses = [address(&first), address(&second)];
+    drop(first);
+    for _ in 0..3 {
+        let again = Module::load(&path).unwrap();
+        assert_eq!(address(&again), addresses[0], "the one that nobody has");
+        assert!(again.imports().is_empty(), "as new");
+        again.import(&other).unwrap();
+    }
+    assert_eq!(function.call_as::<i64>(()).unwrap(), 1);
+    drop(second);
+    let mut again = [Module::load(&path).unwrap(), Module::load(&path).unwrap()].map(|module| address(&module));
+    again.sort_unstable();
+    let mut known = addresses;
+    known.sort_unstable();
+    assert_eq!(again, known);
 }
 
 #[test]

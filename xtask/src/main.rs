@@ -3,6 +3,7 @@
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
 
 mod artifacts;
+mod asan;
 mod bench;
 mod ci;
 mod conformance;
@@ -13,9 +14,11 @@ mod environment;
 mod node;
 mod python;
 mod races;
+mod reports;
 mod runner;
 mod step;
 mod totals;
+mod valgrind;
 mod workspace;
 
 use std::process::ExitCode;
@@ -43,6 +46,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),
+        ["asan", ref rest @ ..] => asan::run(rest),
+        ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", what @ ("calls" | "runtime"), "--rounds", rounds] => match rounds.parse() {

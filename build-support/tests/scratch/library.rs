@@ -28,6 +28,26 @@ impl BuiltLibrary {
         names
     }
 
+    /// Names of what is exported that start so, sorted.
+    pub(crate) fn exported(&self, prefix: &str) -> Vec<String> {
+        let file = self.file();
+        let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        let names = defined.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+        let mut names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
+        names.sort();
+        names
+    }
+
+    /// What the dynamic linker calls it (`DT_SONAME`).
+    pub(crate) fn shared_object_name(&self) -> Option<String> {
+        const DT_SONAME: u64 = 14;
+        let position = self.dynamic_entries().into_iter().find(|entry| entry[0] == DT_SONAME)?[1];
+        let file = self.file();
+        let text = file.section_by_name(".dynstr")?.data().ok()?.get(usize::try_from(position).ok()?..)?;
+        let end = text.iter().position(|byte| *byte == 0)?;
+        String::from_utf8(text[..end].to_vec()).ok()
+    }
+
     /// The bytes of an exported variable.
     pub(crate) fn data(&self, name: &str) -> Option<Vec<u8>> {
         let file = self.file();
@@ -41,15 +61,16 @@ impl BuiltLibrary {
     pub(crate) fn is_never_unloaded(&self) -> bool {
         const DT_FLAGS_1: u64 = 0x6fff_fffb;
         const DF_1_NODELETE: u64 = 8;
+        self.dynamic_entries().into_iter().any(|entry| entry[0] == DT_FLAGS_1 && entry[1] & DF_1_NODELETE != 0)
+    }
+
+    /// What the dynamic linker is told: tags and values.
+    fn dynamic_entries(&self) -> Vec<[u64; 2]> {
         let file = self.file();
         let dynamic = file.section_by_name(".dynamic").expect("a dynamic section");
-        let words: Vec<u64> = dynamic
-            .data()
-            .expect("readable")
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
-            .collect();
-        words.chunks_exact(2).any(|entry| entry[0] == DT_FLAGS_1 && entry[1] & DF_1_NODELETE != 0)
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let entries = dynamic.data().expect("readable").chunks_exact(16);
+        entries.map(|entry| [word(&entry[..8]), word(&entry[8..])]).collect()
     }
 
     /// Machine code of a packed function.

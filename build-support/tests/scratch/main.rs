@@ -2,6 +2,7 @@
 
 mod cuda_kernels;
 mod host_kernels;
+mod host_programs;
 mod library;
 mod mistakes;
 mod package;

@@ -140,6 +140,11 @@ impl Package {
         BuiltLibrary::open(&self.target_dir.join(profile).join(file))
     }
 
+    /// The program of the last build.
+    pub(crate) fn program(&self, profile: &str) -> BuiltLibrary {
+        BuiltLibrary::open(&self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX)))
+    }
+
     /// Builds, which must fail in the build script; the script's own message.
     pub(crate) fn failure(&self, variables: &[(&str, &str)]) -> String {
         let built = self.cargo(&["build"], variables);

@@ -10,7 +10,7 @@ use kernpack::abi::{
     TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFIStreamHandle,
     TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion,
 };
-use kernpack::embedded::table;
+use kernpack::embedded::FUNCTIONS;
 
 /// Exports functions of the table under their C names. `optional` functions may be absent from a table, but not from ours.
 macro_rules! export {
@@ -29,7 +29,7 @@ macro_rules! export {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: the caller's promises are those that the function asks for.
-                unsafe { (table().$field)($($arg),*) }
+                unsafe { (FUNCTIONS.$field)($($arg),*) }
             }
         )*
         $(
@@ -40,7 +40,7 @@ macro_rules! export {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $opt_name($($opt_arg: $opt_type),*) $(-> $opt_ret)? {
                 // SAFETY: our own table has all functions. The caller's promises are those that the function asks for.
-                unsafe { (table().$opt_field.unwrap_unchecked())($($opt_arg),*) }
+                unsafe { (FUNCTIONS.$opt_field.unwrap_unchecked())($($opt_arg),*) }
             }
         )*
     };

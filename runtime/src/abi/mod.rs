@@ -30,6 +30,7 @@ pub use dlpack::{
 pub use object::{
     ObjectDeleter, TVMFFICustomAllocator, TVMFFIObject, TVMFFIObjectAllocHeader, TVMFFIObjectHandle, deleter_flag,
 };
+pub(crate) use table::for_each_function;
 pub use table::{ApiTable, TVMFFIStreamHandle, TVMFFIVersion};
 pub use type_info::{
     TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo, TVMFFIObjectCreator, TVMFFITypeAttrColumn,

@@ -110,95 +110,103 @@ impl ApiTable {
     pub const MAGIC: u64 = u64::from_le_bytes(*b"KPABI\0\0\x01");
 }
 
-api_table! {
-    required {
-        TVMFFIGetVersion: get_version(out: *mut TVMFFIVersion);
-        TVMFFIObjectIncRef: object_inc_ref(obj: TVMFFIObjectHandle) -> c_int;
-        TVMFFIObjectDecRef: object_dec_ref(obj: TVMFFIObjectHandle) -> c_int;
-        TVMFFIObjectCreateOpaque: object_create_opaque(
-            handle: *mut c_void, type_index: i32, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFITypeKeyToIndex: type_key_to_index(key: *const TVMFFIByteArray, out: *mut i32) -> c_int;
-        TVMFFITypeGetOrAllocIndex: type_get_or_alloc_index(
-            key: *const TVMFFIByteArray, static_index: i32, depth: i32, num_child_slots: i32,
-            child_slots_can_overflow: i32, parent_index: i32) -> i32;
-        TVMFFIGetTypeInfo: get_type_info(type_index: i32) -> *const TVMFFITypeInfo;
-        TVMFFITypeRegisterField: type_register_field(type_index: i32, info: *const TVMFFIFieldInfo) -> c_int;
-        TVMFFITypeRegisterMethod: type_register_method(type_index: i32, info: *const TVMFFIMethodInfo) -> c_int;
-        TVMFFITypeRegisterMetadata: type_register_metadata(
-            type_index: i32, metadata: *const TVMFFITypeMetadata) -> c_int;
-        TVMFFITypeRegisterAttr: type_register_attr(
-            type_index: i32, name: *const TVMFFIByteArray, value: *const TVMFFIAny) -> c_int;
-        TVMFFIGetTypeAttrColumn: get_type_attr_column(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn;
-        TVMFFIFunctionCreate: function_create(
-            this: *mut c_void, safe_call: Option<SafeCall>, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIFunctionCall: function_call(
-            func: TVMFFIObjectHandle, args: *mut TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> c_int;
-        TVMFFIFunctionSetGlobal: function_set_global(
-            name: *const TVMFFIByteArray, func: TVMFFIObjectHandle, allow_override: c_int) -> c_int;
-        TVMFFIFunctionSetGlobalFromMethodInfo: function_set_global_from_method_info(
-            info: *const TVMFFIMethodInfo, allow_override: c_int) -> c_int;
-        TVMFFIFunctionGetGlobal: function_get_global(
-            name: *const TVMFFIByteArray, out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIAnyViewToOwnedAny: any_view_to_owned_any(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int;
-        TVMFFIErrorMoveFromRaised: error_move_from_raised(out: *mut TVMFFIObjectHandle);
-        TVMFFIErrorSetRaised: error_set_raised(error: TVMFFIObjectHandle);
-        TVMFFIErrorSetRaisedFromCStr: error_set_raised_from_c_str(kind: *const c_char, message: *const c_char);
-        TVMFFIErrorSetRaisedFromCStrParts: error_set_raised_from_c_str_parts(
-            kind: *const c_char, parts: *const *const c_char, num_parts: i32);
-        TVMFFIErrorCreate: error_create(
-            kind: *const TVMFFIByteArray, message: *const TVMFFIByteArray, backtrace: *const TVMFFIByteArray,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIErrorCreateWithCauseAndExtraContext: error_create_with_cause_and_extra_context(
-            kind: *const TVMFFIByteArray, message: *const TVMFFIByteArray, backtrace: *const TVMFFIByteArray,
-            cause_chain: TVMFFIObjectHandle, extra_context: TVMFFIObjectHandle,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIBacktrace: backtrace(
-            filename: *const c_char, lineno: c_int, func: *const c_char,
-            cross_ffi_boundary: c_int) -> *const TVMFFIByteArray;
-        TVMFFITensorFromDLPack: tensor_from_dlpack(
-            from: *mut DLManagedTensor, require_alignment: i32, require_contiguous: i32,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFITensorFromDLPackVersioned: tensor_from_dlpack_versioned(
-            from: *mut DLManagedTensorVersioned, require_alignment: i32, require_contiguous: i32,
-            out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFITensorToDLPack: tensor_to_dlpack(from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensor) -> c_int;
-        TVMFFITensorToDLPackVersioned: tensor_to_dlpack_versioned(
-            from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensorVersioned) -> c_int;
-        TVMFFITensorCreateUnsafeView: tensor_create_unsafe_view(
-            source: TVMFFIObjectHandle, prototype: *const DLTensor, out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIStringFromByteArray: string_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
-        TVMFFIBytesFromByteArray: bytes_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
-        TVMFFIDataTypeFromString: data_type_from_string(text: *const TVMFFIByteArray, out: *mut DLDataType) -> c_int;
-        TVMFFIDataTypeToString: data_type_to_string(dtype: *const DLDataType, out: *mut TVMFFIAny) -> c_int;
-        TVMFFIHandleInitOnce: handle_init_once(
-            addr: *mut *mut c_void, init: Option<unsafe extern "C" fn(*mut *mut c_void) -> c_int>) -> c_int;
-        TVMFFIHandleDeinitOnce: handle_deinit_once(
-            addr: *mut *mut c_void, deinit: Option<unsafe extern "C" fn(*mut c_void) -> c_int>) -> c_int;
-        TVMFFIEnvSetStream: env_set_stream(
-            device_type: i32, device_id: i32, stream: TVMFFIStreamHandle, out_previous: *mut TVMFFIStreamHandle) -> c_int;
-        TVMFFIEnvGetStream: env_get_stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle;
-        TVMFFIEnvSetDLPackManagedTensorAllocator: env_set_tensor_allocator(
-            allocator: Option<DLPackManagedTensorAllocator>, write_to_global: c_int,
-            out_previous: *mut Option<DLPackManagedTensorAllocator>) -> c_int;
-        TVMFFIEnvGetDLPackManagedTensorAllocator: env_get_tensor_allocator() -> Option<DLPackManagedTensorAllocator>;
-        TVMFFIEnvTensorAlloc: env_tensor_alloc(prototype: *mut DLTensor, out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIEnvCheckSignals: env_check_signals() -> c_int;
-        TVMFFIEnvRegisterCAPI: env_register_c_api(name: *const c_char, symbol: *mut c_void) -> c_int;
-        TVMFFIEnvModLookupFromImports: env_mod_lookup_from_imports(
-            library_ctx: TVMFFIObjectHandle, name: *const c_char, out: *mut TVMFFIObjectHandle) -> c_int;
-        TVMFFIEnvModRegisterContextSymbol: env_mod_register_context_symbol(
-            name: *const c_char, symbol: *mut c_void) -> c_int;
-        TVMFFIEnvModRegisterSystemLibSymbol: env_mod_register_system_lib_symbol(
-            name: *const c_char, symbol: *mut c_void) -> c_int;
-    }
-    optional {
-        TVMFFIGetCustomAllocator: get_custom_allocator() -> *mut TVMFFICustomAllocator;
-        TVMFFISetCustomAllocator: set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
-        TVMFFIBigIntFromByteArray: big_int_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
-        TVMFFIBigIntGetContentByteArray: big_int_get_content_byte_array(value: *const TVMFFIAny) -> TVMFFIByteArray;
-    }
+/// The C functions, for a macro that makes something of each. It sees the names of types as they stand here.
+macro_rules! for_each_function {
+    ($make:ident) => {
+        $make! {
+            required {
+                TVMFFIGetVersion: get_version(out: *mut TVMFFIVersion);
+                TVMFFIObjectIncRef: object_inc_ref(obj: TVMFFIObjectHandle) -> c_int;
+                TVMFFIObjectDecRef: object_dec_ref(obj: TVMFFIObjectHandle) -> c_int;
+                TVMFFIObjectCreateOpaque: object_create_opaque(
+                    handle: *mut c_void, type_index: i32, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFITypeKeyToIndex: type_key_to_index(key: *const TVMFFIByteArray, out: *mut i32) -> c_int;
+                TVMFFITypeGetOrAllocIndex: type_get_or_alloc_index(
+                    key: *const TVMFFIByteArray, static_index: i32, depth: i32, num_child_slots: i32,
+                    child_slots_can_overflow: i32, parent_index: i32) -> i32;
+                TVMFFIGetTypeInfo: get_type_info(type_index: i32) -> *const TVMFFITypeInfo;
+                TVMFFITypeRegisterField: type_register_field(type_index: i32, info: *const TVMFFIFieldInfo) -> c_int;
+                TVMFFITypeRegisterMethod: type_register_method(type_index: i32, info: *const TVMFFIMethodInfo) -> c_int;
+                TVMFFITypeRegisterMetadata: type_register_metadata(
+                    type_index: i32, metadata: *const TVMFFITypeMetadata) -> c_int;
+                TVMFFITypeRegisterAttr: type_register_attr(
+                    type_index: i32, name: *const TVMFFIByteArray, value: *const TVMFFIAny) -> c_int;
+                TVMFFIGetTypeAttrColumn: get_type_attr_column(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn;
+                TVMFFIFunctionCreate: function_create(
+                    this: *mut c_void, safe_call: Option<SafeCall>, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIFunctionCall: function_call(
+                    func: TVMFFIObjectHandle, args: *mut TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> c_int;
+                TVMFFIFunctionSetGlobal: function_set_global(
+                    name: *const TVMFFIByteArray, func: TVMFFIObjectHandle, allow_override: c_int) -> c_int;
+                TVMFFIFunctionSetGlobalFromMethodInfo: function_set_global_from_method_info(
+                    info: *const TVMFFIMethodInfo, allow_override: c_int) -> c_int;
+                TVMFFIFunctionGetGlobal: function_get_global(
+                    name: *const TVMFFIByteArray, out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIAnyViewToOwnedAny: any_view_to_owned_any(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int;
+                TVMFFIErrorMoveFromRaised: error_move_from_raised(out: *mut TVMFFIObjectHandle);
+                TVMFFIErrorSetRaised: error_set_raised(error: TVMFFIObjectHandle);
+                TVMFFIErrorSetRaisedFromCStr: error_set_raised_from_c_str(kind: *const c_char, message: *const c_char);
+                TVMFFIErrorSetRaisedFromCStrParts: error_set_raised_from_c_str_parts(
+                    kind: *const c_char, parts: *const *const c_char, num_parts: i32);
+                TVMFFIErrorCreate: error_create(
+                    kind: *const TVMFFIByteArray, message: *const TVMFFIByteArray, backtrace: *const TVMFFIByteArray,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIErrorCreateWithCauseAndExtraContext: error_create_with_cause_and_extra_context(
+                    kind: *const TVMFFIByteArray, message: *const TVMFFIByteArray, backtrace: *const TVMFFIByteArray,
+                    cause_chain: TVMFFIObjectHandle, extra_context: TVMFFIObjectHandle,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIBacktrace: backtrace(
+                    filename: *const c_char, lineno: c_int, func: *const c_char,
+                    cross_ffi_boundary: c_int) -> *const TVMFFIByteArray;
+                TVMFFITensorFromDLPack: tensor_from_dlpack(
+                    from: *mut DLManagedTensor, require_alignment: i32, require_contiguous: i32,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFITensorFromDLPackVersioned: tensor_from_dlpack_versioned(
+                    from: *mut DLManagedTensorVersioned, require_alignment: i32, require_contiguous: i32,
+                    out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFITensorToDLPack: tensor_to_dlpack(from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensor) -> c_int;
+                TVMFFITensorToDLPackVersioned: tensor_to_dlpack_versioned(
+                    from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensorVersioned) -> c_int;
+                TVMFFITensorCreateUnsafeView: tensor_create_unsafe_view(
+                    source: TVMFFIObjectHandle, prototype: *const DLTensor, out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIStringFromByteArray: string_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
+                TVMFFIBytesFromByteArray: bytes_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
+                TVMFFIDataTypeFromString: data_type_from_string(text: *const TVMFFIByteArray, out: *mut DLDataType) -> c_int;
+                TVMFFIDataTypeToString: data_type_to_string(dtype: *const DLDataType, out: *mut TVMFFIAny) -> c_int;
+                TVMFFIHandleInitOnce: handle_init_once(
+                    addr: *mut *mut c_void, init: Option<unsafe extern "C" fn(*mut *mut c_void) -> c_int>) -> c_int;
+                TVMFFIHandleDeinitOnce: handle_deinit_once(
+                    addr: *mut *mut c_void, deinit: Option<unsafe extern "C" fn(*mut c_void) -> c_int>) -> c_int;
+                TVMFFIEnvSetStream: env_set_stream(
+                    device_type: i32, device_id: i32, stream: TVMFFIStreamHandle, out_previous: *mut TVMFFIStreamHandle) -> c_int;
+                TVMFFIEnvGetStream: env_get_stream(device_type: i32, device_id: i32) -> TVMFFIStreamHandle;
+                TVMFFIEnvSetDLPackManagedTensorAllocator: env_set_tensor_allocator(
+                    allocator: Option<DLPackManagedTensorAllocator>, write_to_global: c_int,
+                    out_previous: *mut Option<DLPackManagedTensorAllocator>) -> c_int;
+                TVMFFIEnvGetDLPackManagedTensorAllocator: env_get_tensor_allocator() -> Option<DLPackManagedTensorAllocator>;
+                TVMFFIEnvTensorAlloc: env_tensor_alloc(prototype: *mut DLTensor, out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIEnvCheckSignals: env_check_signals() -> c_int;
+                TVMFFIEnvRegisterCAPI: env_register_c_api(name: *const c_char, symbol: *mut c_void) -> c_int;
+                TVMFFIEnvModLookupFromImports: env_mod_lookup_from_imports(
+                    library_ctx: TVMFFIObjectHandle, name: *const c_char, out: *mut TVMFFIObjectHandle) -> c_int;
+                TVMFFIEnvModRegisterContextSymbol: env_mod_register_context_symbol(
+                    name: *const c_char, symbol: *mut c_void) -> c_int;
+                TVMFFIEnvModRegisterSystemLibSymbol: env_mod_register_system_lib_symbol(
+                    name: *const c_char, symbol: *mut c_void) -> c_int;
+            }
+            optional {
+                TVMFFIGetCustomAllocator: get_custom_allocator() -> *mut TVMFFICustomAllocator;
+                TVMFFISetCustomAllocator: set_custom_allocator(allocator: *mut TVMFFICustomAllocator) -> c_int;
+                TVMFFIBigIntFromByteArray: big_int_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int;
+                TVMFFIBigIntGetContentByteArray: big_int_get_content_byte_array(value: *const TVMFFIAny) -> TVMFFIByteArray;
+            }
+        }
+    };
 }
+pub(crate) use for_each_function;
+
+for_each_function!(api_table);
 
 const _: () = assert!(ApiTable::NAMES.len() == 50);

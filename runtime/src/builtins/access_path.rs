@@ -193,7 +193,13 @@ pub(super) static PATH: BuiltinType = BuiltinType {
         structural_kind: seq_hash_kind::CONST_TREE_NODE,
     }),
     fields: &[
-        BuiltinField { name: "parent", schema: OPTIONAL_OBJECT.schema, offset: 24, setter: set_object::<Parent>, ..FIELD },
+        BuiltinField {
+            name: "parent",
+            schema: OPTIONAL_OBJECT.schema,
+            offset: 24,
+            setter: set_object::<Parent>,
+            ..FIELD
+        },
         BuiltinField { name: "step", schema: OPTIONAL_STEP.schema, offset: 32, setter: set_object::<Step>, ..FIELD },
         BuiltinField { name: "depth", offset: 40, ..INT_FIELD },
     ],

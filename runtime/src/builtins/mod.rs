@@ -52,6 +52,8 @@ mod repr;
 mod stack_space;
 #[cfg(feature = "builtins")]
 mod structural;
+#[cfg(all(test, feature = "builtins"))]
+mod test_graphs;
 #[cfg(feature = "builtins")]
 mod type_def;
 #[cfg(feature = "builtins")]

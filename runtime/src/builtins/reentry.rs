@@ -97,12 +97,7 @@ pub(super) unsafe fn call_hook<const N: usize>(
     }
 }
 
-unsafe extern "C" fn enter(
-    this: *mut c_void,
-    args: *const TVMFFIAny,
-    num_args: i32,
-    result: *mut TVMFFIAny,
-) -> i32 {
+unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: the handle is a function object made by `Reentry::new`; the rest is the ABI's calling convention. The operation
     // waits for the hook on this thread, and lends itself to whom the hook calls.
     unsafe {
@@ -112,8 +107,7 @@ unsafe extern "C" fn enter(
             return -1;
         }
         guard_nameless(|| {
-            let operation =
-                if closure.thread == this_thread() { closure.operation.get() } else { ptr::null_mut() };
+            let operation = if closure.thread == this_thread() { closure.operation.get() } else { ptr::null_mut() };
             if operation.is_null() {
                 bail!(RuntimeError, "a hook's callback can be called only while the hook runs, and on its thread");
             }

@@ -27,7 +27,10 @@ pub(super) fn check() -> Result<()> {
         Err(_) => return Ok(()),
     };
     if here < limit {
-        bail!(RecursionError, "maximum recursion depth exceeded: the thread's stack has no room for another call of a hook");
+        bail!(
+            RecursionError,
+            "maximum recursion depth exceeded: the thread's stack has no room for another call of a hook"
+        );
     }
     Ok(())
 }

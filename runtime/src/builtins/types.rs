@@ -1,12 +1,26 @@
 //! The list of all types, and the attributes of types whose other parts are elsewhere.
 
 use super::dataclass::enums;
-use super::{access_path, big_int, convert, module_type, structural, visit};
 use super::type_def::{Attr, BuiltinType};
+use super::{access_path, big_int, convert, module_type, structural, visit};
 use crate::Result;
 
 /// All types with an index of their own, in its order.
-static TYPES: &[&BuiltinType] = &[&module_type::MODULE, &big_int::BIG_INT, &enums::ENUM_STATE, &enums::ENUM, &enums::INT_ENUM, &enums::STR_ENUM, &access_path::STEP, &access_path::PATH, &visit::interrupt::INTERRUPT, &visit::visitor::VISITOR, &visit::error_context::CONTEXT, &visit::mutator::MUTATOR, &structural::KEY];
+static TYPES: &[&BuiltinType] = &[
+    &module_type::MODULE,
+    &big_int::BIG_INT,
+    &enums::ENUM_STATE,
+    &enums::ENUM,
+    &enums::INT_ENUM,
+    &enums::STR_ENUM,
+    &access_path::STEP,
+    &access_path::PATH,
+    &visit::interrupt::INTERRUPT,
+    &visit::visitor::VISITOR,
+    &visit::error_context::CONTEXT,
+    &visit::mutator::MUTATOR,
+    &structural::KEY,
+];
 
 /// Attributes that a file adds to types with a fixed index: type index, column, value.
 pub(super) type FixedTypeAttrs = &'static [(i32, &'static str, Attr)];

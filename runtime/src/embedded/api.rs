@@ -23,15 +23,16 @@ use super::failure::Failure;
 use super::release::{bytes_at, to_owned};
 use super::type_table::NewType;
 use super::{
-    backtrace, big_int, body, custom_allocator, dec_ref, dtype, env, function_table, handle_once, inc_ref, module_env,
-    new_bytes, new_error, new_string, new_string_object, opaque, raised, tensor, trampoline_function, type_attr,
-    type_members, type_table,
+    ObjectCell, backtrace, big_int, custom_allocator, dec_ref, dtype, env, function_table, handle_once, inc_ref,
+    module_env, new_bytes, new_error, new_string, opaque, raised, tensor, trampoline_function, type_attr, type_members,
+    type_table,
 };
 
 /// The version of the ABI that this implementation speaks.
 const VERSION: TVMFFIVersion = TVMFFIVersion { major: 0, minor: 1, patch: 16 };
 
-static TABLE: ApiTable = ApiTable {
+/// The functions by value: a call of `FUNCTIONS.name` is a direct one.
+pub const FUNCTIONS: ApiTable = ApiTable {
     magic: ApiTable::MAGIC,
     struct_size: size_of::<ApiTable>(),
     get_version,
@@ -86,6 +87,8 @@ static TABLE: ApiTable = ApiTable {
     big_int_get_content_byte_array: Some(big_int_get_content_byte_array),
 };
 
+static TABLE: ApiTable = FUNCTIONS;
+
 /// Our implementation of the ABI, all 50 functions.
 pub fn table() -> &'static ApiTable {
     &TABLE
@@ -122,6 +125,18 @@ unsafe fn status_of(name: &str, run: unsafe fn(*const ()) -> Result<(), Failure>
     -1
 }
 
+/// The status of the C function `name` whose work can not panic, which needs no guard.
+#[inline]
+fn plain_status(name: &str, result: Result<(), Failure>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(failure) => {
+            raise(name, failure);
+            -1
+        }
+    }
+}
+
 /// Runs the body of the C function `name`: its value, or `otherwise` with an error raised.
 #[inline]
 fn guarded<T: Copy>(name: &str, otherwise: T, body: impl Fn() -> Result<T, Failure>) -> T {
@@ -148,6 +163,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[cold]
+#[inline(never)]
 fn is_null(parameter: &str) -> Failure {
     Failure::value(format_args!("the argument `{parameter}` is NULL"))
 }
@@ -225,12 +241,13 @@ unsafe extern "C" fn object_create_opaque(
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
     out: *mut TVMFFIObjectHandle,
 ) -> c_int {
-    status("TVMFFIObjectCreateOpaque", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(opaque::new_opaque(handle, type_index, deleter)?) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIObjectCreateOpaque", run())
 }
 
 unsafe extern "C" fn get_custom_allocator() -> *mut TVMFFICustomAllocator {
@@ -328,7 +345,7 @@ unsafe extern "C" fn function_create(
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
     out: *mut TVMFFIObjectHandle,
 ) -> c_int {
-    status("TVMFFIFunctionCreate", || {
+    let run = || {
         let out = writable(out, "out")?;
         let Some(safe_call) = safe_call else {
             return Err(Failure::value("the argument `safe_call` is NULL"));
@@ -336,7 +353,8 @@ unsafe extern "C" fn function_create(
         // SAFETY: see above.
         unsafe { out.write(trampoline_function(this, safe_call, deleter)) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIFunctionCreate", run())
 }
 
 unsafe extern "C" fn function_call(
@@ -345,20 +363,25 @@ unsafe extern "C" fn function_call(
     num_args: i32,
     result: *mut TVMFFIAny,
 ) -> c_int {
-    if func.is_null() {
-        raise("TVMFFIFunctionCall", Failure::value("the argument `func` is NULL"));
-        return -1;
-    }
     // SAFETY: see above; every function begins with this cell.
-    unsafe {
-        match body::<TVMFFIFunctionCell>(func).safe_call {
-            Some(safe_call) => safe_call(func.cast(), args, num_args, result),
-            None => {
-                raise("TVMFFIFunctionCall", Failure::internal("the function object has no entry point"));
-                -1
-            }
-        }
+    let safe_call =
+        unsafe { func.cast::<ObjectCell<TVMFFIFunctionCell>>().as_ref() }.and_then(|cell| cell.body.safe_call);
+    match safe_call {
+        // SAFETY: see above. Nothing is left to do here, so that this is a jump.
+        Some(safe_call) => unsafe { safe_call(func.cast(), args, num_args, result) },
+        None => not_callable(func),
     }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn not_callable(func: TVMFFIObjectHandle) -> c_int {
+    let failure = match func.is_null() {
+        true => Failure::value("the argument `func` is NULL"),
+        false => Failure::internal("the function object has no entry point"),
+    };
+    raise("TVMFFIFunctionCall", failure);
+    -1
 }
 
 unsafe extern "C" fn function_set_global(
@@ -392,12 +415,13 @@ unsafe extern "C" fn function_get_global(name: *const TVMFFIByteArray, out: *mut
 }
 
 unsafe extern "C" fn any_view_to_owned_any(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int {
-    status("TVMFFIAnyViewToOwnedAny", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(to_owned(checked(view, "any")?)?) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIAnyViewToOwnedAny", run())
 }
 
 unsafe extern "C" fn error_move_from_raised(out: *mut TVMFFIObjectHandle) {
@@ -493,12 +517,13 @@ unsafe extern "C" fn tensor_from_dlpack(
     require_contiguous: i32,
     out: *mut TVMFFIObjectHandle,
 ) -> c_int {
-    status("TVMFFITensorFromDLPack", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(tensor::from_dlpack(from, require_alignment, require_contiguous != 0)?) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFITensorFromDLPack", run())
 }
 
 unsafe extern "C" fn tensor_from_dlpack_versioned(
@@ -507,33 +532,36 @@ unsafe extern "C" fn tensor_from_dlpack_versioned(
     require_contiguous: i32,
     out: *mut TVMFFIObjectHandle,
 ) -> c_int {
-    status("TVMFFITensorFromDLPackVersioned", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(tensor::from_dlpack_versioned(from, require_alignment, require_contiguous != 0)?) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFITensorFromDLPackVersioned", run())
 }
 
 unsafe extern "C" fn tensor_to_dlpack(from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensor) -> c_int {
-    status("TVMFFITensorToDLPack", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(tensor::to_dlpack(object_of(from, type_index::TENSOR, "from")?)) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFITensorToDLPack", run())
 }
 
 unsafe extern "C" fn tensor_to_dlpack_versioned(
     from: TVMFFIObjectHandle,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
-    status("TVMFFITensorToDLPackVersioned", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(tensor::to_dlpack_versioned(object_of(from, type_index::TENSOR, "from")?)) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFITensorToDLPackVersioned", run())
 }
 
 unsafe extern "C" fn tensor_create_unsafe_view(
@@ -541,7 +569,7 @@ unsafe extern "C" fn tensor_create_unsafe_view(
     prototype: *const DLTensor,
     out: *mut TVMFFIObjectHandle,
 ) -> c_int {
-    status("TVMFFITensorCreateUnsafeView", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe {
@@ -549,46 +577,51 @@ unsafe extern "C" fn tensor_create_unsafe_view(
             out.write(tensor::unsafe_view(source, checked(prototype, "prototype")?)?);
         }
         Ok(())
-    })
+    };
+    plain_status("TVMFFITensorCreateUnsafeView", run())
 }
 
 unsafe extern "C" fn string_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
-    status("TVMFFIStringFromByteArray", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(new_string(bytes_at(input, "input")?)) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIStringFromByteArray", run())
 }
 
 unsafe extern "C" fn bytes_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
-    status("TVMFFIBytesFromByteArray", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(new_bytes(bytes_at(input, "input")?)) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIBytesFromByteArray", run())
 }
 
 unsafe extern "C" fn data_type_from_string(text: *const TVMFFIByteArray, out: *mut DLDataType) -> c_int {
-    status("TVMFFIDataTypeFromString", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe { out.write(dtype::parse(bytes_at(text, "str")?)?) };
         Ok(())
-    })
+    };
+    plain_status("TVMFFIDataTypeFromString", run())
 }
 
 unsafe extern "C" fn data_type_to_string(dtype: *const DLDataType, out: *mut TVMFFIAny) -> c_int {
-    status("TVMFFIDataTypeToString", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above. The string is an object also when it is short, as callers of the stock library expect.
         unsafe {
-            let text = dtype::format(*checked(dtype, "dtype")?)?;
-            out.write(TVMFFIAny::pointer(type_index::STR, new_string_object(text.as_bytes()).cast()));
+            let text = dtype::new_text_object(*checked(dtype, "dtype")?)?;
+            out.write(TVMFFIAny::pointer(type_index::STR, text.cast()));
         }
         Ok(())
-    })
+    };
+    plain_status("TVMFFIDataTypeToString", run())
 }
 
 unsafe extern "C" fn handle_init_once(
@@ -715,7 +748,7 @@ unsafe extern "C" fn env_mod_register_system_lib_symbol(name: *const c_char, sym
 }
 
 unsafe extern "C" fn big_int_from_byte_array(input: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
-    status("TVMFFIBigIntFromByteArray", || {
+    let run = || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
         unsafe {
@@ -723,7 +756,8 @@ unsafe extern "C" fn big_int_from_byte_array(input: *const TVMFFIByteArray, out:
             out.write(big_int::from_words(bytes_at(input, "input")?)?);
         }
         Ok(())
-    })
+    };
+    plain_status("TVMFFIBigIntFromByteArray", run())
 }
 
 unsafe extern "C" fn big_int_get_content_byte_array(value: *const TVMFFIAny) -> TVMFFIByteArray {
@@ -737,6 +771,7 @@ mod tests {
 
     use super::*;
     use crate::abi::TVMFFIErrorCell;
+    use crate::embedded::{body, new_string_object};
 
     fn raised_error() -> (String, String, String) {
         let error = raised::take_raised();

@@ -7,11 +7,11 @@
 //! assert_eq!(dtype::format(four_lanes).unwrap(), "bfloat16x4");
 //! ```
 
-use crate::abi::{DLDataType, TVMFFIAny, dtype_code, type_index};
+use crate::abi::{DLDataType, TVMFFIAny, TVMFFIObject, dtype_code, type_index};
 
 use super::failure::Failure;
 use super::release::release;
-use super::{any_hash, dec_ref, new_string, text_of};
+use super::{any_hash, dec_ref, new_string, new_string_object, text_of};
 
 /// First code of types that a frontend defines.
 const CUSTOM_BEGIN: u8 = 129;
@@ -184,42 +184,84 @@ fn unknown(text: &[u8]) -> Failure {
 /// # Errors
 /// `ValueError` for a code that nobody defined; errors of the frontend's lookup of custom types.
 pub fn format(dtype: DLDataType) -> Result<String, Failure> {
-    if dtype == VOID {
-        return Ok(String::new());
-    }
-    if dtype == (DLDataType { code: dtype_code::BOOL, bits: 8, lanes: 1 }) {
-        return Ok("bool".to_owned());
-    }
-    let mut text = name_of(dtype.code)?;
-    if dtype.code == dtype_code::OPAQUE_HANDLE {
-        return Ok(text);
-    }
-    if dtype.code < dtype_code::FLOAT8_E3M4 && (dtype.code, dtype.bits) != (dtype_code::BOOL, 8) {
-        text += &u32::from(dtype.bits).to_string();
-    }
-    let lanes = dtype.lanes as i16;
-    if lanes > 1 {
-        text += &format!("x{}", i32::from(lanes));
-    } else if lanes < -1 {
-        text += &format!("xvscalex{}", -i32::from(lanes));
-    }
-    Ok(text)
+    with_text(dtype, |text| String::from_utf8_lossy(text).into_owned())
 }
 
-fn name_of(code: u8) -> Result<String, Failure> {
-    if let Some((_, name, _)) = SIZED.iter().find(|(known, ..)| *known == code) {
-        return Ok((*name).to_owned());
+/// The text of a data type as a string object, also when it is short; the caller owns the reference.
+///
+/// # Errors
+/// As for [`format`].
+pub fn new_text_object(dtype: DLDataType) -> Result<*mut TVMFFIObject, Failure> {
+    with_text(dtype, new_string_object)
+}
+
+/// A text of up to as many bytes as the longest name of a data type has, with bits and lanes.
+struct ShortText {
+    bytes: [u8; 48],
+    len: usize,
+}
+
+impl ShortText {
+    fn push(&mut self, text: &str) {
+        let end = self.len + text.len();
+        self.bytes[self.len..end].copy_from_slice(text.as_bytes());
+        self.len = end;
     }
-    if let Some((_, name, _)) = NARROW_FLOATS.iter().find(|(known, ..)| *known == code) {
-        return Ok(format!("float{name}"));
+
+    fn push_number(&mut self, number: u32) {
+        let mut unit = 1;
+        while number / unit >= 10 {
+            unit *= 10;
+        }
+        while unit > 0 {
+            self.bytes[self.len] = b'0' + (number / unit % 10) as u8;
+            self.len += 1;
+            unit /= 10;
+        }
     }
-    if code < CUSTOM_BEGIN {
-        return Err(Failure::value(format_args!("DLDataType contains unknown type_code={}", u32::from(code))));
+}
+
+fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Failure> {
+    if dtype == VOID {
+        return Ok(run(b""));
     }
+    let mut text = ShortText { bytes: [0; 48], len: 0 };
+    let custom = dtype.code >= CUSTOM_BEGIN;
+    if let Some((_, name, _)) = SIZED.iter().find(|(known, ..)| *known == dtype.code) {
+        text.push(name);
+    } else if let Some((_, name, _)) = NARROW_FLOATS.iter().find(|(known, ..)| *known == dtype.code) {
+        text.push("float");
+        text.push(name);
+    } else if !custom {
+        let code = u32::from(dtype.code);
+        return Err(Failure::value(format_args!("DLDataType contains unknown type_code={code}")));
+    }
+    if dtype.code == dtype_code::OPAQUE_HANDLE {
+        return Ok(run(&text.bytes[..text.len]));
+    }
+    let is_plain_bool = (dtype.code, dtype.bits) == (dtype_code::BOOL, 8);
+    // Custom types follow the narrow floats, so that they have no bits either.
+    if dtype.code < dtype_code::FLOAT8_E3M4 && !is_plain_bool {
+        text.push_number(dtype.bits.into());
+    }
+    let lanes = i32::from(dtype.lanes as i16);
+    if lanes > 1 {
+        text.push("x");
+        text.push_number(lanes as u32);
+    } else if lanes < -1 {
+        text.push("xvscalex");
+        text.push_number(lanes.unsigned_abs());
+    }
+    let text = &text.bytes[..text.len];
+    if custom { Ok(run(&[&custom_name(dtype.code)?, text].concat())) } else { Ok(run(text)) }
+}
+
+/// `custom[name]`.
+fn custom_name(code: u8) -> Result<Vec<u8>, Failure> {
     let name = call_global("dtype.get_custom_type_name", TVMFFIAny::int(code.into()))?;
     // SAFETY: the result is owned and alive until it is released.
     unsafe {
-        let text = text_of(&name).map(|text| format!("custom[{}]", String::from_utf8_lossy(text)));
+        let text = text_of(&name).map(|text| [b"custom[", text, b"]"].concat());
         release(name);
         text.ok_or_else(|| Failure::type_error("dtype.get_custom_type_name must return a string"))
     }

@@ -5,14 +5,12 @@ use std::sync::Mutex;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
 
-use super::object::{ObjectCell, dec_ref, inc_ref, new_object};
+use super::object::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 
-/// The ABI's cell and the storage that it points into.
+/// The ABI's cell, which points into the object's tail: `kind NUL message NUL backtrace NUL`.
 #[repr(C)]
 struct ErrorBody {
     cell: TVMFFIErrorCell,
-    // `kind NUL message NUL backtrace NUL`, never changed.
-    _text: Vec<u8>,
     // Later backtraces; the cell's points into the last one. Readers may still hold the earlier ones, so they stay.
     backtraces: Mutex<Vec<Vec<u8>>>,
 }
@@ -51,24 +49,33 @@ pub unsafe fn new_error(
             unsafe { inc_ref(handle) };
         }
     }
-    let mut text = Vec::with_capacity(kind.len() + message.len() + backtrace.len() + 3);
-    text.extend_from_slice(kind);
-    text.push(0);
-    text.extend_from_slice(message);
-    text.push(0);
-    text.extend_from_slice(backtrace);
-    text.push(0);
-    let message_start = kind.len() + 1;
-    let backtrace_start = message_start + message.len() + 1;
     let cell = TVMFFIErrorCell {
-        kind: TVMFFIByteArray::new(&text[..kind.len()]),
-        message: TVMFFIByteArray::new(&text[message_start..backtrace_start - 1]),
-        backtrace: TVMFFIByteArray::new(&text[backtrace_start..text.len() - 1]),
+        kind: TVMFFIByteArray::EMPTY,
+        message: TVMFFIByteArray::EMPTY,
+        backtrace: TVMFFIByteArray::EMPTY,
         update_backtrace: Some(update_backtrace),
         cause_chain: cause,
         extra_context: extra,
     };
-    new_object(type_index::ERROR, ErrorBody { cell, _text: text, backtraces: Mutex::new(Vec::new()) })
+    let size = kind.len() + message.len() + backtrace.len() + 3;
+    let object = new_object_with_tail(type_index::ERROR, ErrorBody { cell, backtraces: Mutex::new(Vec::new()) }, size);
+    // SAFETY: the object is new and ours; its tail has room for the texts and their NULs.
+    unsafe {
+        let error = object.cast::<ObjectCell<ErrorBody>>();
+        let mut end = error.add(1).cast::<u8>();
+        let mut store = |text: &[u8]| {
+            end.copy_from_nonoverlapping(text.as_ptr(), text.len());
+            end.add(text.len()).write(0);
+            let stored = TVMFFIByteArray { data: end, size: text.len() };
+            end = end.add(text.len() + 1);
+            stored
+        };
+        let cell = &mut (*error).body.cell;
+        cell.kind = store(kind);
+        cell.message = store(message);
+        cell.backtrace = store(backtrace);
+    }
+    object
 }
 
 unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *const TVMFFIByteArray, mode: i32) {

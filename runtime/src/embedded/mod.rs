@@ -56,5 +56,7 @@ pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
-pub(crate) use object::{discard_panic, free_storage};
+pub(crate) use object::discard_panic;
+#[cfg(feature = "builtins")]
+pub(crate) use object::free_storage;
 pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

@@ -187,7 +187,6 @@ mod tests {
         // The two places where it calls itself or another function, each once, although one is on the stack five times.
         let here: Vec<_> = shown.iter().filter(|line| line.contains("symbols::tests::recursive")).collect();
         assert_eq!(here.len(), 2, "{shown:#?}");
-        assert!(here[0].contains("symbols.rs") || !cfg!(debug_assertions), "{here:?}");
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::ffi::CString;
 
-use super::Module;
 use super::symbols::Symbols;
-use crate::abi::TVMFFIObject;
+use super::{Module, backend};
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded::failure::Failure;
 use crate::function::Function;
 use crate::host::{self, Origin};
-use crate::value::IntoAny;
+use crate::value::{AnyView, IntoAny};
 use crate::{Error, Result, embedded, exports};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
@@ -25,24 +26,75 @@ pub(super) fn fill_context_symbols(library: &dyn Symbols) {
     }
 }
 
-/// Registers the context symbols that are functions of the table, for hosts that no runtime has given them to.
-pub(crate) fn register_context_symbols() -> Result<()> {
-    if !cfg!(feature = "embedded") || host::origin_while_binding() != Origin::Embedded {
-        return Ok(());
-    }
-    embedded::module_env::set_import_lookup(lookup_for_library);
+/// The context symbols and what libraries find there.
+fn symbols() -> [(&'static CStr, *mut c_void); 8] {
     let api = host::api();
-    let symbols: [(&CStr, *mut c_void); 4] = [
+    let [allocate, free, launch, barrier] = backend::symbols();
+    [
         (c"__TVMFFIFunctionCall", api.function_call as *mut c_void),
         (c"__TVMFFIErrorSetRaisedFromCStr", api.error_set_raised_from_c_str as *mut c_void),
         (c"__TVMFFIEnvModLookupFromImports", api.env_mod_lookup_from_imports as *mut c_void),
         (c"__TVMFFIHandleInitOnce", api.handle_init_once as *mut c_void),
-    ];
-    for (name, address) in symbols {
-        // SAFETY: the name is a C string; the address is a function that lives forever.
-        Error::check(unsafe { (api.env_mod_register_context_symbol)(name.as_ptr(), address) })?;
+        allocate,
+        free,
+        launch,
+        barrier,
+    ]
+}
+
+/// Registers the context symbols with the implementation that serves, unless someone has done that: Apache TVM's runtime
+/// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
+pub(crate) fn register_context_symbols() -> Result<()> {
+    if !cfg!(feature = "embedded") {
+        return Ok(());
+    }
+    match host::origin_while_binding() {
+        // Whoever gave us the table has done it.
+        Origin::Joined => return Ok(()),
+        Origin::Embedded => embedded::module_env::set_import_lookup(lookup_for_library),
+        Origin::Process => note_names_in_process(),
+    }
+    let known = KNOWN.load(Ordering::Relaxed);
+    for (index, (name, address)) in symbols().into_iter().enumerate() {
+        if known & 1 << index == 0 {
+            // SAFETY: the name is a C string; the address is a function that lives forever.
+            Error::check(unsafe { (host::api().env_mod_register_context_symbol)(name.as_ptr(), address) })?;
+        }
     }
     Ok(())
+}
+
+/// One bit for each of [`symbols`] that the libtvm_ffi of this process has.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out which context symbols the libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
+fn note_names_in_process() {
+    /// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
+    type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
+    unsafe extern "C" fn note(_: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
+        if count > 0 {
+            // SAFETY: the caller passes `count` arguments that live for the call.
+            let name = unsafe { AnyView::from_raw(*args) };
+            let name = name.get::<&str>().unwrap_or_default();
+            if let Some(index) = symbols().iter().position(|(known, _)| known.to_bytes() == name.as_bytes()) {
+                KNOWN.fetch_or(1 << index, Ordering::Relaxed);
+            }
+        }
+        0
+    }
+    let symbol =
+        host::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
+    if symbol.is_null() {
+        // It is no stock library, so it is ours, and has them.
+        KNOWN.store(u32::MAX, Ordering::Relaxed);
+        return;
+    }
+    let callback = embedded::new_function(note, ());
+    // SAFETY: the mangled name fixes the type; the callback raises nothing, so no exception comes out. The reference is ours.
+    unsafe {
+        core::mem::transmute::<*mut c_void, Visit>(symbol)(&callback);
+        embedded::dec_ref(callback);
+    }
 }
 
 /// Looks a name up in the imports of the library whose context is `library_ctx`: the embedded implementation's

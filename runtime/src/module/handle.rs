@@ -17,6 +17,9 @@ use crate::{Result, embedded};
 /// Orders changes of import trees and looks at them, for all modules.
 static TREE: RwLock<()> = RwLock::new(());
 
+/// Orders the search of imports, and the use of what modules remember of it, for all modules.
+static FINDING: Mutex<()> = Mutex::new(());
+
 /// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
 #[derive(Clone)]
 pub struct Module {
@@ -218,6 +221,29 @@ impl Module {
         drop(old);
     }
 
+    /// Empties the imports, and forgets what was found in them.
+    pub(super) fn forget_imports(&self) {
+        self.clear_imports_locally();
+        let empty = embedded::map::new_map(Vec::new()).unwrap_or(core::ptr::null_mut());
+        let found = {
+            let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
+            let cell = unsafe { embedded::body_ptr::<TVMFFIModuleCell>(self.object.object()) };
+            // SAFETY: as above.
+            unsafe { core::mem::replace(&mut (*cell).import_lookup_cache, empty) }
+        };
+        if !found.is_null() {
+            // SAFETY: the cell owned it.
+            unsafe { embedded::dec_ref(found) };
+        }
+    }
+
+    /// Whether nobody else has a reference to this module.
+    pub(super) fn is_only_reference(&self) -> bool {
+        // SAFETY: the object is alive.
+        unsafe { embedded::is_unique(self.object.object()) }
+    }
+
     /// The caller holds [`TREE`] alone. The result is the old array.
     fn replace_imports(&self, imports: Vec<Module>) -> Any {
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
@@ -230,8 +256,7 @@ impl Module {
 
     /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
     pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
-        static CHANGING: Mutex<()> = Mutex::new(());
-        let _one_at_a_time = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Str::new(name).into_any();
         // SAFETY: the object is a live module, whose cell owns a map that is only used here, under the lock.
         let cache = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };

@@ -13,7 +13,7 @@ use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
-use super::{Module, context};
+use super::{Module, context, kept};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
@@ -128,6 +128,7 @@ pub(crate) fn load_from_file(path: &str) -> Result<Module> {
 pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
     check_file(path)?;
+    check_stand_in(path)?;
     let library = Arc::new(SharedLibrary::open(path)?);
     check_implementation(&library)?;
     join(&library)?;
@@ -145,11 +146,27 @@ pub(super) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
     }
 }
 
+/// Refuses a libtvm_ffi in a program that offers the same functions: the library would call the program's in place of its own,
+/// find everything registered, and end the process with an exception in its constructors.
+fn check_stand_in(path: &Path) -> Result<()> {
+    if path.file_name().is_none_or(|name| name != "libtvm_ffi.so") || exports::own_symbol("TVMFFIGetTypeInfo").is_none()
+    {
+        return Ok(());
+    }
+    Err(crate::error!(
+        RuntimeError,
+        "can not load {0}: this program stands in for it (kernpack_build::host()), and uses its own implementation already; load that \
+         file before the first use of kernpack (LD_PRELOAD={0})",
+        path.display()
+    ))
+}
+
 /// Refuses a library that was linked to a libtvm_ffi which this process did not have: its types, functions and errors would be
 /// in other tables than ours.
 fn check_implementation(library: &SharedLibrary) -> Result<()> {
-    let symbol = library.address(c"TVMFFIErrorSetRaised");
-    if symbol.is_null() || exports::is_own(symbol) {
+    let symbol = library.address(c"TVMFFIGetTypeInfo");
+    // SAFETY: the name is this function's.
+    if symbol.is_null() || unsafe { host::is_in_use(symbol) } {
         return Ok(());
     }
     let path = library.name();
@@ -240,13 +257,11 @@ fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
 
 /// The library's own module; tells the library how to find what it imports.
 fn library_module(library: &Arc<dyn Symbols>) -> Module {
-    let module = new_module(LibraryModule::new(Arc::clone(library)));
+    let new = || new_module(LibraryModule::new(Arc::clone(library)));
     let context = library.symbol("__tvm_ffi__library_ctx").cast::<*mut c_void>();
-    if !context.is_null() {
-        // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets. The module it points to must
-        // outlive its use by the library's code; the library is never unloaded, so the module is kept forever, too.
-        unsafe { context.write(module.context()) };
-        core::mem::forget(module.clone());
+    if context.is_null() {
+        return new();
     }
-    module
+    // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; no library is ever unloaded.
+    unsafe { kept::module_of_context(context, new) }
 }

@@ -10,6 +10,7 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 
+pub(crate) mod backend;
 mod context;
 mod cpp_exception;
 mod cuda;
@@ -19,6 +20,7 @@ mod elf;
 mod handle;
 mod image_loader;
 mod implementation;
+mod kept;
 mod library;
 pub mod library_bin;
 mod loader;

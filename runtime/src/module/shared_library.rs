@@ -1,5 +1,6 @@
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::ops::Range;
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
@@ -23,10 +24,27 @@ impl SharedLibrary {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
         // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
-        // SAFETY: the path is a C string. Loading runs the library's constructors: that is what the caller asks for.
-        let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+        let open = |time| {
+            // SAFETY: the path is a C string. Loading runs the library's constructors: that is what the caller asks for.
+            unsafe { libc::dlopen(c_path.as_ptr(), time | libc::RTLD_LOCAL | libc::RTLD_NODELETE) }
+        };
+        let mut handle = open(libc::RTLD_NOW);
         if handle.is_null() {
-            return Err(crate::error!(RuntimeError, "can not load {}: {}", path.display(), last_error()));
+            let reason = last_error();
+            if reason.lacks_functions() {
+                return Err(crate::error!(
+                    RuntimeError,
+                    "can not load {}: {}; a Rust program offers these functions when its build.rs calls kernpack_build::host(); \
+                     elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
+                    path.display(),
+                    reason.text()
+                ));
+            }
+            // Other functions that are nowhere matter when they are called.
+            handle = open(libc::RTLD_LAZY);
+        }
+        if handle.is_null() {
+            return Err(crate::error!(RuntimeError, "can not load {}: {}", path.display(), last_error().text()));
         }
         Ok(Self { handle, path: path.to_owned() })
     }
@@ -71,11 +89,31 @@ impl Drop for SharedLibrary {
     }
 }
 
-fn last_error() -> String {
-    // SAFETY: `dlerror` returns NULL or a C string that is valid until the next call on this thread.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() { "unknown error".to_owned() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+/// What the dynamic linker said last, until it is asked for something else.
+struct Reason(*const c_char);
+
+fn last_error() -> Reason {
+    // SAFETY: a plain query.
+    Reason(unsafe { libc::dlerror() })
+}
+
+impl Reason {
+    /// Whether what is missing is something of an implementation of the ABI.
+    fn lacks_functions(&self) -> bool {
+        // SAFETY: it is NULL or a C string that is valid until the next call on this thread.
+        unsafe {
+            !self.0.is_null()
+                && (!libc::strstr(self.0, c"undefined symbol: TVM".as_ptr()).is_null()
+                    || !libc::strstr(self.0, c"libtvm_ffi.so: cannot open".as_ptr()).is_null())
+        }
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        if self.0.is_null() {
+            return Cow::Borrowed("unknown error");
+        }
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(self.0) }.to_string_lossy()
     }
 }
 

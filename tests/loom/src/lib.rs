@@ -7,6 +7,7 @@
 //! Loom runs the thread that spawns others first and looks for what others could have done instead. It misses an order when
 //! that thread reads an atomic and another thread reads and then writes it, so the first thread of a model is a writer.
 
+pub mod backend_models;
 mod counted;
 pub mod name_table_models;
 pub mod ref_count_models;

@@ -12,6 +12,8 @@ macro_rules! run {
 }
 
 run! {
+    backend_models: launches_and_a_worker a_launch_and_two_workers two_callers_and_a_worker a_worker_that_sleeps phases
+        a_task_that_ends_early;
     name_table_models: looked_up registered_twice grown;
     ref_count_models: strong_references weak_references promotion uniqueness;
     shared_ref_models: set removed replaced comes_back comes_back_and_goes;

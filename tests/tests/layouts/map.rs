@@ -139,6 +139,7 @@ unsafe fn make_unique(handle: &mut Handle) {
 fn create(cpp: &Containers, is_dict: bool, pairs: &Model, way: u8, objects: &Objects) -> (Handle, Model) {
     let flat: Vec<Value> = pairs.iter().flat_map(|(key, value)| [key.clone(), value.clone()]).collect();
     let values = OwnedValues::of(&flat, objects);
+    // SAFETY: the values are alive.
     let owned = || values.0.chunks(2).map(|pair| unsafe { (retain(&pair[0]), retain(&pair[1])) }).collect();
     // SAFETY: the values are valid, and their owner keeps them.
     let handle = unsafe {

@@ -29,6 +29,7 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
         let mut cargo = subject.describe(workspace.cargo("test"))?;
         cargo.args(["--workspace", "--no-fail-fast"]).args(arguments).current_dir(&folder);
         cargo.env("LD_LIBRARY_PATH", &subject.library_folder).env("RUST_BACKTRACE", "0");
+        cargo.envs(run.variables.iter().map(|(name, value)| (name, value)));
         Ok(cargo)
     };
     let built = step::run("build the tests of rust/", &mut cargo(&["--no-run"])?, Show::Warnings)?;

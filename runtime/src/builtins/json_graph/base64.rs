@@ -58,9 +58,13 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        for (bytes, digits) in
-            [(&b""[..], &b""[..]), (b"f", b"Zg=="), (b"fo", b"Zm8="), (b"foo", b"Zm9v"), (b"\xff\xfe\xfd\0", b"//79AA==")]
-        {
+        for (bytes, digits) in [
+            (&b""[..], &b""[..]),
+            (b"f", b"Zg=="),
+            (b"fo", b"Zm8="),
+            (b"foo", b"Zm9v"),
+            (b"\xff\xfe\xfd\0", b"//79AA=="),
+        ] {
             assert_eq!(encode(bytes), digits);
             assert_eq!(decode(digits).unwrap(), bytes);
         }

@@ -17,16 +17,10 @@ use crate::{Error, Result, bail, error};
 
 static HOOKS: AttrColumn = AttrColumn::new("__data_from_json__");
 
-static JSON_OBJECT: Type = Type {
-    schema: "",
-    text: "Map<Any, Any>",
-    accepts: Accepts::Either(type_index::MAP, type_index::DICT),
-};
-static JSON_ARRAY: Type = Type {
-    schema: "",
-    text: "Array<Any>",
-    accepts: Accepts::Either(type_index::ARRAY, type_index::LIST),
-};
+static JSON_OBJECT: Type =
+    Type { schema: "", text: "Map<Any, Any>", accepts: Accepts::Either(type_index::MAP, type_index::DICT) };
+static JSON_ARRAY: Type =
+    Type { schema: "", text: "Array<Any>", accepts: Accepts::Either(type_index::ARRAY, type_index::LIST) };
 
 /// Not a type index: the node has not been looked at.
 const UNKNOWN: i32 = -2;
@@ -51,8 +45,7 @@ pub(super) fn decode(graph: &Any) -> Result<Any> {
             _ => return invalid("`nodes` array field"),
         };
         let unknown = TVMFFIAny { type_index: UNKNOWN, ..TVMFFIAny::NONE };
-        let mut decoder =
-            Decoder { nodes, decoded: vec![unknown; nodes.len()], frames: Vec::new(), parts: Vec::new() };
+        let mut decoder = Decoder { nodes, decoded: vec![unknown; nodes.len()], frames: Vec::new(), parts: Vec::new() };
         decoder.run(root_index)
     }
 }
@@ -210,6 +203,8 @@ impl Decoder<'_> {
         // SAFETY: see above.
         unsafe {
             let info = TypeInfo::from_raw(type_info(index)?);
+            // What makes objects may change the graph.
+            let held = Any::from_raw(retain(&data));
             if enums::is_enum(info) {
                 let of_integers = enums::is_int_enum(info);
                 expect(&data, if of_integers { &INT } else { &STRING })?;
@@ -223,7 +218,7 @@ impl Decoder<'_> {
             expect(&data, &JSON_OBJECT)?;
             let position = map::first(data.payload.v_obj);
             let object = Object { object, info, fields: info.fields(), waiting: None, position };
-            Ok(Started::Parts(Any::from_raw(retain(&data)), Kind::Object(Box::new(object))))
+            Ok(Started::Parts(held, Kind::Object(Box::new(object))))
         }
     }
 

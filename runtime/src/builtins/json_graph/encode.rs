@@ -93,6 +93,16 @@ enum Parts {
     Fields(Fields),
 }
 
+/// What is known about a value.
+enum Seen {
+    /// It is this node.
+    Known(i64),
+    /// Its node has been written; the hash.
+    Written(u32),
+    /// The hash and the parts, which come first.
+    Parts(u32, Parts),
+}
+
 // SAFETY of all unsafe blocks below: the caller of `encode` keeps the root alive. What a frame borrows lives as long as the frame
 // below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
 
@@ -148,17 +158,43 @@ impl Encoder<'_> {
     }
 
     /// The node of a value, which is new or known; or `None` when its parts come first. Takes the reader's reference over.
-    unsafe fn enter(&mut self, part: Read) -> Result<Option<i64>> {
+    unsafe fn enter(&mut self, mut part: Read) -> Result<Option<i64>> {
+        // SAFETY: see above.
+        unsafe {
+            match self.look_at(&mut part) {
+                Ok(Seen::Known(index)) => {
+                    give_up(part);
+                    Ok(Some(index))
+                }
+                Ok(Seen::Written(hash)) => Ok(Some(self.add(hash, part))),
+                Ok(Seen::Parts(hash, parts)) => {
+                    let (value, owned, first) = (part.value, part.owned, self.items.len());
+                    self.frames.push(Frame { value, hash, parts, first, owned, retained: false });
+                    if self.cycles.is_due(self.frames.len()) {
+                        let places = self.frames.iter().map(|frame| (frame.value.bits() as usize, 0));
+                        self.cycles.run("ToJSONGraph", places)?;
+                    }
+                    Ok(None)
+                }
+                Err(error) => {
+                    give_up(part);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Looks a value up, and writes its node if it is a new one without parts.
+    unsafe fn look_at(&mut self, part: &mut Read) -> Result<Seen> {
         let value = part.value;
         // SAFETY: see above.
         unsafe {
             if may_call_hooks(&value) {
-                self.retain_all();
+                self.retain_all(part);
             }
             let hash = hash(&value)?;
             if let Some(index) = self.nodes.find(hash, &value)? {
-                give_up(part);
-                return Ok(Some(index));
+                return Ok(Seen::Known(index));
             }
             let parts = match value.type_index {
                 type_index::ARRAY => Parts::Elements(0),
@@ -173,25 +209,19 @@ impl Encoder<'_> {
                 }
                 index if index >= type_index::STATIC_OBJECT_BEGIN && !is_leaf(index) => {
                     let info = TypeInfo::from_raw(type_info(index)?);
-                    if let Some(data) = self.data_at_once(&part, info)? {
-                        self.output.node(info.key_bytes(), data)?;
-                        return Ok(Some(self.add(hash, part)));
+                    if let Some(data) = self.data_at_once(part, info)? {
+                        self.output.node(info.key_bytes(), Data::Made(data))?;
+                        return Ok(Seen::Written(hash));
                     }
                     Parts::Fields(info.fields())
                 }
                 _ => {
                     self.leaf(&value)?;
-                    return Ok(Some(self.add(hash, part)));
+                    return Ok(Seen::Written(hash));
                 }
             };
-            let first = self.items.len();
-            self.frames.push(Frame { value, hash, parts, first, owned: part.owned, retained: false });
-            if self.cycles.is_due(self.frames.len()) {
-                let places = self.frames.iter().map(|frame| (frame.value.bits() as usize, 0));
-                self.cycles.run("ToJSONGraph", places)?;
-            }
+            Ok(Seen::Parts(hash, parts))
         }
-        Ok(None)
     }
 
     /// Finishes the top frame.
@@ -199,20 +229,31 @@ impl Encoder<'_> {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
-            let index = frame.value.type_index;
-            if matches!(index, type_index::LIST | type_index::DICT) {
-                self.open_lists.insert(frame.value.payload.v_obj, 0);
+            let part = Read { value: frame.value, owned: frame.owned };
+            if matches!(part.value.type_index, type_index::LIST | type_index::DICT) {
+                self.open_lists.insert(part.value.payload.v_obj, 0);
             }
-            let info = TypeInfo::from_raw(type_info(index)?);
-            let items = &self.items[frame.first..];
-            let data = match frame.parts {
-                Parts::Fields(_) => Data::Fields(info.fields(), items),
-                _ => Data::List(items),
-            };
-            self.output.node(info.key_bytes(), data)?;
+            let written = self.write(&frame);
             self.items.truncate(frame.first);
-            Ok(self.add(frame.hash, Read { value: frame.value, owned: frame.owned }))
+            match written {
+                Ok(()) => Ok(self.add(frame.hash, part)),
+                Err(error) => {
+                    give_up(part);
+                    Err(error)
+                }
+            }
         }
+    }
+
+    /// Writes the node of a frame whose parts are all done.
+    fn write(&mut self, frame: &Frame) -> Result<()> {
+        let info = TypeInfo::from_raw(type_info(frame.value.type_index)?);
+        let items = &self.items[frame.first..];
+        let data = match frame.parts {
+            Parts::Fields(_) => Data::Fields(info.fields(), items),
+            _ => Data::List(items),
+        };
+        self.output.node(info.key_bytes(), data)
     }
 
     /// Notes the node that the output got last. Takes the reader's reference over.
@@ -246,11 +287,9 @@ impl Encoder<'_> {
         unsafe {
             match index {
                 type_index::NONE => self.output.node(key, Data::Absent),
-                type_index::BOOL
-                | type_index::INT
-                | type_index::FLOAT
-                | type_index::SMALL_STR
-                | type_index::STR => self.output.node(key, Data::Value(value)),
+                type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::SMALL_STR | type_index::STR => {
+                    self.output.node(key, Data::Value(value))
+                }
                 type_index::DATA_TYPE => {
                     self.output.node(key, Data::Text(dtype::format(value.payload.v_dtype)?.as_bytes()))
                 }
@@ -273,17 +312,15 @@ impl Encoder<'_> {
     }
 
     /// The data of an object that is not written field by field.
-    unsafe fn data_at_once<'a>(&mut self, part: &'a Read, info: TypeInfo) -> Result<Option<Data<'a>>> {
-        let object = TVMFFIAny::pointer(info.index(), part.value.bits() as *mut _);
+    unsafe fn data_at_once(&mut self, part: &mut Read, info: TypeInfo) -> Result<Option<Any>> {
         // SAFETY: see above.
         unsafe {
             if enums::is_enum(info) {
-                let value = enums::index_of(part.value.payload.v_obj, info);
-                return Ok(Some(Data::Made(value)));
+                return Ok(Some(enums::index_of(part.value.payload.v_obj, info)));
             }
             if let Some(hook) = hook(&HOOKS, info.index(), "(0: AnyView) -> Any")? {
-                self.retain_all();
-                return Ok(Some(Data::Made(call_function(hook.payload.v_obj, &[object])?)));
+                self.retain_all(part);
+                return call_function(hook.payload.v_obj, &[part.value]).map(Some);
             }
         }
         if !creation::has_creator(info) {
@@ -292,10 +329,14 @@ impl Encoder<'_> {
         Ok(None)
     }
 
-    /// Takes references to all that is borrowed. A hook may let go of it.
-    fn retain_all(&mut self) {
+    /// Takes references to all that is borrowed, and to the part that is looked at. A hook may let go of it.
+    fn retain_all(&mut self, part: &mut Read) {
         // SAFETY: see above.
         unsafe {
+            if !part.owned && part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+                part.owned = true;
+                embedded::inc_ref(part.value.payload.v_obj);
+            }
             for frame in self.frames.iter_mut().rev() {
                 if frame.retained {
                     break;
@@ -318,10 +359,7 @@ const fn is_leaf(index: i32) -> bool {
 
 /// Whether fields that are declared with this type index always hold a value of that type, and one that JSON has.
 const fn is_written_in_place(index: i32) -> bool {
-    matches!(
-        index,
-        type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE
-    )
+    matches!(index, type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE)
 }
 
 /// A field's value that is written where the field is.
@@ -344,11 +382,7 @@ unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
 
 #[cold]
 fn no_creator(info: TypeInfo) -> Error {
-    error!(
-        TypeError,
-        "Type `{}` does not support ToJSONGraph (no native creator or __ffi_new__ type attr)",
-        info.key()
-    )
+    error!(TypeError, "Type `{}` does not support ToJSONGraph (no native creator or __ffi_new__ type attr)", info.key())
 }
 
 impl Drop for Encoder<'_> {

@@ -48,3 +48,6 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
         run: |args| decode::decode(&json::parse(args.bytes(0))?),
     },
 ];
+
+#[cfg(test)]
+mod tests;

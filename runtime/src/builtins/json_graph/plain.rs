@@ -44,13 +44,11 @@ pub(super) unsafe fn plain(index: i32, data: &TVMFFIAny) -> Result<TVMFFIAny> {
                 expect(data, &INT)?;
                 Ok(TVMFFIAny::int(data.bits().cast_signed()))
             }
-            type_index::FLOAT => {
-                match data.type_index {
-                    type_index::FLOAT => Ok(*data),
-                    type_index::INT | type_index::BOOL => Ok(TVMFFIAny::float(data.bits().cast_signed() as f64)),
-                    _ => bail!(TypeError, "Cannot convert from type `{}` to `float`", type_key(&view(*data))),
-                }
-            }
+            type_index::FLOAT => match data.type_index {
+                type_index::FLOAT => Ok(*data),
+                type_index::INT | type_index::BOOL => Ok(TVMFFIAny::float(data.bits().cast_signed() as f64)),
+                _ => bail!(TypeError, "Cannot convert from type `{}` to `float`", type_key(&view(*data))),
+            },
             _ => {
                 expect(data, &STRING)?;
                 let mut value = TVMFFIAny { type_index: type_index::DATA_TYPE, ..TVMFFIAny::int(0) };

@@ -137,9 +137,8 @@ impl NodeTexts {
 /// Whether a type has a field with the name of an ancestor's.
 fn has_same_names(fields: &Fields) -> bool {
     let info: TypeInfo = fields.type_info();
-    let inherited = || {
-        info.lineage().filter(move |ancestor| ancestor.index() != info.index()).flat_map(TypeInfo::own_fields)
-    };
+    let inherited =
+        || info.lineage().filter(move |ancestor| ancestor.index() != info.index()).flat_map(TypeInfo::own_fields);
     info.depth() > 1 && inherited().next().is_some() && {
         let mut names: Vec<_> = fields.clone().map(crate::reflect::Field::name_bytes).collect();
         names.sort_unstable();

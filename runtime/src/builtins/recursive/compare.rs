@@ -161,12 +161,13 @@ unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
 fn key_of(value: &TVMFFIAny) -> String {
     let index = match value.type_index {
         // SAFETY: the caller keeps the value alive.
-        type_index::RAW_STR | type_index::BYTE_ARRAY_PTR => unsafe { release::to_owned(value) }
-            .map_or(type_index::NONE, |owned| {
+        type_index::RAW_STR | type_index::BYTE_ARRAY_PTR => {
+            unsafe { release::to_owned(value) }.map_or(type_index::NONE, |owned| {
                 // SAFETY: a new value that nobody else knows.
                 unsafe { release::release(owned) };
                 owned.type_index
-            }),
+            })
+        }
         index => index,
     };
     // SAFETY: only the index is looked at.

@@ -227,9 +227,9 @@ impl Hasher {
             let (hash, parts) = match index {
                 type_index::SHAPE => {
                     let dimensions = shape::dimensions(object);
-                    let hash = dimensions.iter().fold(sized(dimensions.len()), |hash, dimension| {
-                        combine(hash, dimension.cast_unsigned())
-                    });
+                    let hash = dimensions
+                        .iter()
+                        .fold(sized(dimensions.len()), |hash, dimension| combine(hash, dimension.cast_unsigned()));
                     give_up(part);
                     return Ok(Some(hash));
                 }

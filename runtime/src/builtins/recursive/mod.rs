@@ -44,3 +44,6 @@ fn compare(args: &Arguments<'_>, equality_only: bool, holds: fn(Ordering) -> boo
         Ok(Any::from_raw(TVMFFIAny::bool(holds(ordering))))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,13 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use crate::builtins::cycle::CycleCheck;
 use super::region::Region;
 use super::{Options, kind, tensor};
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, seq_hash_kind, type_index};
 use crate::builtins::access_path::{self, Kind};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::builtin::Arguments;
+use crate::builtins::cycle::CycleCheck;
 use crate::builtins::field_value::{Read, give_up, read};
 use crate::builtins::kept::Kept;
 use crate::builtins::reentry::{Reentry, call_hook, hook};
@@ -121,8 +121,10 @@ unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option<bool> {
     // SAFETY: promised by the caller: both are alive.
     unsafe {
         if index != right.type_index {
-            return Some(text_class(index).is_some_and(|class| text_class(right.type_index) == Some(class))
-                && text_of(left) == text_of(right));
+            return Some(
+                text_class(index).is_some_and(|class| text_class(right.type_index) == Some(class))
+                    && text_of(left) == text_of(right),
+            );
         }
         match index {
             type_index::FLOAT if left.payload.v_float64.is_nan() => Some(right.payload.v_float64.is_nan()),

@@ -5,12 +5,12 @@
 
 use core::ffi::c_void;
 
-use crate::builtins::cycle::CycleCheck;
 use super::region::Region;
 use super::{Options, kind, tensor};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::builtin::Arguments;
+use crate::builtins::cycle::CycleCheck;
 use crate::builtins::field_value::{Read, give_up, read, type_info};
 use crate::builtins::kept::Kept;
 use crate::builtins::reentry::{Reentry, call_hook, hook};
@@ -26,8 +26,7 @@ use crate::{Result, abi::field_flag};
 const MODULUS: u64 = 2_147_483_647;
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
-const HOOK_SIGNATURE: &str =
-    "(0: const ffi.Object*, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
+const HOOK_SIGNATURE: &str = "(0: const ffi.Object*, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &INT, &INT], &INT);
 
 /// The structural hash of a value.
@@ -265,15 +264,7 @@ impl Hasher {
                 }
                 _ => return self.enter_object(part, region, index),
             };
-            self.push(Frame {
-                object,
-                hash,
-                parts,
-                region,
-                outer_region: region,
-                owned: part.owned,
-                retained: false,
-            })?;
+            self.push(Frame { object, hash, parts, region, outer_region: region, owned: part.owned, retained: false })?;
             Ok(None)
         }
     }
@@ -469,7 +460,13 @@ impl Hasher {
     }
 
     /// The hash that a hook makes of an object and the hash so far. Nothing is borrowed but the object, which the caller holds.
-    unsafe fn call_hook(&mut self, hook: TVMFFIAny, object: *mut TVMFFIObject, hash: u64, region: Region) -> Result<u64> {
+    unsafe fn call_hook(
+        &mut self,
+        hook: TVMFFIAny,
+        object: *mut TVMFFIObject,
+        hash: u64,
+        region: Region,
+    ) -> Result<u64> {
         let outer = core::mem::replace(&mut self.region, region);
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
         // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.

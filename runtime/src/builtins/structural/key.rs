@@ -23,11 +23,8 @@ const _: () = assert!(size_of::<KeyBody>() == 24);
 
 const TYPE_KEY: &str = "ffi.StructuralKey";
 
-pub(super) static STRUCTURAL_KEY: Type = Type {
-    schema: r#"{"type":"ffi.StructuralKey"}"#,
-    text: TYPE_KEY,
-    accepts: Accepts::Kind(|| KEY.index.get()),
-};
+pub(super) static STRUCTURAL_KEY: Type =
+    Type { schema: r#"{"type":"ffi.StructuralKey"}"#, text: TYPE_KEY, accepts: Accepts::Kind(|| KEY.index.get()) };
 
 impl Body for KeyBody {
     const SELF: &'static [&'static Type] = &[&STRUCTURAL_KEY];
@@ -37,11 +34,8 @@ impl Body for KeyBody {
     }
 }
 
-const INIT: Builtin = Builtin {
-    name: "ffi.StructuralKey.__ffi_init__",
-    signature: Signature::Typed(&[&ANY], &OBJECT),
-    run: new_key,
-};
+const INIT: Builtin =
+    Builtin { name: "ffi.StructuralKey.__ffi_init__", signature: Signature::Typed(&[&ANY], &OBJECT), run: new_key };
 
 pub(in crate::builtins) static KEY: BuiltinType = BuiltinType {
     key: TYPE_KEY,

@@ -84,3 +84,6 @@ const fn flag(flag: bool) -> Result<Any, Error> {
     // SAFETY: a plain value.
     Ok(unsafe { Any::from_raw(TVMFFIAny::bool(flag)) })
 }
+
+#[cfg(test)]
+mod tests;

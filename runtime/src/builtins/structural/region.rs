@@ -22,7 +22,9 @@ impl Region {
     /// The region of a field's value.
     #[inline]
     pub(super) const fn of_field(self, flags: i64) -> Self {
-        if flags & (field_flag::SEQ_HASH_DEF_PATTERN | field_flag::SEQ_HASH_DEF_SIMPLE) == 0 || self.0 == Self::PATTERN.0 {
+        if flags & (field_flag::SEQ_HASH_DEF_PATTERN | field_flag::SEQ_HASH_DEF_SIMPLE) == 0
+            || self.0 == Self::PATTERN.0
+        {
             // A pattern region reaches down to the leaves.
             self
         } else if flags & field_flag::SEQ_HASH_DEF_SIMPLE != 0 {

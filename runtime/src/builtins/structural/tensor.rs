@@ -21,7 +21,10 @@ pub(super) fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Res
     if device == device_type::CPU {
         return Ok(());
     }
-    bail!(InternalError, "Check failed: {place}.device().device_type == kDLCPU ({device} vs. 1) : can only {purpose} CPU tensor")
+    bail!(
+        InternalError,
+        "Check failed: {place}.device().device_type == kDLCPU ({device} vs. 1) : can only {purpose} CPU tensor"
+    )
 }
 
 /// An error unless the elements are one behind the other.
@@ -63,9 +66,9 @@ unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
 /// The tensor is alive for `'a`, and nobody writes to it.
 pub(super) unsafe fn content<'a>(tensor: &DLTensor) -> Result<&'a [u8]> {
     // SAFETY: promised by the caller.
-    let count = unsafe { shape(tensor) }.iter().try_fold(1_u64, |count, &dimension| {
-        count.checked_mul(u64::try_from(dimension).ok()?)
-    });
+    let count = unsafe { shape(tensor) }
+        .iter()
+        .try_fold(1_u64, |count, &dimension| count.checked_mul(u64::try_from(dimension).ok()?));
     let bits = u64::from(tensor.dtype.bits) * u64::from(tensor.dtype.lanes);
     let size = count.and_then(|count| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
     match size.map(usize::try_from) {

@@ -1,0 +1,52 @@
+//! Programs that offer the C functions to the libraries that they load.
+
+use kernpack::abi::ApiTable;
+
+use crate::package::Package;
+
+/// A package with a library and a program, as `host()` wants it.
+fn package(name: &str) -> Package {
+    Package::new(name, "")
+        .file(
+            "build.rs",
+            "fn main() -> kernpack_build::Result<()> {\n    kernpack_build::host();\n    kernpack_build::Library::new().build()\n}\n",
+        )
+        .file(
+            "src/main.rs",
+            "fn main() {\n    println!(\"{:?}\", kernpack::host::origin());\n}\n",
+        )
+        .file("tests/nothing.rs", "#[test]\nfn nothing() {}\n")
+}
+
+fn check(package: &Package, profile: &str) {
+    let program = package.program(profile);
+    let expected: Vec<&str> = {
+        let mut names = ApiTable::NAMES.to_vec();
+        names.extend(["TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace"]);
+        names.extend(["TVMBackendParallelLaunch", "TVMBackendParallelBarrier"]);
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(program.exported("TVM"), expected);
+    assert_eq!(program.exported("__kernpack_exported"), ["__kernpack_exported_api_v1"]);
+    assert_eq!(program.shared_object_name().as_deref(), Some("libtvm_ffi.so"));
+    let library = package.library(profile);
+    assert!(library.exported("TVM").is_empty() && library.exported("__kernpack_exported").is_empty());
+    assert_eq!(library.shared_object_name(), None);
+}
+
+#[test]
+fn a_program_exports_the_functions_and_its_library_does_not() {
+    let package = package("host-program");
+    // Its own functions do not look like those of a libtvm_ffi to it.
+    assert_eq!(package.run(&[]), "Embedded\n");
+    check(&package, "debug");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn gnu_ld_links_it_too() {
+    let package = package("host-program-gnu");
+    package.build_for_host_target(&[("RUSTFLAGS", "-Clinker-features=-lld")]);
+    check(&package, "x86_64-unknown-linux-gnu/debug");
+}

@@ -1,0 +1,99 @@
+//! The 50 C functions, and the four of [`backend`], for a Rust program that offers them to the libraries that it loads, as
+//! `kernpack_build::host()` asks.
+//!
+//! Libraries that C++ compilers and Apache TVM make call `TVMFFI...` functions by name (and, where TVM wrote C, `TVMBackend...`).
+//! Under these names only an implementation may define them, so that no library of ours gets in the way of another. Here they
+//! have the names `__kernpack_host_TVMFFI...`: the linker leaves them out, unless a program's build script gives them their C names
+//! and has them exported. They are defined in assembly, because rustc exports every Rust function with a fixed name from every
+//! shared library.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{
+    ApiTable, DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall,
+    TVMFFIAny, TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle,
+    TVMFFIStreamHandle, TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
+};
+use crate::host;
+use crate::module::backend;
+
+/// The instruction that goes on in another function.
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    () => {
+        "jmp {function}"
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump {
+    () => {
+        "b {function}"
+    };
+}
+
+/// A symbol for a function; the linker keeps it only if it is asked for.
+macro_rules! symbol {
+    ($name:expr, $function:path) => {
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        core::arch::global_asm!(
+            concat!(".pushsection .text.__kernpack_host_", $name, ",\"ax\",%progbits"),
+            concat!(".globl __kernpack_host_", $name),
+            concat!(".type __kernpack_host_", $name, ",%function"),
+            concat!("__kernpack_host_", $name, ":"),
+            jump!(),
+            concat!(".size __kernpack_host_", $name, ", . - __kernpack_host_", $name),
+            ".popsection",
+            function = sym $function,
+        );
+    };
+}
+
+macro_rules! functions {
+    (
+        required { $($name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
+        optional { $($opt_name:ident : $opt_field:ident ( $($opt_arg:ident : $opt_type:ty),* ) $(-> $opt_ret:ty)?;)* }
+    ) => {
+        $(
+            unsafe extern "C" fn $field($($arg: $type),*) $(-> $ret)? {
+                // SAFETY: the caller's promises are those that the function asks for.
+                unsafe { (table().$field)($($arg),*) }
+            }
+            symbol!(stringify!($name), $field);
+        )*
+        $(
+            unsafe extern "C" fn $opt_field($($opt_arg: $opt_type),*) $(-> $opt_ret)? {
+                let Some(function) = table().$opt_field else { missing(stringify!($opt_name)) };
+                // SAFETY: the caller's promises are those that the function asks for.
+                unsafe { function($($opt_arg),*) }
+            }
+            symbol!(stringify!($opt_name), $opt_field);
+        )*
+    };
+}
+for_each_function!(functions);
+
+/// How a library of ours finds this program's table at once, not function by function: `__kernpack_exported_api_v1`.
+extern "C" fn exported_table() -> *const ApiTable {
+    host::api()
+}
+symbol!("table", exported_table);
+
+symbol!("TVMBackendAllocWorkspace", backend::alloc_workspace);
+symbol!("TVMBackendFreeWorkspace", backend::free_workspace);
+symbol!("TVMBackendParallelLaunch", backend::parallel_launch);
+symbol!("TVMBackendParallelBarrier", backend::parallel_barrier);
+
+#[inline]
+fn table() -> &'static ApiTable {
+    // SAFETY: tables live forever.
+    unsafe { host::bound().as_ref() }.unwrap_or_else(host::table_for_libraries)
+}
+
+/// What the dynamic linker does about a function that is nowhere.
+#[cold]
+fn missing(name: &str) -> ! {
+    crate::notice::notice(format_args!(
+        "kernpack: the libtvm_ffi in this process is too old for a library: it has no {name}"
+    ));
+    std::process::abort()
+}

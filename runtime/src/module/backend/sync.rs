@@ -1,0 +1,70 @@
+//! What the thread pool waits with: atomics, a futex, and patience. `tests/loom` checks the files above with loom's in their
+//! place.
+
+use core::ffi::c_long;
+use core::ptr;
+use core::time::Duration;
+
+pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+/// How many launches a pool offers at the same time; at most 64.
+pub(super) const SLOTS: usize = 64;
+
+/// Looks again and again, for `patience`, whether something is so. Shorter than a sleep; a thread that waits for this CPU gets it.
+pub(super) fn spin(patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
+    const LOOKS_PER_CLOCK: u32 = 32;
+    if is_so() {
+        return true;
+    }
+    if patience.is_zero() {
+        return false;
+    }
+    let start = now();
+    let mut looks = 0u32;
+    loop {
+        core::hint::spin_loop();
+        if is_so() {
+            return true;
+        }
+        looks += 1;
+        if looks.is_multiple_of(LOOKS_PER_CLOCK) {
+            // Patience is short: its nanoseconds are far from the end of 64 bits.
+            if now().wrapping_sub(start) >= patience.as_nanos() as u64 {
+                return false;
+            }
+            // SAFETY: a plain call.
+            unsafe { libc::sched_yield() };
+        }
+    }
+}
+
+/// Nanoseconds of a clock that only goes forward. A tenth of the size of `std::time::Instant`.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Sleeps until [`wake`], unless the word has another value than `seen`; also wakes for no reason. False when `timeout` is over.
+pub(super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
+    // A pool's timeouts are short: the casts are exact.
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos() as c_long,
+    });
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word and the time live for the call.
+    let status = unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, seen, timeout)
+    };
+    // SAFETY: the address of this thread's `errno`.
+    status == 0 || unsafe { *libc::__errno_location() } != libc::ETIMEDOUT
+}
+
+/// Wakes up to `most` of those that sleep on the word.
+pub(super) fn wake(word: &AtomicU32, most: u32) {
+    let most = i32::try_from(most).unwrap_or(i32::MAX);
+    // SAFETY: only the address of the word counts, and nothing is read or written there.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most) };
+}

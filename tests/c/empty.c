@@ -1,0 +1,2 @@
+/* Nothing: a library to link to. */
+typedef int nothing;

@@ -1,0 +1,5 @@
+//! Makes the program a host for every library.
+
+fn main() {
+    kernpack_build::host();
+}

@@ -1,0 +1,92 @@
+//! Loads libraries and calls what is in them; `tests/tests/context_symbols.rs` runs it, in several processes.
+//!
+//! The first argument says which implementation must serve the process, as `kernpack::host::Origin` names it; the others are libraries:
+//! `tests/c/generated.c`, or one of ours.
+
+use std::thread;
+
+use kernpack::host::origin;
+use kernpack::{Error, Function, Module, Result};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let expected = arguments.next().unwrap_or_default();
+    for library in arguments {
+        let module = Module::load(&library)?;
+        if module.get_function("sum_of_squares", false)?.is_some() {
+            generated(&module)?;
+        } else {
+            ours(&module)?;
+        }
+        println!("{}: all checks passed", library.rsplit('/').next().unwrap_or_default());
+    }
+    assert_eq!(format!("{:?}", origin()), expected);
+    Ok(())
+}
+
+/// What `tests/c/generated.c` offers.
+fn generated(library: &Module) -> Result<()> {
+    let int = |name: &str, args: &[i64]| -> Result<i64> {
+        let args: Vec<_> = args.iter().map(|arg| kernpack::Any::from(*arg)).collect();
+        library.function(name)?.call_as(args.as_slice())
+    };
+    for num_task in [0, 1, 2, 3, 16, 100] {
+        assert_eq!(int("sum_of_squares", &[1000, num_task])?, (0..1000).map(|i| i * i).sum());
+    }
+    assert_eq!(int("tasks", &[5])?, 5);
+    if let Some(threads) = std::env::var("TVM_NUM_THREADS").ok().and_then(|threads| threads.parse().ok()) {
+        assert_eq!(int("tasks", &[0])?, threads);
+    }
+    assert_eq!(int("nested", &[])?, 3);
+    for task in 0..4 {
+        check_error(int("failing", &[task]), "ValueError", "Assert fail: task must not run");
+    }
+    assert_eq!(int("failing", &[4])?, 0);
+
+    assert_eq!(int("workspaces", &[])?, 40);
+    let error = int("free_stranger", &[]).unwrap_err();
+    assert!(
+        error.message().ends_with("is not a workspace that this thread has allocated and not yet freed"),
+        "{error}"
+    );
+    assert_eq!(int("workspace_on", &[1])?, 1);
+    let problem = "there are no workspaces on cuda:0: this runtime has them on the CPU only";
+    check_error(int("workspace_on", &[2]), "RuntimeError", problem);
+
+    let wrong = library.function("tasks")?.call_as::<i64>(("five",));
+    check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");
+    if Function::get_global("test.context.twice")?.is_none() {
+        assert!(int("call_twice", &[1]).is_err());
+        Function::register_global("test.context.twice", &Function::from_fn(|x: i64| 2 * x))?;
+    }
+    assert_eq!(int("call_twice", &[21])?, 42);
+
+    // Many threads at the same time.
+    thread::scope(|scope| {
+        for caller in 0..6 {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    assert_eq!(int("sum_of_squares", &[100, caller]).unwrap(), 328_350);
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+/// What `tests/conversions-lib` offers: it uses this program's tables.
+fn ours(library: &Module) -> Result<()> {
+    assert_eq!(library.function("add")?.call_as::<i64>((40, 2))?, 42);
+    assert_eq!(Function::global("conversions.add")?.call_as::<i64>((1, 2))?, 3);
+    let error = library.function("add")?.call(("x", 2)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        ("TypeError", "add(a: int, b: int): argument 'a': expected int, got str")
+    );
+    Ok(())
+}
+
+fn check_error(result: Result<i64>, kind: &str, message: &str) {
+    let error: Error = result.expect_err(message);
+    assert_eq!((error.kind(), error.message()), (kind, message));
+}
