@@ -63,6 +63,16 @@ extern "C" Status ThrowAndRaise(TVMFFIObjectHandle error) {
   TVM_FFI_SAFE_CALL_END();
 }
 
+// What an error says, the message of its cause, and its extra context.
+extern "C" Status DescribeError(TVMFFIObjectHandle handle, TVMFFIAny* text, TVMFFIAny* cause, TVMFFIAny* extra) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  auto error = Borrow<ffi::Error>(handle);
+  Give(ffi::String(error.FullMessage()), text);
+  if (auto found = error.cause_chain()) Give(ffi::String(found->what()), cause);
+  if (auto found = error.extra_context()) Give(ffi::Any(*found), extra);
+  TVM_FFI_SAFE_CALL_END();
+}
+
 // Calls a function that Rust made; what it raises becomes an exception and is raised again.
 extern "C" Status CallTwice(TVMFFIObjectHandle function, const TVMFFIAny* argument, TVMFFIAny* out) {
   TVM_FFI_SAFE_CALL_BEGIN();

@@ -1,5 +1,6 @@
 // Changes and reads containers, whoever made them, with the inline code of the stock headers. tests/layouts does its own half of
 // the work on the same containers. A status is 0, or -1 with the error raised in libtvm_ffi.so.
+#include <tvm/ffi/big_int.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstdint>
@@ -220,6 +221,16 @@ extern "C" int CompareStrings(const TVMFFIAny* left, const TVMFFIAny* right) {
 
 extern "C" void JoinStrings(const TVMFFIAny* left, const TVMFFIAny* right, TVMFFIAny* out) {
   Give(Any(Owned(*left).cast<ffi::String>() + Owned(*right).cast<ffi::String>()), out);
+}
+
+// Integers of any size.
+extern "C" void AddIntegers(const TVMFFIAny* left, const TVMFFIAny* right, TVMFFIAny* out) {
+  Give(Any(Owned(*left).cast<ffi::BigInt>() + Owned(*right).cast<ffi::BigInt>()), out);
+}
+
+extern "C" int CompareIntegers(const TVMFFIAny* left, const TVMFFIAny* right) {
+  auto a = Owned(*left).cast<ffi::BigInt>(), b = Owned(*right).cast<ffi::BigInt>();
+  return a == b ? 0 : a < b ? -1 : 1;
 }
 
 using Weak = ffi::WeakObjectPtr<ffi::Object>;

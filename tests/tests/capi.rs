@@ -59,6 +59,7 @@ functions! {
         fn ShapeProduct(shape: Handle) -> i64;
         fn TensorSum(tensor: Handle) -> f64;
         fn ThrowAndRaise(error: Handle) -> c_int;
+        fn DescribeError(error: Handle, text: *mut TVMFFIAny, cause: *mut TVMFFIAny, extra: *mut TVMFFIAny) -> c_int;
         fn CallTwice(function: Handle, argument: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int;
         fn RegisterNumber() -> c_int;
         fn NewNumber(number: i64, out: *mut TVMFFIAny);
@@ -167,6 +168,19 @@ fn errors_functions_shapes_and_tensors_are_understood() {
         let cell = embedded::body::<TVMFFIErrorCell>(error);
         assert!(cell.backtrace.as_slice().starts_with(b"  in Rust\n  in C++\n"));
         dec_ref(caught);
+
+        let dimensions = shape::new_shape(&[2, 3, 7]);
+        let outer = embedded::new_error(b"ValueError", b"outer", b"  second\n  first\n", error, dimensions);
+        let [mut text, mut cause, mut extra] = [TVMFFIAny::NONE; 3];
+        assert_eq!((cells.DescribeError)(outer, &mut text, &mut cause, &mut extra), 0);
+        let expected = "Traceback (most recent call last):\n  first\n  second\nValueError: outer\n";
+        assert_eq!(embedded::text_of(&text).unwrap(), expected.as_bytes());
+        assert_eq!(embedded::text_of(&cause).unwrap(), b"no such key");
+        assert_eq!((extra.type_index, extra.payload.v_obj), (type_index::SHAPE, dimensions));
+        [text, cause, extra].into_iter().for_each(|value| release::release(value));
+        assert_eq!((embedded::strong_count(error), embedded::strong_count(dimensions)), (2, 2));
+        dec_ref(outer);
+        assert_eq!((embedded::strong_count(error), embedded::strong_count(dimensions)), (1, 1));
         dec_ref(error);
 
         let function = embedded::new_function(double_or_fail, ());
@@ -179,7 +193,6 @@ fn errors_functions_shapes_and_tensors_are_understood() {
         dec_ref(error);
         dec_ref(function);
 
-        let dimensions = shape::new_shape(&[2, 3, 7]);
         assert_eq!((cells.ShapeProduct)(dimensions), 42);
         dec_ref(dimensions);
 

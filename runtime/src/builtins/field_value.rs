@@ -35,26 +35,40 @@ pub(super) struct Read {
 /// the field.
 #[inline]
 pub(super) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Read> {
+    let mut value = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller.
+    let owned = unsafe { read_into(field, object, &mut value)? };
+    Ok(Read { value, owned })
+}
+
+/// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,
+/// which has to wait until what a foreign getter wrote in parts is in the cache.
+///
+/// # Safety
+/// As for [`read`].
+#[inline]
+pub(super) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &mut TVMFFIAny) -> Result<bool> {
     let Some(getter) = field.raw().getter else { return Err(unreadable(field)) };
     // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
     unsafe {
         let address = field.address(object);
         if ptr::fn_addr_eq(getter, field::get_any as TVMFFIFieldGetter) {
-            return Ok(Read { value: *address.cast::<TVMFFIAny>(), owned: false });
+            *value = *address.cast::<TVMFFIAny>();
+            return Ok(false);
         }
         if ptr::fn_addr_eq(getter, field::get_object as TVMFFIFieldGetter) {
             let part = *address.cast::<*mut TVMFFIObject>();
-            let value = match part.as_ref() {
+            *value = match part.as_ref() {
                 None => TVMFFIAny::NONE,
                 Some(header) => TVMFFIAny::pointer(header.type_index, part.cast()),
             };
-            return Ok(Read { value, owned: false });
+            return Ok(false);
         }
-        let mut value = TVMFFIAny::NONE;
-        if getter(address, &mut value) != 0 {
+        *value = TVMFFIAny::NONE;
+        if getter(address, value) != 0 {
             return Err(Error::take_raised());
         }
-        Ok(Read { value, owned: value.type_index >= type_index::STATIC_OBJECT_BEGIN })
+        Ok(value.type_index >= type_index::STATIC_OBJECT_BEGIN)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::builtin::{Arguments, Builtin};
 use super::signature::{ARRAY_OF_STRINGS, BYTES, FUNCTION, OBJECT, POINTER, STRING, Signature};
-use crate::abi::{SafeCall, TVMFFIAny, type_index};
+use crate::abi::{SafeCall, type_index};
 use crate::embedded::{self, function_table, seq, shape, type_table};
 use crate::value::Any;
 use crate::{Result, error};
@@ -56,28 +56,14 @@ fn marker() -> Any {
 }
 
 fn new_shape(args: &Arguments<'_>) -> Result<Any> {
-    const FEW: usize = 8;
-    let mut few = [0; FEW];
-    let mut many;
-    let dimensions = match few.get_mut(..args.raw().len()) {
-        Some(few) => few,
-        None => {
-            many = vec![0; args.raw().len()];
-            &mut many[..]
-        }
-    };
-    for (dimension, value) in dimensions.iter_mut().zip(args.raw()) {
-        *dimension = int(value)?;
-    }
+    let mut bad = false;
+    let dimensions = args.raw().iter().map(|value| {
+        bad |= !matches!(value.type_index, type_index::INT | type_index::BOOL);
+        value.bits().cast_signed()
+    });
     // SAFETY: a new object; its one reference goes to the value.
-    Ok(unsafe { Any::from_object(shape::new_shape(dimensions)) })
-}
-
-fn int(value: &TVMFFIAny) -> Result<i64> {
-    match value.type_index {
-        type_index::INT | type_index::BOOL => Ok(value.bits().cast_signed()),
-        _ => Err(error!(ValueError, "Expect shape to take list of int arguments")),
-    }
+    let shape = unsafe { Any::from_object(shape::new_shape_of(dimensions)) };
+    if bad { Err(error!(ValueError, "Expect shape to take list of int arguments")) } else { Ok(shape) }
 }
 
 /// A function over a C entry point, its context and its destructor.

@@ -6,14 +6,25 @@ use super::{ObjectCell, body, new_object_with_tail};
 
 /// Creates a shape; the caller owns the reference.
 pub fn new_shape(dimensions: &[i64]) -> *mut TVMFFIObject {
-    let cell = TVMFFIShapeCell { data: core::ptr::null(), size: dimensions.len() };
-    let object = new_object_with_tail(type_index::SHAPE, cell, size_of_val(dimensions));
+    new_shape_of(dimensions.iter().copied())
+}
+
+/// Creates a shape of dimensions that are computed; the caller owns the reference.
+#[inline]
+pub fn new_shape_of(dimensions: impl ExactSizeIterator<Item = i64>) -> *mut TVMFFIObject {
+    let size = dimensions.len();
+    let cell = TVMFFIShapeCell { data: core::ptr::null(), size: 0 };
+    let object = new_object_with_tail(type_index::SHAPE, cell, size.saturating_mul(size_of::<i64>()));
     // SAFETY: the object is new and ours; its tail has room for the dimensions and is aligned to 8.
     unsafe {
         let cell = object.cast::<ObjectCell<TVMFFIShapeCell>>();
         let tail = cell.add(1).cast::<i64>();
-        tail.copy_from_nonoverlapping(dimensions.as_ptr(), dimensions.len());
-        (&raw mut (*cell).body.data).write(tail);
+        let mut count = 0;
+        for dimension in dimensions.take(size) {
+            tail.add(count).write(dimension);
+            count += 1;
+        }
+        (&raw mut (*cell).body).write(TVMFFIShapeCell { data: tail, size: count });
     }
     object
 }

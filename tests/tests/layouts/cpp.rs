@@ -43,6 +43,8 @@ functions! {
         fn Equal(left: *const TVMFFIAny, right: *const TVMFFIAny) -> c_int;
         fn CompareStrings(left: *const TVMFFIAny, right: *const TVMFFIAny) -> c_int;
         fn JoinStrings(left: *const TVMFFIAny, right: *const TVMFFIAny, out: *mut TVMFFIAny);
+        fn AddIntegers(left: *const TVMFFIAny, right: *const TVMFFIAny, out: *mut TVMFFIAny);
+        fn CompareIntegers(left: *const TVMFFIAny, right: *const TVMFFIAny) -> c_int;
         fn NewWeak(object: Handle) -> *mut c_void;
         fn WeakLock(weak: *const c_void) -> Handle;
         fn DropWeak(weak: *mut c_void);

@@ -1,4 +1,4 @@
-//! Containers, strings and weak references, changed and read in turn by our code and by the inline code of the C++ headers: random
+//! Containers, strings, big integers and weak references, changed and read in turn by our code and by the inline code of the C++ headers: random
 //! operations on the same objects, each done by one of the two, beside a plain Rust model of what must come out.
 //!
 //! The sequences are the same on each run. `KERNPACK_PROPTEST_CASES` is how many to try (the default fits CI).
@@ -14,8 +14,8 @@ mod cpp;
 mod map;
 mod operation;
 mod seq;
+mod single;
 mod value;
-mod weak;
 
 use std::fmt::Debug;
 

@@ -7,7 +7,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, seq_hash_kind, type_index}
 use crate::builtins::field_value;
 use crate::embedded::map::{self, END};
 use crate::embedded::release::{is_object, release, retain};
-use crate::embedded::seq;
+use crate::embedded::{dec_ref, inc_ref, seq};
 use crate::reflect::{Field, Fields, TypeInfo};
 
 /// A walk over the children of one value. It borrows the value, which has to stay alive.
@@ -36,8 +36,8 @@ pub(super) enum Source {
 
 /// A step of a walk.
 pub(super) enum Step {
-    /// A child, borrowed until the next step.
-    Child(TVMFFIAny),
+    /// To a child: [`Children::child`], borrowed until the next step.
+    Child,
     /// A child could not be read: an owned error outcome.
     Failed(TVMFFIAny),
     /// There are no more children.
@@ -101,42 +101,79 @@ impl Children {
     /// The value is alive, and an array or map is not changed. The child that is left is not used any more.
     #[inline]
     pub(super) unsafe fn step(&mut self, region: Region) -> Step {
+        // SAFETY: promised by the caller.
+        unsafe { self.step_past(region, |_| false) }
+    }
+
+    /// Like [`step`](Self::step), but goes past the children of types that are skipped.
+    ///
+    /// # Safety
+    /// As for [`step`](Self::step).
+    #[inline]
+    pub(super) unsafe fn step_past(&mut self, region: Region, skipped: impl Fn(i32) -> bool) -> Step {
         // SAFETY: promised by the caller; the source's kind says what the object is.
         unsafe {
             self.leave(region);
             match &mut self.source {
-                Source::Elements { seq, index, size } => {
+                Source::Elements { seq, index, size } => loop {
                     *index += 1;
                     match seq::elements(*seq).get(*index as usize) {
-                        Some(element) if *index < *size => self.child = *element,
+                        Some(element) if *index < *size => {
+                            if !skipped(element.type_index) {
+                                self.child = *element;
+                                break;
+                            }
+                        }
                         _ => return Step::Done,
                     }
-                }
-                Source::Values { map, position } => {
+                },
+                Source::Values { map, position } => loop {
                     let next = position.map_or_else(|| map::first(*map), |position| map::next(*map, position));
                     *position = Some(next);
                     match map::entry_at(*map, next) {
-                        Some((_, value)) if next != END => self.child = value,
+                        Some((_, value)) if next != END => {
+                            if !skipped(value.type_index) {
+                                self.child = value;
+                                break;
+                            }
+                        }
                         _ => return Step::Done,
                     }
-                }
-                Source::Fields { object, fields, current } => {
-                    let Some(field) = fields.find(|field| !field.has(field_flag::SEQ_HASH_IGNORE)) else {
-                        return Step::Done;
-                    };
-                    *current = Some(field);
-                    let part = match field_value::read(field, *object) {
-                        Ok(part) => part,
+                },
+                Source::Fields { object, fields, current } => loop {
+                    let Some(field) = fields.next() else { return Step::Done };
+                    let raw = field.raw();
+                    if raw.flags & field_flag::SEQ_HASH_IGNORE != 0 {
+                        continue;
+                    }
+                    // What is always a number needs no look.
+                    let plain = matches!(raw.field_static_type_index, type_index::INT..=type_index::FLOAT);
+                    if plain && skipped(raw.field_static_type_index) {
+                        continue;
+                    }
+                    match field_value::read_into(field, *object, &mut self.child) {
+                        Ok(owned) => {
+                            if skipped(self.child.type_index) {
+                                if owned {
+                                    dec_ref(self.child.payload.v_obj);
+                                }
+                                continue;
+                            }
+                            // A callback may set the field meanwhile.
+                            if !owned && is_object(&self.child) {
+                                inc_ref(self.child.payload.v_obj);
+                            }
+                        }
                         Err(error) => return Step::Failed(failed(error)),
-                    };
-                    // A callback may set the field meanwhile.
-                    self.child = if part.owned { part.value } else { retain(&part.value) };
+                    }
+                    *current = Some(field);
                     self.owned = true;
-                    self.child_scope = region.enter_field(field.raw().flags);
-                }
+                    self.child_scope = region.enter_field(raw.flags);
+                    break;
+                },
                 Source::Nothing => return Step::Done,
             }
-            Step::Child(self.child)
+            Step::Child
         }
     }
 

@@ -34,20 +34,35 @@ pub(super) fn way_of(type_index: i32) -> Way {
     }
 }
 
-/// The children of a value.
+/// Puts the children of a value into a place: there is no copy of them.
 ///
 /// # Safety
-/// `visitor` is a live visitor or mutator, and the way is that of the value's type: [`SEQUENCE`], [`MAP`] or [`FIELDS`].
+/// `visitor` is a live visitor or mutator, and the way is that of the value's type: [`SEQUENCE`], [`MAP`] or [`FIELDS`]. The place
+/// may be written.
 #[inline]
-pub(super) unsafe fn children(visitor: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) -> Children {
+pub(super) unsafe fn begin(place: *mut Children, visitor: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) {
     // SAFETY: promised by the caller: the payload is an object of this type.
     unsafe {
         let object = value.payload.v_obj;
         match way {
-            SEQUENCE => Children::of_sequence(object),
-            MAP => Children::of_map(object),
-            _ => Children::of_object(object, TypeInfo::of(value.type_index), Region::of(visitor)),
+            SEQUENCE => place.write(Children::of_sequence(object)),
+            MAP => place.write(Children::of_map(object)),
+            _ => place.write(Children::of_object(object, TypeInfo::of(value.type_index), Region::of(visitor))),
         }
+    }
+}
+
+/// The children of a value.
+///
+/// # Safety
+/// As for [`begin`].
+#[inline]
+pub(super) unsafe fn children(visitor: *mut TVMFFIObject, value: &TVMFFIAny, way: Way) -> Children {
+    let mut children = core::mem::MaybeUninit::uninit();
+    // SAFETY: promised by the caller; afterwards the children are there.
+    unsafe {
+        begin(children.as_mut_ptr(), visitor, value, way);
+        children.assume_init()
     }
 }
 
@@ -98,13 +113,12 @@ pub(super) unsafe fn default_visit(visitor: *mut TVMFFIObject, value: TVMFFIAny)
         let mut children = children(visitor, &value, way);
         let region = Region::of(visitor);
         let outcome = loop {
-            let child = match children.step(region) {
-                Step::Child(child) => child,
+            match children.step(region) {
+                Step::Child => children.keep(),
                 Step::Failed(error) => break error,
                 Step::Done => break TVMFFIAny::NONE,
-            };
-            children.keep();
-            let outcome = visit(visitor, child);
+            }
+            let outcome = visit(visitor, *children.child());
             if outcome.type_index != type_index::NONE {
                 break outcome;
             }

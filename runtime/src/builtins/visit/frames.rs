@@ -37,12 +37,22 @@ impl<T> Frames<T> {
     /// Adds a frame.
     #[inline]
     pub(super) fn push(&mut self, frame: T) {
+        // SAFETY: it is written.
+        unsafe { self.push_with(|place| place.write(frame)) }
+    }
+
+    /// Adds a frame, made in its place: frames are large.
+    ///
+    /// # Safety
+    /// `make` writes a frame.
+    #[inline]
+    pub(super) unsafe fn push_with(&mut self, make: impl FnOnce(*mut T)) {
         if self.frames.len() == self.frames.capacity() {
             self.grow();
         }
-        // SAFETY: there is room for one more. Written in its place: frames are large.
+        // SAFETY: there is room for one more.
         unsafe {
-            self.frames.as_mut_ptr().add(self.frames.len()).write(frame);
+            make(self.frames.as_mut_ptr().add(self.frames.len()));
             self.frames.set_len(self.frames.len() + 1);
         }
     }

@@ -74,7 +74,8 @@ impl Rebuild {
         // SAFETY: promised by the caller.
         unsafe {
             match self.children.step(region) {
-                Step::Child(child) => {
+                Step::Child => {
+                    let child = *self.children.child();
                     let in_place = self.in_place && is_exclusive(&child);
                     self.children.keep();
                     Next::Child { child, in_place }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use super::children::{Children, Step};
-use super::default_visit::{children, default_visit, visit_whole, way_of};
+use super::default_visit::{SEQUENCE, begin, default_visit, visit_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
 use super::interrupt::interrupt_or_error;
@@ -19,8 +19,8 @@ use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::stack_space;
-use crate::embedded;
 use crate::embedded::release::release;
+use crate::embedded::{self, seq};
 use crate::value::{Any, AnyView};
 
 /// When callbacks are called.
@@ -51,16 +51,8 @@ unsafe impl HasLinks for WalkBody {
     }
 }
 
-/// A value whose children are being visited. It borrows the value; the frame below or the caller keeps it alive.
-struct Frame {
-    node: TVMFFIAny,
-    children: Children,
-    // Whether only the children are asked for: no callback for the value, no trace in an error's context.
-    children_only: bool,
-}
-
 thread_local! {
-    static SPARE: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
+    static SPARE: Cell<Vec<Children>> = const { Cell::new(Vec::new()) };
 }
 
 static TABLE: VisitorTable = VisitorTable { visit: visit_value };
@@ -105,8 +97,8 @@ impl Walk<'_> {
         }
         // SAFETY: see above.
         unsafe {
-            let outcome = self.arrive(value, plan);
-            if is_pending(&outcome) { self.traverse(value, plan.way(), false) } else { outcome }
+            let outcome = self.arrive(&value, plan);
+            if is_pending(&outcome) { self.traverse(&value, plan.way(), false) } else { outcome }
         }
     }
 
@@ -119,44 +111,56 @@ impl Walk<'_> {
         unsafe {
             let way = way_of(value.type_index);
             let outcome = visit_whole(self.visitor, &value, way);
-            if is_pending(&outcome) { self.traverse(value, way, true) } else { outcome }
+            if is_pending(&outcome) { self.traverse(&value, way, true) } else { outcome }
         }
     }
 
-    /// Visits the children of a value, and what is below them.
-    unsafe fn traverse(self, value: TVMFFIAny, way: Way, children_only: bool) -> TVMFFIAny {
+    /// Visits the children of a value, and what is below them. With `children_only` there is no callback for the value itself, and
+    /// no trace of it in an error's context.
+    unsafe fn traverse(self, root: &TVMFFIAny, way: Way, children_only: bool) -> TVMFFIAny {
+        // Each frame is of the current child of the frame below, which keeps that alive; the lowest one is of the root.
         let mut frames = Frames::new(&SPARE);
-        // SAFETY: see above; the children that a step gives are valid until the next step.
+        // SAFETY: see above; the child that a step goes to is valid until the next step.
         unsafe {
-            frames.push(Frame { node: value, children: children(self.visitor, &value, way), children_only });
+            frames.push_with(|place| begin(place, self.visitor, root, way));
             while let Some(frame) = frames.last() {
-                let outcome = match frame.children.step(self.region) {
-                    Step::Child(child) => {
+                let outcome = match frame.step_past(self.region, |type_index| self.plan(type_index).is_quiet()) {
+                    Step::Child => {
+                        frame.keep();
+                        let child = frame.child();
                         let plan = self.plan(child.type_index);
-                        if plan.is_quiet() {
-                            continue;
-                        }
-                        frame.children.keep();
                         match self.arrive(child, plan) {
                             outcome if !is_pending(&outcome) => outcome,
-                            _ if frames.is_full() => with_context(failed(too_deep()), &child),
+                            _ if plan.way() == SEQUENCE && seq::elements(child.payload.v_obj).is_empty() => {
+                                self.depart(child, plan)
+                            }
                             _ => {
-                                let children = children(self.visitor, &child, plan.way());
-                                frames.push(Frame { node: child, children, children_only: false });
-                                continue;
+                                let child: *const TVMFFIAny = child;
+                                if frames.is_full() {
+                                    with_context(failed(too_deep()), &*child)
+                                } else {
+                                    // The child is read before the frame that has it may move.
+                                    let child = *child;
+                                    frames.push_with(|place| begin(place, self.visitor, &child, plan.way()));
+                                    continue;
+                                }
                             }
                         }
                     }
                     Step::Failed(error) => error,
                     Step::Done => {
-                        frame.children.end(self.region);
-                        let (node, children_only) = (frame.node, frame.children_only);
+                        frame.end(self.region);
                         frames.drop_last();
-                        if children_only { TVMFFIAny::NONE } else { self.depart(&node, self.plan(node.type_index)) }
+                        let node = match frames.last() {
+                            Some(frame) => frame.child(),
+                            None if children_only => return TVMFFIAny::NONE,
+                            None => root,
+                        };
+                        self.depart(node, self.plan(node.type_index))
                     }
                 };
                 if outcome.type_index != type_index::NONE {
-                    return self.unwind(&mut frames, outcome);
+                    return self.unwind(&mut frames, outcome, (!children_only).then_some(root));
                 }
             }
         }
@@ -165,7 +169,7 @@ impl Walk<'_> {
 
     /// Comes to a value: its outcome, or [`PENDING`](super::outcome::PENDING) when its children come next.
     #[inline]
-    unsafe fn arrive(self, value: TVMFFIAny, plan: Plan) -> TVMFFIAny {
+    unsafe fn arrive(self, value: &TVMFFIAny, plan: Plan) -> TVMFFIAny {
         if value.type_index == type_index::NONE {
             return TVMFFIAny::NONE;
         }
@@ -174,7 +178,7 @@ impl Walk<'_> {
             match self.body.style {
                 Style::Before => {
                     if let Some(link) = plan.link(&self.body.links) {
-                        let outcome = self.call(link, &value);
+                        let outcome = self.call(link, value);
                         if outcome.type_index == type_index::INT {
                             return TVMFFIAny::NONE;
                         }
@@ -186,15 +190,15 @@ impl Walk<'_> {
                 Style::After => {}
                 Style::Instead => {
                     if let Some(link) = plan.link(&self.body.links) {
-                        let outcome = interrupt_or_error(link.call(&[value, as_argument(self.visitor)]));
-                        return with_context(outcome, &value);
+                        let outcome = interrupt_or_error(link.call(&[*value, as_argument(self.visitor)]));
+                        return with_context(outcome, value);
                     }
                 }
             }
-            let outcome = visit_whole(self.visitor, &value, plan.way());
+            let outcome = visit_whole(self.visitor, value, plan.way());
             match outcome.type_index {
-                type_index::NONE => self.depart(&value, plan),
-                _ => with_context(outcome, &value),
+                type_index::NONE => self.depart(value, plan),
+                _ => with_context(outcome, value),
             }
         }
     }
@@ -228,18 +232,19 @@ impl Walk<'_> {
         }
     }
 
-    /// Leaves everything, because of an interrupt or an error.
+    /// Leaves everything, because of an interrupt or an error, whose context gets all values but a root that is not given.
     #[cold]
-    unsafe fn unwind(self, frames: &mut Frames<Frame>, outcome: TVMFFIAny) -> TVMFFIAny {
+    unsafe fn unwind(self, frames: &mut Frames<Children>, outcome: TVMFFIAny, root: Option<&TVMFFIAny>) -> TVMFFIAny {
         while let Some(frame) = frames.last() {
             // SAFETY: the children of the frame are not used any more; its node is still alive.
             unsafe {
-                frame.children.end(self.region);
-                if is_error(&outcome) && !frame.children_only {
-                    record(&outcome, &frame.node);
+                frame.end(self.region);
+                frames.drop_last();
+                let node = frames.last().map_or(root, |frame| Some(frame.child()));
+                if let Some(node) = node.filter(|_| is_error(&outcome)) {
+                    record(&outcome, node);
                 }
             }
-            frames.drop_last();
         }
         outcome
     }

@@ -1,8 +1,11 @@
-//! Weak references, and strings.
+//! Objects one at a time: weak references, strings, big integers.
 
 use kernpack::abi::TVMFFIAny;
+use kernpack::embedded::big_int;
 use kernpack::embedded::release::release;
-use kernpack::embedded::{dec_ref, dec_weak, inc_weak, new_string_object, seq, strong_count, text_of, try_promote};
+use kernpack::embedded::{
+    any_hash, dec_ref, dec_weak, inc_weak, new_string_object, seq, strong_count, text_of, try_promote,
+};
 use proptest::prelude::*;
 
 use crate::check;
@@ -68,6 +71,50 @@ fn strings_of_both_sides() {
             (cpp.JoinStrings)(&owned.0[0], &owned.0[1], &mut out);
             assert_eq!(text_of(&out).unwrap(), joined);
             release(out);
+        }
+    });
+}
+
+/// An owned integer value of ours.
+fn integer(number: i128, redundant_words: usize) -> TVMFFIAny {
+    let mut bytes = number.to_ne_bytes().to_vec();
+    let sign = if number < 0 { 0xff } else { 0 };
+    bytes.resize(16 + 8 * redundant_words, sign);
+    big_int::from_words(&bytes).unwrap()
+}
+
+#[test]
+fn big_integers_of_both_sides() {
+    let Some(cpp) = containers() else { return };
+    let near = |center: i128| (-2..3_i128).prop_map(move |offset| center.wrapping_add(offset));
+    let number = || {
+        prop_oneof![
+            any::<i128>().prop_map(|number| number >> 1),
+            any::<i64>().prop_map(i128::from),
+            near(0),
+            near(i64::MAX.into()),
+            near(i64::MIN.into()),
+            near(1 << 64),
+        ]
+    };
+    check(500, (number(), number(), 0..3_usize), |(left, right, redundant_words)| {
+        // SAFETY: the values are owned and released once.
+        unsafe {
+            let (first, second) = (integer(left, redundant_words), integer(right, 0));
+            assert_eq!((cpp.CompareIntegers)(&first, &second), left.cmp(&right) as i32);
+            let mut sum = TVMFFIAny::NONE;
+            (cpp.AddIntegers)(&first, &second, &mut sum);
+            // What C++ made, as our words: the same as what we would have made.
+            let expected = integer(left + right, 0);
+            assert_eq!(big_int::content(&sum).as_slice(), big_int::content(&expected).as_slice());
+            assert_eq!(sum.type_index, expected.type_index);
+            // The library's hooks hash and compare them as keys.
+            assert_eq!(any_hash::hash(&sum).unwrap(), (cpp.Hash)(&expected));
+            assert!(any_hash::equal(&sum, &expected).unwrap() && (cpp.Equal)(&sum, &expected) == 1);
+            assert_eq!(any_hash::equal(&first, &second).unwrap(), left == right);
+            for value in [first, second, sum, expected] {
+                release(value);
+            }
         }
     });
 }
