@@ -1,6 +1,8 @@
-// Random values and graphs of objects, compared, hashed and serialized through the global functions of whichever libtvm_ffi.so
-// is loaded. Libraries that agree print the same lines. Arguments: what to do, the first seed, the number of seeds.
-// `values`: all of these operations. `hostile`: decodes broken JSON graphs, each in a process of its own.
+// Random values and graphs of objects, compared, hashed and serialized through the global functions of whichever
+// libtvm_ffi.so is loaded. Libraries that agree print the same lines.
+//
+// Arguments: what to do, the first seed, the number of seeds. `values`: all of these operations. `hostile`: decodes broken
+// JSON graphs, each in a process of its own.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <tvm/ffi/container/array.h>
@@ -152,7 +154,8 @@ void Register() {
   refl::TypeAttrDef<UnsupportedObj>()
       .def("__data_to_json__",
            [](AnyView v) -> Any {
-             return Map<String, Any>{{"n", v.cast<const Object*>() ? static_cast<const UnsupportedObj*>(v.cast<const Object*>())->number : 0}};
+             const auto* self = static_cast<const UnsupportedObj*>(v.cast<const Object*>());
+             return Map<String, Any>{{"n", self->number}};
            })
       .def("__data_from_json__", [](AnyView v) -> Any {
         auto obj = make_object<UnsupportedObj>();
@@ -198,8 +201,8 @@ struct Gen {
   Rng r;          // the shape
   Rng p;          // where this one differs
   uint64_t odds;  // one in so many leaves differs; 0: none
-  std::vector<Any> pool;
-  std::vector<ObjectRef> vars;
+  std::vector<Any> pool = {};
+  std::vector<ObjectRef> vars = {};
   bool flip() { return odds != 0 && p.below(odds) == 0; }
 
   std::string Text() {
@@ -237,8 +240,14 @@ struct Gen {
       default: return Any(String(Text()));
     }
   }
+  // An integer of one to three words.
   Any Big() {
-    return Any(static_cast<int64_t>(r.next()));
+    int64_t words[3] = {static_cast<int64_t>(r.next()), static_cast<int64_t>(r.below(3)) - 1,
+                        static_cast<int64_t>(r.below(5)) - 2};
+    TVMFFIByteArray bytes{reinterpret_cast<const char*>(words), (1 + r.below(3)) * 8};
+    TVMFFIAny big;
+    if (TVMFFIBigIntFromByteArray(&bytes, &big) != 0) abort();
+    return detail::AnyUnsafe::MoveTVMFFIAnyToAny(&big);
   }
   Any Key() {
     switch (r.below(8)) {
@@ -369,36 +378,53 @@ std::string Try(F f) {
   }
 }
 
-std::string Mutate(const std::string& json, Rng& r) {
-  // Tokens: numbers, strings, punctuation.
+// JSON text in pieces: numbers, texts, words, punctuation.
+std::vector<std::string> Tokens(const std::string& json) {
   std::vector<std::string> tokens;
   for (size_t i = 0; i < json.size();) {
     size_t j = i + 1;
-    if (json[i] == '"') { while (j < json.size() && json[j] != '"') j += json[j] == '\\' ? 2 : 1; ++j; }
-    else if (isdigit(json[i]) || json[i] == '-') { while (j < json.size() && (isdigit(json[j]) || strchr(".eE+-", json[j]))) ++j; }
-    else if (isalpha(json[i])) { while (j < json.size() && isalpha(json[j])) ++j; }
+    if (json[i] == '"') {
+      while (j < json.size() && json[j] != '"') j += json[j] == '\\' ? 2 : 1;
+      ++j;
+    } else if (isdigit(json[i]) || json[i] == '-') {
+      while (j < json.size() && (isdigit(json[j]) || strchr(".eE+-", json[j]))) ++j;
+    } else if (isalpha(json[i])) {
+      while (j < json.size() && isalpha(json[j])) ++j;
+    }
     tokens.push_back(json.substr(i, j - i));
     i = j;
   }
-  const char* pool[] = {"0", "1", "-1", "2", "3", "5", "7", "100000", "9223372036854775807", "1.5", "true", "null", "\"a\"", "[]", "{}", "[1]",
-                        "[0,1]", "[1,\"a\"]", "[2.5]", "[0,1,2]", "{\"value\":3}", "\"ffi.Array\"", "\"ffi.Map\"", "\"ffi.List\"", "\"ffi.Dict\"", "\"ffi.Shape\"", "\"Device\"", "\"DataType\"",
-                        "\"int\"", "\"float\"", "\"bool\"", "\"None\"", "\"ffi.String\"", "\"ffi.Bytes\"", "\"ffi.Tensor\"", "\"void*\"", "\"ffi.Object\"", "\"ffi.SmallStr\"", "\"ffi.BigInt\"",
-                        "\"graphs.Tree\"", "\"graphs.Derived\"", "\"graphs.Unsupported\"", "\"no.such\"", "\"float32\"", "\"Zm8=\"", "\"ffi.Enum\"", "\"ffi.IntEnum\"", "\"ffi.StrEnum\"", "\"ffi.reflection.AccessPath\"", "\"ffi.StructuralKey\"", "\"type\"", "\"data\""};
+  return tokens;
+}
+
+// What is put in the place of a piece: values, then texts that mean something.
+const char* const kValues[] = {"0", "1", "-1", "2", "3", "5", "7", "100000", "9223372036854775807", "1.5", "true",
+                               "null", "\"a\"", "[]", "{}", "[1]", "[0,1]", "[1,\"a\"]", "[2.5]", "[0,1,2]", "{\"value\":3}"};
+const char* const kTexts[] = {"ffi.Array", "ffi.Map", "ffi.List", "ffi.Dict", "ffi.Shape", "Device", "DataType", "int",
+                              "float", "bool", "None", "ffi.String", "ffi.Bytes", "ffi.Tensor", "void*", "ffi.Object",
+                              "ffi.SmallStr", "ffi.BigInt", "graphs.Tree", "graphs.Derived", "graphs.Unsupported",
+                              "no.such", "float32", "Zm8=", "ffi.Enum", "ffi.IntEnum", "ffi.StrEnum",
+                              "ffi.reflection.AccessPath", "ffi.StructuralKey", "type", "data"};
+
+std::string Mutate(const std::string& json, Rng& r) {
+  std::vector<std::string> tokens = Tokens(json);
+  auto any_token = [&] { return r.below(tokens.size()); };
   for (uint64_t n = 1 + r.below(3); n > 0; --n) {
-    size_t at;
-    do { at = r.below(tokens.size()); } while (strchr("{}[],:", tokens[at][0]) != nullptr && r.below(10) != 0);
+    size_t at = any_token();
+    while (strchr("{}[],:", tokens[at][0]) != nullptr && r.below(10) != 0) at = any_token();
     switch (r.below(6)) {
-      case 0: tokens[at] = pool[r.below(sizeof(pool) / sizeof(*pool))]; break;
-      case 1: tokens[at] = pool[r.below(14)]; break;
-      case 2: tokens[at] = tokens[r.below(tokens.size())]; break;
-      case 3: tokens[at] = pool[21 + r.below(31)]; break;
-      case 4: std::swap(tokens[at], tokens[r.below(tokens.size())]); break;
-      default: if (r.below(4) == 0) tokens[at] = ""; else tokens[at] = pool[r.below(12)];
+      case 0:
+      case 1: tokens[at] = kValues[r.below(sizeof(kValues) / sizeof(*kValues))]; break;
+      case 2: tokens[at] = tokens[any_token()]; break;
+      case 3:
+        tokens[at] = "\"" + std::string(kTexts[r.below(sizeof(kTexts) / sizeof(*kTexts))]) + "\"";
+        break;
+      case 4: std::swap(tokens[at], tokens[any_token()]); break;
+      default: tokens[at] = std::to_string(r.below(12));
     }
-    if (tokens[at].empty()) break;
   }
   std::string out;
-  for (auto& t : tokens) out += t;
+  for (const std::string& token : tokens) out += token;
   return out;
 }
 
@@ -445,7 +471,8 @@ void Structural(const Any& l, const Any& r) {
 
 void Recursive(const Any& l, const Any& r) {
   static Function hash = Global("ffi.RecursiveHash");
-  for (const char* name : {"ffi.RecursiveEq", "ffi.RecursiveLt", "ffi.RecursiveLe", "ffi.RecursiveGt", "ffi.RecursiveGe"}) {
+  for (const char* name :
+       {"ffi.RecursiveEq", "ffi.RecursiveLt", "ffi.RecursiveLe", "ffi.RecursiveGt", "ffi.RecursiveGe"}) {
     Function compare = Global(name);
     printf(" %s %s %s\n", name, Try([&] { return Bool(compare(l, r)); }).c_str(),
            Try([&] { return Bool(compare(l, l)); }).c_str());

@@ -60,8 +60,13 @@ fn stock_or_skip() -> Option<(Vec<PathBuf>, PathBuf)> {
 
 /// What a program prints with a library.
 fn printed(program: &Path, library_folder: &Path) -> String {
-    let output = headers::run(Command::new(program).env("LD_LIBRARY_PATH", library_folder));
-    String::from_utf8(output.stdout).unwrap()
+    printed_for(program, library_folder, &[])
+}
+
+/// What a program prints with a library and arguments.
+fn printed_for(program: &Path, library_folder: &Path, arguments: &[&str]) -> String {
+    let output = headers::run(Command::new(program).args(arguments).env("LD_LIBRARY_PATH", library_folder));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A step's name and what came of it, for each line.
@@ -121,4 +126,33 @@ fn backtraces_are_those_of_the_stock_library() {
         let theirs: Vec<&str> = theirs.lines().filter(|line| !line.ends_with("in 0xffffffffffffffff")).collect();
         assert_eq!(ours.lines().collect::<Vec<_>>(), theirs, "{level}");
     }
+}
+
+#[test]
+fn graphs_of_objects_are_compared_hashed_and_serialized_alike() {
+    let Some((include_dirs, stock)) = stock_or_skip() else { return };
+    let program = headers::scratch_dir("same_graphs").join("graphs");
+    library::compile_cpp("graphs.cc", &program, &include_dirs, &[]);
+    let ours = library::library().parent().unwrap();
+    let both = |arguments: &[&str]| [&*stock, ours].map(|folder| printed_for(&program, folder, arguments));
+
+    let [theirs, ours] = both(&["values", "0", "3000"]);
+    assert!(theirs.lines().count() > 90_000);
+    for (theirs, ours) in theirs.lines().zip(ours.lines()) {
+        assert_eq!(theirs, ours);
+    }
+    assert_eq!(theirs.len(), ours.len());
+
+    // Where the stock library recurses until it dies, ours says that a node is a part of itself.
+    let [theirs, ours] = both(&["hostile", "0", "1500"]);
+    for (theirs, ours) in theirs.lines().zip(ours.lines()) {
+        if theirs == " -> died" {
+            assert!(ours.ends_with("is a part of itself"), "{ours}");
+        } else {
+            // A text with escapes is never a small one in the stock library, which only messages tell.
+            let message = |line: &str| line.replace("ffi.SmallStr", "ffi.String");
+            assert_eq!(message(theirs), message(ours));
+        }
+    }
+    assert_eq!(theirs.lines().count(), ours.lines().count());
 }

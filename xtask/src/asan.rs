@@ -1,7 +1,7 @@
-//! `cargo xtask asan`: the reference Python suite with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
+//! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
 //!
-//! Python knows nothing of the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours is
-//! not instrumented, but every block of memory in the process is the sanitizer's: ours, Python's, and what they hand each other.
+//! The programs know nothing of the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours
+//! is not instrumented, but every block of memory in the process is the sanitizer's: ours, Python's, and what they hand each other.
 
 use crate::Result;
 use crate::conformance::{self, Run};
@@ -30,7 +30,7 @@ for _ in range(2):
     library.TVMFFIObjectDecRef(ctypes.c_void_p(value.object))
 ";
 
-/// Builds, checks that mistakes are seen, and runs the suite. `rest` goes to `cargo xtask conformance python`.
+/// Builds, checks that mistakes are seen, and runs the suites. `rest` goes to `cargo xtask conformance`.
 pub(crate) fn run(rest: &[&str]) -> Result {
     let workspace = Workspace::find()?;
     let preload = preload(&workspace)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     see_a_mistake(&workspace, &library, &variables, &reports)?;
 
     let library = library.to_str().ok_or("the target folder's name is not UTF-8")?;
-    let mut arguments = vec!["python", "--library", library];
+    let mut arguments = vec!["python", "cpp", "--library", library];
     arguments.extend(variables.iter().flat_map(|variable| ["--env", variable]));
     arguments.extend(rest);
     let outcome = conformance::run(&Run::parse(&arguments)?);

@@ -28,7 +28,7 @@ pub(crate) const USAGE: &str =
   --stock                the stock library instead of ours
   --library FILE         this libtvm_ffi.so of ours instead of a fresh build
   --filter TEXT          only tests with this text in their names (pytest: an expression as for -k)
-  --env NAME=VALUE       a variable for pytest or cargo, such as LD_PRELOAD
+  --env NAME=VALUE       a variable for the tests, such as LD_PRELOAD; cargo has it, too
   --update-baseline      run with the stock library and write tests/conformance/<suite>.txt
 ";
 

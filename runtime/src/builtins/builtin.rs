@@ -180,6 +180,14 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
 pub(super) fn check(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
     let Signature::Typed(params, _) = signature else { return true };
     let fits = views.len() == params.len() && params.iter().zip(views).all(|(param, view)| param.takes(view));
+    fits || check_closely(name, signature, views)
+}
+
+/// The same for arguments that are not what is passed most: a function of its own, so that calls with the others save no registers.
+#[inline(never)]
+fn check_closely(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
+    let Signature::Typed(params, _) = signature else { return true };
+    let fits = views.len() == params.len() && params.iter().zip(views).all(|(param, view)| param.accepts(view));
     if !fits {
         raise_mismatch(name, signature, params, views);
     }

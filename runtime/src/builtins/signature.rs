@@ -82,16 +82,15 @@ impl Type {
         }
     }
 
-    /// The same as [`Type::accepts`], quick for what is passed most.
+    /// Whether a value is what is passed most for a parameter of this type. Quick; others may be accepted, too.
     #[inline]
     pub(super) fn takes(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
-        match self.accepts {
-            Accepts::Anything => true,
-            Accepts::Exactly(expected) | Accepts::Either(expected, _) if index == expected => true,
-            Accepts::Integer if index == type_index::INT => true,
-            _ => self.accepts(value),
+        if let Accepts::Exactly(expected) | Accepts::Either(expected, _) = self.accepts {
+            return index == expected;
         }
+        matches!(self.accepts, Accepts::Anything)
+            || matches!(self.accepts, Accepts::Integer) && index == type_index::INT
     }
 
     /// What a message calls a value that this type does not accept.

@@ -190,7 +190,7 @@ pub fn format(dtype: DLDataType) -> Result<String, Failure> {
 /// The text of a data type as a string object, also when it is short; the caller owns the reference.
 ///
 /// # Errors
-/// As for [`format`].
+/// As for [`format()`].
 pub fn new_text_object(dtype: DLDataType) -> Result<*mut TVMFFIObject, Failure> {
     with_text(dtype, new_string_object)
 }

@@ -1,10 +1,7 @@
-//! Map and dict cells, in the layout that C++ code reads and writes inline.
+//! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads and writes inline.
 //!
-//! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
-//! 64, `tail` at 72). Bit 63 of `slots` marks the *small* form: up to four pairs in the order of insertion, in the object
-//! itself or in a buffer, searched one by one. Setting a key when four are there turns it into the dense form
-//! (`dense_map`).
-//! A map keeps its form's storage behind `data`, whose `data_deleter` frees it whoever made it.
+//! The *small* form has up to four pairs, searched one by one. Setting a key when four are there turns it into the *dense*
+//! form (`dense_map`). Both share the cell that `map_cell` describes.
 //!
 //! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
 //! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
@@ -23,16 +20,21 @@
 //! }
 //! ```
 
-use core::ffi::c_void;
-
-use crate::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 
 use super::any_hash;
-use super::dense_map::{DenseTable, Entry, NO_SLOT, Search, free_blocks};
+use super::dec_ref;
+use super::dense_map::{DenseTable, Entry, Search, free_blocks};
 use super::failure::Failure;
+use super::map_cell::{
+    MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, dense_table, free_storage, is_small, new_dense, new_small,
+    small_pairs, store, switch_to,
+};
 pub use super::map_entries::{END, Entries, entry_at, first, iter, next, value_at};
-use super::release::{Releasing, release, release_elements, retain, to_owned};
-use super::{ObjectCell, dec_ref, new_object, new_object_with_tail};
+use super::release::{release, release_elements, retain, to_owned};
+
+// SAFETY of the private functions: `body` belongs to a live map or dict that nobody else uses during the call; `data` points
+// to what the ABI says for its form.
 
 /// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
 pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
@@ -138,14 +140,14 @@ unsafe fn set_view(map: *mut TVMFFIObject, [key, value]: &[TVMFFIAny; 2], expect
 /// All entries with their hashes.
 unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
     // SAFETY: see above.
-    unsafe { entries(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
+    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
 }
 
 /// The keys and values, which now belong to the caller; the map has none any more.
 unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
     // SAFETY: see above.
     unsafe {
-        let taken = entries(body).flat_map(|(key, value)| [key, value]).collect();
+        let taken = Entries::new(body).flat_map(|(key, value)| [key, value]).collect();
         if is_small(body) {
             (*body).cell.size = 0;
         } else {

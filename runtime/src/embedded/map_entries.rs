@@ -4,7 +4,7 @@
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 
 use super::dense_map::NO_SLOT;
-use super::map::{MapBody, Pair, body_of, dense_table, is_small};
+use super::map_cell::{MapBody, Pair, body_of, dense_table, is_small};
 
 /// The position behind the last entry.
 pub const END: u64 = NO_SLOT;

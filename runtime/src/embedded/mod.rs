@@ -22,6 +22,7 @@ pub mod function_table;
 pub mod handle_once;
 pub mod list;
 pub mod map;
+mod map_cell;
 mod map_entries;
 pub mod module_env;
 mod name_table;
@@ -52,11 +53,11 @@ pub mod type_table;
 pub use api::{FUNCTIONS, table};
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
+pub(crate) use object::discard_panic;
+#[cfg(feature = "builtins")]
+pub(crate) use object::free_storage;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
-pub(crate) use object::discard_panic;
-#[cfg(feature = "builtins")]
-pub(crate) use object::free_storage;
 pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

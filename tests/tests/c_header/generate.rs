@@ -10,7 +10,7 @@ use syn::{Attribute, Expr, Fields, Ident, Item, Lit, Meta, ReturnType, Token, Ty
 
 /// The names that C gives to constants: the Rust module, the prefix in C, and how words are written there that are not simply
 /// capitalized.
-const ENUMS: [(&str, &str, &str, &[(&str, &str)]); 9] = [
+const ENUMS: [EnumNames; 9] = [
     (
         "type_index",
         "TVMFFITypeIndex",
@@ -79,6 +79,9 @@ const ENUMS: [(&str, &str, &str, &[(&str, &str)]); 9] = [
     ),
     ("map", "", "", &[]),
 ];
+
+/// Module, name of the type in C, prefix, irregular words.
+type EnumNames = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// Constants whose name in C does not follow from the module's prefix.
 const IRREGULAR: [(&str, &str, &str); 1] =
@@ -204,12 +207,15 @@ fn section(out: &mut String, title: &str) {
     let _ = write!(out, "\n/* ---- {title} {} */\n", "-".repeat(110_usize.saturating_sub(title.len())));
 }
 
+/// The documentation of an item, and its members: documentation, name and type or value.
+type Documented<T> = (Vec<String>, Vec<(Vec<String>, Ident, T)>);
+
 /// What the Rust sources say.
 #[derive(Default)]
 struct Sources {
-    structs: BTreeMap<String, (Vec<String>, Vec<(Vec<String>, Ident, Type)>)>,
+    structs: BTreeMap<String, Documented<Type>>,
     callbacks: BTreeMap<String, (Vec<String>, syn::TypeFnPtr)>,
-    enums: BTreeMap<String, (Vec<String>, Vec<(Vec<String>, Ident, String)>)>,
+    enums: BTreeMap<String, Documented<String>>,
 }
 
 impl Sources {

@@ -26,6 +26,7 @@ pub(crate) fn run(
     let command = |arguments: &[String]| -> Result<Command> {
         let mut command = subject.command(workspace, program)?;
         command.args(arguments).args(&run.rest).current_dir(root).env("LD_LIBRARY_PATH", &subject.library_folder);
+        command.envs(run.variables.iter().map(|(name, value)| (name, value)));
         Ok(command)
     };
     let list_file = subject.builds.join("gtest-list.xml");
