@@ -1,0 +1,63 @@
+//! Calls of global functions with texts that need not be UTF-8, and what every error must be.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use kernpack::abi::{TVMFFIAny, type_index};
+use kernpack::{Any, AnyView, Error, Function, Result, embedded, host};
+
+thread_local! {
+    /// The functions that were called before: looking one up is not what is checked here.
+    static KNOWN: RefCell<HashMap<&'static str, Function>> = RefCell::default();
+}
+
+/// Calls a global function; an error must be a sound one.
+pub(crate) fn call(name: &'static str, arguments: &[&Any]) -> Result<Any> {
+    let function = KNOWN.with_borrow_mut(|known| {
+        let look = || Function::global(name).expect("the implementation has it");
+        known.entry(name).or_insert_with(look).clone()
+    });
+    let arguments: Vec<AnyView<'_>> = arguments.iter().map(|argument| *argument.as_view()).collect();
+    function.call(&arguments[..]).inspect_err(|error| check_error(name, error))
+}
+
+/// Calls a global function that must not fail.
+pub(crate) fn must(name: &'static str, arguments: &[&Any]) -> Any {
+    call(name, arguments).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A text, as foreign code passes it.
+pub(crate) fn text(bytes: &[u8]) -> Any {
+    // SAFETY: a new text, whose reference goes over to the value.
+    unsafe { Any::from_raw(embedded::new_string(bytes)) }
+}
+
+/// The bytes of a text.
+pub(crate) fn bytes_of(value: &Any) -> &[u8] {
+    // SAFETY: the value is valid, and lives as long as the borrow.
+    unsafe { embedded::text_of(value.as_view().raw()) }.expect("a text")
+}
+
+/// An error says something, and is no panic.
+pub(crate) fn check_error(what: &str, error: &Error) {
+    assert!(!error.message().is_empty(), "{what}: an error of kind {} without a message", error.kind());
+    assert!(error.kind().ends_with("Error"), "{what}: an error of kind '{}': {}", error.kind(), error.message());
+    assert!(!error.message().contains("panicked"), "{what}: {error}");
+}
+
+/// What a status of the C API says.
+pub(crate) fn check_status(name: &str, status: i32) -> Result<()> {
+    if status == 0 {
+        return Ok(());
+    }
+    let mut object = core::ptr::null_mut();
+    // SAFETY: `object` is writable; the error that is written there is ours.
+    let error = unsafe {
+        (host::api().error_move_from_raised)(&mut object);
+        assert!(!object.is_null(), "{name}: a failure without an error");
+        Any::from_raw(TVMFFIAny::pointer(type_index::ERROR, object.cast()))
+    };
+    let error: Error = error.to().expect("an error");
+    check_error(name, &error);
+    Err(error)
+}

@@ -1,0 +1,32 @@
+//! JSON text: `ffi.json.Parse` and `ffi.json.Stringify`.
+
+use kernpack::{Any, IntoAny};
+
+use crate::call::{bytes_of, call, must, text};
+
+/// Whatever parses can be written, and what is written says the same.
+pub fn check(input: &[u8]) {
+    let value = match call("ffi.json.Parse", &[&text(input)]) {
+        Ok(value) => value,
+        Err(error) => {
+            assert_eq!(error.kind(), "ValueError", "{error}");
+            let place = error.message().rsplit_once(" (char ").and_then(|(_, place)| place.strip_suffix(')'));
+            let place: usize = place.and_then(|place| place.parse().ok()).expect("an error says where");
+            assert!(place <= input.len(), "{error}");
+            return;
+        }
+    };
+    let written = must("ffi.json.Stringify", &[&value, &Any::NONE]);
+    let again = must("ffi.json.Parse", &[&written]);
+    let no = false.into_any();
+    let equal = must("ffi.StructuralEqual", &[&value, &again, &no, &no]);
+    assert!(equal.to::<bool>().expect("a flag"), "{}", String::from_utf8_lossy(bytes_of(&written)));
+    assert!(bytes_of(&must("ffi.json.Stringify", &[&again, &Any::NONE])) == bytes_of(&written));
+
+    // Many lines say the same as one. How long they are is the square of how deep a value is.
+    if input.len() < 1000 {
+        let lines = must("ffi.json.Stringify", &[&value, &2_i64.into_any()]);
+        let again = must("ffi.json.Parse", &[&lines]);
+        assert!(bytes_of(&must("ffi.json.Stringify", &[&again, &Any::NONE])) == bytes_of(&written));
+    }
+}

@@ -1,0 +1,24 @@
+//! What must hold for any input, one module for each reader of foreign data. `check` takes any bytes and panics when something does not
+//! hold. libFuzzer calls it with inputs of its own (`cargo xtask fuzz`), and `tests/corpus.rs` with those in `corpus/`.
+
+mod call;
+pub mod device_image;
+pub mod dlpack;
+pub mod dtype;
+pub mod json;
+pub mod json_graph;
+pub mod library_bin;
+mod node;
+
+/// A module's name, and its function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub static TARGETS: [Target; 6] = [
+    ("json", json::check),
+    ("json_graph", json_graph::check),
+    ("dtype", dtype::check),
+    ("dlpack", dlpack::check),
+    ("library_bin", library_bin::check),
+    ("device_image", device_image::check),
+];
