@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use kernpack::abi::{DLDataType, TVMFFIAny, TVMFFIByteArray};
+use kernpack::abi::{DLDataType, TVMFFIAny, TVMFFIByteArray, dtype_code};
 use kernpack::{Any, Function, Result, bail, host};
 
 use crate::call::{bytes_of, check_status};
@@ -13,20 +13,42 @@ pub fn check(input: &[u8]) {
     match *input {
         [0, code, bits, low, high] => {
             let dtype = DLDataType { code, bits, lanes: u16::from_le_bytes([low, high]) };
-            let Ok(written) = write(dtype) else { return };
-            // Some types have a text that stands for a simpler one, which has the same text then.
-            if let Ok(read) = read(bytes_of(&written)) {
-                assert!(bytes_of(&write(read).expect("a text that was read")) == bytes_of(&written));
+            if let Ok(written) = write(dtype)
+                && let Ok(read) = read(bytes_of(&written))
+            {
+                check_written(read);
             }
         }
         _ => {
-            let Ok(dtype) = read(input) else { return };
-            let written = write(dtype).expect("what was read can be written");
-            let again = read(bytes_of(&written)).expect("what was written can be read");
-            assert_eq!(again, dtype, "{}", String::from_utf8_lossy(bytes_of(&written)));
+            if let Ok(dtype) = read(input) {
+                check_written(dtype);
+            }
         }
     }
 }
+
+/// A type that was read can be written, and what is written says the same.
+fn check_written(dtype: DLDataType) {
+    let written = write(dtype).expect("what was read can be written");
+    let again = read(bytes_of(&written)).expect("what was written can be read");
+    assert_eq!(again, as_written(dtype), "{}", String::from_utf8_lossy(bytes_of(&written)));
+}
+
+/// What the text of a type says: custom types have no bits, handles neither bits nor lanes, and fewer than two lanes are one.
+fn as_written(dtype: DLDataType) -> DLDataType {
+    let DLDataType { code, bits, lanes } = dtype;
+    let one_lane = matches!(lanes as i16, -1..=1);
+    let lanes = if one_lane { 1 } else { lanes };
+    match code {
+        dtype_code::OPAQUE_HANDLE if (bits, dtype.lanes) == (0, 0) => dtype,
+        dtype_code::OPAQUE_HANDLE => DLDataType { code, bits: 64, lanes: 1 },
+        CUSTOM_BEGIN.. => DLDataType { code, bits: 32, lanes },
+        _ => DLDataType { code, bits, lanes },
+    }
+}
+
+/// The first code that is a frontend's.
+const CUSTOM_BEGIN: u8 = 129;
 
 /// A frontend's types: `custom[name]`, whose code follows from the name's length.
 fn define_custom_types() {

@@ -9,8 +9,8 @@ use kernpack::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObjectHandle, TVMFFITypeMetadata, field_flag, seq_hash_kind,
     type_index,
 };
-use kernpack::embedded::{HEADER_SIZE, new_object};
-use kernpack::{Any, AnyView, host};
+use kernpack::embedded::{HEADER_SIZE, body, new_object};
+use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, host};
 
 /// What all of these types have: anything, an array or another object, and a number.
 #[repr(C)]
@@ -108,6 +108,8 @@ fn register_type(ty: &Type, index: &AtomicI32) {
             assert_eq!((api.type_register_field)(own, field), 0);
         }
         assert_eq!((api.type_register_metadata)(own, &metadata), 0);
+        let copy = Function::from_packed(shallow_copy).into_any();
+        assert_eq!((api.type_register_attr)(own, &text("__ffi_shallow_copy__"), copy.as_view().raw()), 0);
         index.store(own, Ordering::Release);
     }
 }
@@ -121,6 +123,17 @@ unsafe extern "C" fn create<const TYPE: usize>(out: *mut TVMFFIObjectHandle) -> 
     // SAFETY: the caller gives a place for the new object.
     unsafe { out.write(new_object(INDICES[TYPE].load(Ordering::Acquire), node)) };
     0
+}
+
+/// A new node with the same fields.
+fn shallow_copy(arguments: &[AnyView<'_>]) -> Result<Any> {
+    let [node] = arguments else { bail!(TypeError, "expected one node") };
+    // SAFETY: the method of a type gets objects of this type; the copy is new.
+    unsafe {
+        let Node { first, second, number } = body::<Node>(node.raw().payload.v_obj);
+        let copy = Node { first: first.clone(), second: second.clone(), number: *number };
+        Ok(Any::from_raw(TVMFFIAny::pointer(node.type_index(), new_object(node.type_index(), copy).cast())))
+    }
 }
 
 unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> c_int {

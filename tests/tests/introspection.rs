@@ -69,10 +69,7 @@ impl Api {
         // SAFETY: the result is an array of strings.
         let keys: Vec<String> = unsafe {
             let cell = &*keys.payload.v_obj.byte_add(size_of::<TVMFFIObject>()).cast::<TVMFFISeqCell>();
-            std::slice::from_raw_parts(cell.data.cast::<TVMFFIAny>(), cell.size as usize)
-                .iter()
-                .map(|key| text(key))
-                .collect()
+            std::slice::from_raw_parts(cell.data.cast::<TVMFFIAny>(), cell.size as usize).iter().map(text).collect()
         };
         let types = keys.iter().map(|key| {
             let mut index = -1;

@@ -164,26 +164,43 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
     unsafe {
         let builtin: &'static Builtin = embedded::closure_of::<&'static Builtin>(this);
         let views = views(args, num_args);
-        if !check(builtin.name, &builtin.signature, views) {
-            return -1;
-        }
-        guard_nameless(|| {
-            let value = (builtin.run)(&Arguments { views })?;
-            result.write(value.into_raw());
-            Ok(())
-        })
+        if builtin.signature.takes(views) { run(builtin, views, result) } else { call_closely(builtin, views, result) }
     }
+}
+
+/// A call with arguments that are not what is passed most. A function of its own, so that calls with the others save no registers.
+///
+/// # Safety
+/// As for [`run`].
+#[inline(never)]
+unsafe fn call_closely(builtin: &'static Builtin, views: &[AnyView<'_>], result: *mut TVMFFIAny) -> i32 {
+    if !check_closely(builtin.name, &builtin.signature, views) {
+        return -1;
+    }
+    // SAFETY: promised by the caller.
+    unsafe { run(builtin, views, result) }
+}
+
+/// Runs a function with arguments that it accepts.
+///
+/// # Safety
+/// `result` may be written.
+#[inline(always)]
+unsafe fn run(builtin: &'static Builtin, views: &[AnyView<'_>], result: *mut TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        let value = (builtin.run)(&Arguments { views })?;
+        // SAFETY: promised by the caller.
+        unsafe { result.write(value.into_raw()) };
+        Ok(())
+    })
 }
 
 /// Whether a function can be called with these arguments; raises what is wrong with them.
 #[inline(always)]
 pub(super) fn check(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
-    let Signature::Typed(params, _) = signature else { return true };
-    let fits = views.len() == params.len() && params.iter().zip(views).all(|(param, view)| param.takes(view));
-    fits || check_closely(name, signature, views)
+    signature.takes(views) || check_closely(name, signature, views)
 }
 
-/// The same for arguments that are not what is passed most: a function of its own, so that calls with the others save no registers.
 #[inline(never)]
 fn check_closely(name: &str, signature: &Signature, views: &[AnyView<'_>]) -> bool {
     let Signature::Typed(params, _) = signature else { return true };

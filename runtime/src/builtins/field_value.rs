@@ -77,6 +77,20 @@ fn unreadable(field: Field) -> Error {
     error!(TypeError, "field '{}' can not be read", field.name())
 }
 
+impl Read {
+    /// The value with a reference of the reader's own. The value is an object.
+    ///
+    /// # Safety
+    /// The object is alive.
+    pub(super) unsafe fn retained(self) -> Self {
+        if !self.owned {
+            // SAFETY: promised by the caller.
+            unsafe { embedded::inc_ref(self.value.payload.v_obj) };
+        }
+        Self { owned: true, ..self }
+    }
+}
+
 /// Gives up the reference of an owned value.
 ///
 /// # Safety

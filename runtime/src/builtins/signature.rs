@@ -84,7 +84,7 @@ impl Type {
 
     /// Whether a value is what is passed most for a parameter of this type. Quick; others may be accepted, too.
     #[inline]
-    pub(super) fn takes(&self, value: &AnyView<'_>) -> bool {
+    fn takes(&self, value: &AnyView<'_>) -> bool {
         let index = value.type_index();
         if let Accepts::Exactly(expected) | Accepts::Either(expected, _) = self.accepts {
             return index == expected;
@@ -146,6 +146,13 @@ pub(super) enum Signature {
 }
 
 impl Signature {
+    /// Whether arguments are what is passed most. Quick; others may be accepted, too.
+    #[inline(always)]
+    pub(super) fn takes(&self, views: &[AnyView<'_>]) -> bool {
+        let Self::Typed(params, _) = self else { return true };
+        views.len() == params.len() && params.iter().zip(views).all(|(param, view)| param.takes(view))
+    }
+
     /// The metadata: a JSON object whose `type_schema` is a JSON string.
     pub(super) fn metadata_json(&self) -> String {
         let mut schema = String::from("{\"type\":\"ffi.Function\"");

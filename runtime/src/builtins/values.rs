@@ -95,3 +95,34 @@ fn metadata(args: &Arguments<'_>) -> Result<Any> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Function;
+    use crate::embedded::shape;
+    use crate::value::{Any, IntoAny};
+
+    fn new_shape(dimensions: &[Any]) -> crate::Result<Any> {
+        let dimensions: Vec<_> = dimensions.iter().map(|value| *value.as_view().raw()).collect();
+        Function::global("ffi.Shape")?.call_raw(&dimensions)
+    }
+
+    #[test]
+    fn shapes_are_of_integers() {
+        for count in [0, 1, 8, 9, 100] {
+            let shape = new_shape(&(0..count).map(IntoAny::into_any).collect::<Vec<_>>()).unwrap();
+            let object = shape.as_view().object().unwrap();
+            // SAFETY: the value keeps the shape alive.
+            assert_eq!(unsafe { shape::dimensions(object) }, (0..count).collect::<Vec<_>>());
+        }
+        let shape = new_shape(&[true.into_any(), 7.into_any()]).unwrap();
+        // SAFETY: the value keeps the shape alive.
+        assert_eq!(unsafe { shape::dimensions(shape.as_view().object().unwrap()) }, [1, 7]);
+        for at in 0..12 {
+            let mut dimensions: Vec<_> = (0..12i64).map(IntoAny::into_any).collect();
+            dimensions[at] = 1.5.into_any();
+            let error = new_shape(&dimensions).unwrap_err();
+            assert_eq!(error.to_string(), "ValueError: Expect shape to take list of int arguments");
+        }
+    }
+}

@@ -85,16 +85,20 @@ impl FromStr for DataType {
     }
 }
 
+/// The name; for a type that has none, its numbers.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = TVMFFIAny::NONE;
         // SAFETY: both pointers are valid; on success `text` is an owned string.
         let text = unsafe {
             let status = (host::api().data_type_to_string)(&self.0, &mut text);
-            Error::check(status).map_err(|_| fmt::Error)?;
-            Any::from_raw(text)
+            Error::check(status).map(|()| Any::from_raw(text))
         };
-        f.write_str(text.get::<&str>().map_err(|_| fmt::Error)?)
+        // An error here would be a panic of whoever puts a message together.
+        match text.as_ref().map(Any::get::<&str>) {
+            Ok(Ok(text)) => f.write_str(text),
+            _ => write!(f, "DataType(code={}, bits={}, lanes={})", self.0.code, self.0.bits, self.0.lanes),
+        }
     }
 }
 

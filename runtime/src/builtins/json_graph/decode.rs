@@ -247,7 +247,14 @@ impl Decoder<'_> {
                                 self.parts.swap(end - 2, end - 1);
                             }
                         }
-                        let element = seq::elements(data).get(*next ^ 1).copied();
+                        let elements = seq::elements(data);
+                        if next.is_multiple_of(2) {
+                            // Both indices are read before what they stand for.
+                            for index in elements.iter().skip(*next).take(2) {
+                                expect(index, &INT)?;
+                            }
+                        }
+                        let element = elements.get(*next ^ 1).copied();
                         *next += 1;
                         element
                     }
@@ -305,7 +312,7 @@ impl Object {
             if let (Some(field), Some(part)) = (self.waiting.take(), part) {
                 field.set(object, &view(part))?;
             }
-            while let Some(field) = self.fields.next() {
+            for field in self.fields.by_ref() {
                 let Some(value) = find(&mut self.position, data, field)? else {
                     if !field.set_default(object)? {
                         return Err(required_field(field, self.info));

@@ -7,15 +7,15 @@ use core::cmp::Ordering;
 use core::ffi::c_void;
 
 use super::MAX_DEPTH;
+use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
-use crate::builtins::big_int::compare as compare_words;
 use crate::builtins::builtin::Arguments;
 use crate::builtins::field_value::{Read, give_up, read, type_info};
 use crate::builtins::reentry::{Reentry, call_hook, hook};
-use crate::builtins::signature::{ANY_VIEW, BOOL, INT, Signature, type_key};
+use crate::builtins::signature::{ANY_VIEW, BOOL, INT, Signature};
 use crate::builtins::type_def::field::check;
-use crate::embedded::{self, big_int, map, release, seq, shape, text_of};
+use crate::embedded::{self, map, release, seq};
 use crate::reflect::{AttrColumn, Fields, TypeInfo};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
@@ -91,124 +91,6 @@ enum Parts {
     /// Among the pairs: the first one of these maps, the next one, the one behind the last.
     Entries(usize, usize, usize),
     Fields(Fields),
-}
-
-/// What two values without parts are to each other; `None` when they have parts.
-#[inline]
-unsafe fn compare_leaves(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Option<Ordering>> {
-    let (index, right_index) = (left.type_index, right.type_index);
-    // SAFETY: promised by the caller: both are alive, and their payloads are as their indices say.
-    unsafe {
-        match index {
-            type_index::NONE | type_index::INT if index == right_index => {
-                return Ok(Some(left.payload.v_int64.cmp(&right.payload.v_int64)));
-            }
-            type_index::NONE => return Ok(Some(Ordering::Less)),
-            _ if right_index == type_index::NONE => return Ok(Some(Ordering::Greater)),
-            type_index::SMALL_STR | type_index::STR | type_index::RAW_STR if is_string(right_index) => {
-                return Ok(Some(text_of(left).cmp(&text_of(right))));
-            }
-            type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR if is_bytes(right_index) => {
-                return Ok(Some(text_of(left).cmp(&text_of(right))));
-            }
-            _ => {}
-        }
-        if index != right_index {
-            return compare_types(left, right, equality_only).map(Some);
-        }
-        if index < type_index::STATIC_OBJECT_BEGIN {
-            return compare_plain(left, right, equality_only).map(Some);
-        }
-        if index == type_index::BIG_INT {
-            return Ok(Some(compare_integers(left, right)));
-        }
-        let (left, right) = (left.payload.v_obj, right.payload.v_obj);
-        if left == right {
-            return Ok(Some(Ordering::Equal));
-        }
-        if index == type_index::SHAPE {
-            return Ok(Some(shape::dimensions(left).cmp(shape::dimensions(right))));
-        }
-        Ok(None)
-    }
-}
-
-const fn is_string(index: i32) -> bool {
-    matches!(index, type_index::SMALL_STR | type_index::STR | type_index::RAW_STR)
-}
-
-const fn is_bytes(index: i32) -> bool {
-    matches!(index, type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR)
-}
-
-/// Values of different types.
-unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
-    if equality_only {
-        return Ok(Ordering::Greater);
-    }
-    if matches!(
-        (left.type_index, right.type_index),
-        (type_index::INT, type_index::BIG_INT) | (type_index::BIG_INT, type_index::INT)
-    ) {
-        // SAFETY: promised by the caller: both are alive.
-        return Ok(unsafe { compare_integers(left, right) });
-    }
-    let [left, right] = [left, right].map(key_of);
-    bail!(TypeError, "Cannot compare values of different types: {left} vs {right}")
-}
-
-/// The key of a value's type; of the owned value that a view would become.
-fn key_of(value: &TVMFFIAny) -> String {
-    let index = match value.type_index {
-        // SAFETY: the caller keeps the value alive.
-        type_index::RAW_STR | type_index::BYTE_ARRAY_PTR => {
-            unsafe { release::to_owned(value) }.map_or(type_index::NONE, |owned| {
-                // SAFETY: a new value that nobody else knows.
-                unsafe { release::release(owned) };
-                owned.type_index
-            })
-        }
-        index => index,
-    };
-    // SAFETY: only the index is looked at.
-    let value = unsafe { AnyView::from_raw(TVMFFIAny::pointer(index, core::ptr::null_mut())) };
-    type_key(&value)
-}
-
-/// Values of the same type that are no objects.
-unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
-    // SAFETY: promised by the caller: the payloads are as the index says.
-    unsafe {
-        match left.type_index {
-            type_index::BOOL => Ok((left.bits() != 0).cmp(&(right.bits() != 0))),
-            type_index::FLOAT => {
-                let (left, right) = (left.payload.v_float64, right.payload.v_float64);
-                match left.partial_cmp(&right) {
-                    Some(ordering) => Ok(ordering),
-                    None if !equality_only => Err(error!(TypeError, "Cannot order NaN values")),
-                    None if left.is_nan() && right.is_nan() => Ok(Ordering::Equal),
-                    None => Ok(Ordering::Greater),
-                }
-            }
-            type_index::DATA_TYPE => {
-                let (left, right) = (left.payload.v_dtype, right.payload.v_dtype);
-                Ok((left.code, left.bits, left.lanes).cmp(&(right.code, right.bits, right.lanes)))
-            }
-            type_index::DEVICE => {
-                let (left, right) = (left.payload.v_device, right.payload.v_device);
-                Ok((left.device_type, left.device_id).cmp(&(right.device_type, right.device_id)))
-            }
-            _ if (left.small_len, left.bits()) == (right.small_len, right.bits()) => Ok(Ordering::Equal),
-            _ if equality_only => Ok(Ordering::Greater),
-            _ => Err(error!(TypeError, "Cannot order values of type {}", key_of(left))),
-        }
-    }
-}
-
-/// Integers of any size.
-unsafe fn compare_integers(left: &TVMFFIAny, right: &TVMFFIAny) -> Ordering {
-    // SAFETY: promised by the caller: both are alive.
-    unsafe { compare_words(big_int::content(left).as_slice(), big_int::content(right).as_slice()) }
 }
 
 #[cold]

@@ -6,6 +6,7 @@
 use core::ffi::c_void;
 
 use super::MAX_DEPTH;
+use super::leaf::hash_leaf;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::builtin::Arguments;
@@ -14,8 +15,8 @@ use crate::builtins::kept::Kept;
 use crate::builtins::reentry::{Reentry, call_hook, hook};
 use crate::builtins::signature::{ANY_VIEW, INT, Signature};
 use crate::builtins::type_def::field::check;
-use crate::embedded::any_hash::{combine, hash_bytes};
-use crate::embedded::{self, map, seq, shape, text_of};
+use crate::embedded::any_hash::combine;
+use crate::embedded::{self, map, seq, shape};
 use crate::reflect::{AttrColumn, Fields, TypeInfo};
 use crate::value::{Any, AnyView};
 use crate::{Result, bail};
@@ -80,47 +81,6 @@ enum Parts {
     /// The position of the next entry, the hash of the key whose value is next, where the hashes of this map's entries begin.
     Entries(u64, Option<u64>, usize),
     Fields(Fields),
-}
-
-/// The hash of a value without parts.
-#[inline]
-fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
-    let index = value.type_index;
-    let kind = index as i64 as u64;
-    // SAFETY: the value is alive, and its payload is as its index says.
-    unsafe {
-        match index {
-            type_index::NONE => Some(combine(0, 0)),
-            type_index::STR | type_index::SMALL_STR | type_index::RAW_STR => {
-                Some(combine(type_index::STR as u64, hash_bytes(text_of(value).unwrap_or_default())))
-            }
-            type_index::BYTES | type_index::SMALL_BYTES | type_index::BYTE_ARRAY_PTR => {
-                Some(combine(type_index::BYTES as u64, hash_bytes(text_of(value).unwrap_or_default())))
-            }
-            type_index::BOOL => Some(combine(kind, u64::from(value.bits() != 0))),
-            type_index::FLOAT => {
-                let number = value.payload.v_float64;
-                let bits = match number {
-                    _ if number.is_nan() => f64::NAN.to_bits(),
-                    0.0 => 0,
-                    _ => value.bits(),
-                };
-                Some(combine(kind, bits))
-            }
-            type_index::DATA_TYPE => {
-                let dtype = value.payload.v_dtype;
-                let hash = combine(combine(kind, dtype.code.into()), dtype.bits.into());
-                Some(combine(hash, dtype.lanes.into()))
-            }
-            type_index::DEVICE => {
-                let device = value.payload.v_device;
-                let hash = combine(kind, i64::from(device.device_type).cast_unsigned());
-                Some(combine(hash, i64::from(device.device_id).cast_unsigned()))
-            }
-            _ if index < type_index::STATIC_OBJECT_BEGIN => Some(combine(kind, value.bits())),
-            _ => None,
-        }
-    }
 }
 
 // SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame

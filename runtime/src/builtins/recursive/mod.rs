@@ -2,6 +2,7 @@
 
 mod compare;
 mod hash;
+mod leaf;
 mod pair_set;
 
 use core::cmp::Ordering;

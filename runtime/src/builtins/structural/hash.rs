@@ -5,9 +5,10 @@
 
 use core::ffi::c_void;
 
+use super::leaf::hash_leaf;
 use super::region::Region;
 use super::{Options, kind, tensor};
-use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::builtin::Arguments;
 use crate::builtins::cycle::CycleCheck;
@@ -16,14 +17,11 @@ use crate::builtins::kept::Kept;
 use crate::builtins::reentry::{Reentry, call_hook, hook};
 use crate::builtins::signature::{ANY_VIEW, INT, Signature};
 use crate::builtins::type_def::field::check;
-use crate::embedded::any_hash::{combine, hash_bytes};
-use crate::embedded::{self, big_int, map, release, seq, shape, text_of};
+use crate::embedded::any_hash::combine;
+use crate::embedded::{self, map, release, seq, shape};
 use crate::reflect::{AttrColumn, Fields, TypeInfo};
 use crate::value::{Any, AnyView};
 use crate::{Result, abi::field_flag};
-
-/// What small strings are hashed modulo.
-const MODULUS: u64 = 2_147_483_647;
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
 const HOOK_SIGNATURE: &str = "(0: const ffi.Object*, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
@@ -101,55 +99,6 @@ enum Parts {
 
 /// What is known about a value at once, or that its parts are on the stack now.
 type Entered = Option<u64>;
-
-/// The hash of a value without parts that needs no state.
-#[inline]
-fn hash_leaf(value: &TVMFFIAny) -> Option<u64> {
-    let index = value.type_index;
-    match index {
-        type_index::FLOAT => {
-            // All the ways to write NaN count as one.
-            // SAFETY: the payload of a float.
-            let number = unsafe { value.payload.v_float64 };
-            let bits = if number.is_nan() { f64::NAN.to_bits() } else { value.bits() };
-            Some(combine(index as u64, bits))
-        }
-        type_index::SMALL_STR => Some(combine(type_index::STR as u64, value.bits() % MODULUS)),
-        type_index::STR | type_index::BYTES => Some(hash_text(value)),
-        // SAFETY: the value is alive.
-        type_index::RAW_STR => {
-            Some(combine(type_index::STR as u64, hash_bytes(unsafe { text_of(value) }.unwrap_or_default())))
-        }
-        type_index::BYTE_ARRAY_PTR => Some(hash_borrowed_bytes(value)),
-        type_index::BIG_INT => {
-            // SAFETY: the value is alive.
-            let words = unsafe { big_int::content(value).as_slice() };
-            Some(combine(index as u64, hash_bytes(words)))
-        }
-        _ if index < type_index::STATIC_OBJECT_BEGIN => Some(combine(index as i64 as u64, value.bits())),
-        _ => None,
-    }
-}
-
-fn hash_text(value: &TVMFFIAny) -> u64 {
-    // SAFETY: the value is alive; text objects begin with pointer and length.
-    let text = unsafe { embedded::body::<TVMFFIByteArray>(value.payload.v_obj).as_slice() };
-    combine(value.type_index as u64, hash_bytes(text))
-}
-
-/// Bytes as the owned value that they would become.
-fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
-    // SAFETY: the value is alive.
-    let bytes = unsafe { text_of(value) }.unwrap_or_default();
-    match bytes.len() {
-        0..8 => {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            combine(type_index::SMALL_BYTES as u64, u64::from_le_bytes(word))
-        }
-        _ => combine(type_index::BYTES as u64, hash_bytes(bytes)),
-    }
-}
 
 // SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
 // below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
@@ -258,7 +207,7 @@ impl Hasher {
                     return Ok(Some(hash));
                 }
                 type_index::TENSOR => {
-                    let hash = self.hash_tensor(object);
+                    let hash = tensor::hash(object, type_info(index)?.type_key_hash, self.skip_tensor_content);
                     give_up(part);
                     return hash.map(Some);
                 }
@@ -300,10 +249,7 @@ impl Hasher {
                 return Ok(None);
             };
             self.retain_all();
-            if !part.owned {
-                embedded::inc_ref(object);
-            }
-            let part = Read { owned: true, ..part };
+            let part = part.retained();
             match self.call_hook(hook, object, info.type_key_hash, inner) {
                 Ok(hash) => Ok(Some(self.finish(part, kind, hash, region))),
                 Err(error) => {
@@ -373,26 +319,6 @@ impl Hasher {
             self.memo.insert(object, hash);
             self.kept.keep(part);
             hash
-        }
-    }
-
-    unsafe fn hash_tensor(&self, object: *mut TVMFFIObject) -> Result<u64> {
-        // SAFETY: see above.
-        unsafe {
-            let tensor = embedded::tensor::dl_tensor(object);
-            let key_hash = type_info(type_index::TENSOR)?.type_key_hash;
-            let hash = combine(key_hash, i64::from(tensor.ndim).cast_unsigned());
-            let dimensions = tensor::shape(tensor);
-            let hash = dimensions.iter().fold(hash, |hash, dimension| combine(hash, dimension.cast_unsigned()));
-            let dtype = tensor.dtype;
-            let bits = u64::from(dtype.code) | u64::from(dtype.bits) << 8 | u64::from(dtype.lanes) << 16;
-            let hash = combine(hash, bits);
-            if self.skip_tensor_content {
-                return Ok(hash);
-            }
-            tensor::check_device(tensor, "tensor", "hash")?;
-            tensor::check_contiguous(tensor, "tensor", "hash")?;
-            Ok(combine(hash, hash_bytes(tensor::content(tensor)?)))
         }
     }
 

@@ -5,8 +5,10 @@ mod equal;
 mod hash;
 mod key;
 mod kind;
+mod leaf;
 mod region;
 mod tensor;
+mod trace;
 
 pub(in crate::builtins) use key::KEY;
 

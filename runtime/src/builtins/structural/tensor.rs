@@ -1,13 +1,62 @@
-//! The bytes of a tensor, as far as structural operations look at them.
+//! Structural hash and equality of tensors.
 
-use crate::abi::{DLTensor, device_type};
+use crate::abi::{DLDataType, DLTensor, TVMFFIObject, device_type};
+use crate::embedded::any_hash::{combine, hash_bytes};
+use crate::embedded::tensor::dl_tensor;
 use crate::{Result, bail};
+
+/// The hash of a tensor; `key_hash` is that of its type.
+///
+/// # Safety
+/// `tensor` is a live tensor object, and nobody writes to its data.
+pub(super) unsafe fn hash(tensor: *mut TVMFFIObject, key_hash: u64, skip_content: bool) -> Result<u64> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let tensor = dl_tensor(tensor);
+        let hash = combine(key_hash, i64::from(tensor.ndim).cast_unsigned());
+        let hash = shape(tensor).iter().fold(hash, |hash, dimension| combine(hash, dimension.cast_unsigned()));
+        let DLDataType { code, bits, lanes } = tensor.dtype;
+        let hash = combine(hash, u64::from(code) | u64::from(bits) << 8 | u64::from(lanes) << 16);
+        if skip_content {
+            return Ok(hash);
+        }
+        check_device(tensor, "tensor", "hash")?;
+        check_contiguous(tensor, "tensor", "hash")?;
+        Ok(combine(hash, hash_bytes(content(tensor)?)))
+    }
+}
+
+/// Whether two tensors are equal.
+///
+/// # Safety
+/// As for [`hash`], for both.
+pub(super) unsafe fn equal(left: *mut TVMFFIObject, right: *mut TVMFFIObject, skip_content: bool) -> Result<bool> {
+    if left == right {
+        return Ok(true);
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (left, right) = (dl_tensor(left), dl_tensor(right));
+        let dtype = |tensor: &DLTensor| (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
+        if shape(left) != shape(right) || dtype(left) != dtype(right) {
+            return Ok(false);
+        }
+        if skip_content {
+            return Ok(true);
+        }
+        check_device(left, "lhs", "compare")?;
+        check_device(right, "rhs", "compare")?;
+        check_contiguous(left, "lhs", "compare")?;
+        check_contiguous(right, "rhs", "compare")?;
+        Ok(content(left)? == content(right)?)
+    }
+}
 
 /// The dimensions, borrowed from the tensor.
 ///
 /// # Safety
 /// The tensor is alive for `'a`.
-pub(super) unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
+unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
     match usize::try_from(tensor.ndim) {
         // SAFETY: promised by the caller: a tensor has as many dimensions as it says.
         Ok(ndim) if ndim > 0 && !tensor.shape.is_null() => unsafe { core::slice::from_raw_parts(tensor.shape, ndim) },
@@ -16,7 +65,7 @@ pub(super) unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
 }
 
 /// An error unless the tensor is in the host's memory. `place` and `purpose` are for the message.
-pub(super) fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
+fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
     let device = tensor.device.device_type;
     if device == device_type::CPU {
         return Ok(());
@@ -31,7 +80,7 @@ pub(super) fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Res
 ///
 /// # Safety
 /// The tensor is alive.
-pub(super) unsafe fn check_contiguous(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
+unsafe fn check_contiguous(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
     // SAFETY: promised by the caller.
     if unsafe { is_contiguous(tensor) } {
         return Ok(());
@@ -64,7 +113,7 @@ unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
 ///
 /// # Safety
 /// The tensor is alive for `'a`, and nobody writes to it.
-pub(super) unsafe fn content<'a>(tensor: &DLTensor) -> Result<&'a [u8]> {
+unsafe fn content<'a>(tensor: &DLTensor) -> Result<&'a [u8]> {
     // SAFETY: promised by the caller.
     let count = unsafe { shape(tensor) }
         .iter()

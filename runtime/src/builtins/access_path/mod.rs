@@ -3,22 +3,26 @@
 
 use core::ffi::c_void;
 
-use super::builtin::{Arguments, Builtin};
-use super::dataclass::instance::{Body, copy_function, creator, new_function, new_instance};
-use super::dataclass::setters::{ObjectField, set_any, set_i32, set_object};
-use super::signature::{ANY, Accepts, BOOL, FUNCTION, INT, OBJECT, STRING, Signature, Type};
-use super::type_def::{Attr, BuiltinField, BuiltinMethod, BuiltinType, Index, Metadata, field};
-use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+mod definition;
+
+pub(in crate::builtins) use definition::{ACCESS_PATH, ACCESS_STEP, ARRAY_OF_ACCESS_PATHS, PATH, STEP};
+
+use super::builtin::Arguments;
+use super::dataclass::instance::new_instance;
+use super::signature::{INT, STRING, type_key};
+use super::type_def::field;
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded::{self, any_hash, new_string, release, seq};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::reflect::call_function;
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
+use definition::{PATH_KEY, STEP_KEY};
 
 /// How a step goes from an object to a part of it, or to where a part is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(super) enum Kind {
+pub(in crate::builtins) enum Kind {
     Attr = 0,
     ArrayItem = 1,
     MapItem = 2,
@@ -58,211 +62,20 @@ impl Drop for PathBody {
     }
 }
 
-const STEP_KEY: &str = "ffi.reflection.AccessStep";
-const PATH_KEY: &str = "ffi.reflection.AccessPath";
-const STEP_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessStep"}"#;
-const PATH_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessPath"}"#;
-
-pub(super) static ACCESS_STEP: Type =
-    Type { schema: STEP_SCHEMA, text: STEP_KEY, accepts: Accepts::Kind(|| STEP.index.get()) };
-pub(super) static ACCESS_PATH: Type =
-    Type { schema: PATH_SCHEMA, text: PATH_KEY, accepts: Accepts::Kind(|| PATH.index.get()) };
-static ARRAY_OF_STEPS: Type = Type {
-    schema: r#"{"type":"ffi.Array","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
-    text: "Array<ffi.reflection.AccessStep>",
-    accepts: Accepts::Items(&ACCESS_STEP),
-};
-pub(super) static ARRAY_OF_ACCESS_PATHS: Type = Type {
-    schema: r#"{"type":"ffi.Array","args":[{"type":"ffi.reflection.AccessPath"}]}"#,
-    text: "Array<ffi.reflection.AccessPath>",
-    accepts: Accepts::Items(&ACCESS_PATH),
-};
-static OPTIONAL_OBJECT: Type = Type {
-    schema: r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#,
-    text: "Optional<ffi.Object>",
-    accepts: Accepts::Optional(&OBJECT),
-};
-static OPTIONAL_STEP: Type = Type {
-    schema: r#"{"type":"Optional","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
-    text: "Optional<ffi.reflection.AccessStep>",
-    accepts: Accepts::Optional(&ACCESS_STEP),
-};
-
-struct Parent;
-struct Step;
-
-impl ObjectField for Parent {
-    const TYPE: &'static Type = &OPTIONAL_OBJECT;
-}
-
-impl ObjectField for Step {
-    const TYPE: &'static Type = &OPTIONAL_STEP;
-}
-
-impl Body for StepBody {
-    const SELF: &'static [&'static Type] = &[&ACCESS_STEP];
-
-    fn definition() -> &'static BuiltinType {
-        &STEP
-    }
-}
-
-impl Body for PathBody {
-    const SELF: &'static [&'static Type] = &[&ACCESS_PATH];
-
-    fn definition() -> &'static BuiltinType {
-        &PATH
-    }
-}
-
-const FIELD: BuiltinField = BuiltinField {
-    name: "",
-    doc: "",
-    schema: "",
-    flags: 0,
-    offset: 0,
-    size: 8,
-    align: 8,
-    static_type_index: type_index::ANY,
-    default: TVMFFIAny::NONE,
-    getter: field::get_object,
-    setter: set_any,
-};
-
-const INT_FIELD: BuiltinField = BuiltinField {
-    schema: r#"{"type":"int"}"#,
-    size: 4,
-    align: 4,
-    static_type_index: type_index::INT,
-    getter: field::get_i32,
-    setter: set_i32,
-    ..FIELD
-};
-
-const fn method(
-    name: &'static str,
-    params: &'static [&'static Type],
-    result: &'static Type,
-    run: fn(&Arguments<'_>) -> Result<Any>,
-) -> BuiltinMethod {
-    let function = Builtin { name, signature: Signature::Typed(params, result), run };
-    BuiltinMethod { function, is_static: params.is_empty(), doc: "" }
-}
-
-const fn repr(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) -> Attr {
-    const PARAMS: &[&Type] = &[&OBJECT, &FUNCTION];
-    Attr::Function(Builtin { name, signature: Signature::Typed(PARAMS, &STRING), run })
-}
-
-pub(super) static STEP: BuiltinType = BuiltinType {
-    key: STEP_KEY,
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<StepBody>),
-        structural_kind: seq_hash_kind::CONST_TREE_NODE,
-    }),
-    fields: &[
-        BuiltinField { name: "kind", offset: 24, ..INT_FIELD },
-        BuiltinField {
-            name: "key",
-            schema: r#"{"type":"Any"}"#,
-            offset: 32,
-            size: 16,
-            getter: field::get_any,
-            ..FIELD
-        },
-    ],
-    methods: &[],
-    attrs: &[
-        ("__ffi_new__", new_function::<StepBody>("ffi.reflection.AccessStep.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<StepBody>("ffi.reflection.AccessStep.__ffi_shallow_copy__")),
-        ("__ffi_repr__", repr("ffi.reflection.AccessStep.__ffi_repr__", repr_step)),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
-};
-
-pub(super) static PATH: BuiltinType = BuiltinType {
-    key: PATH_KEY,
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<PathBody>),
-        structural_kind: seq_hash_kind::CONST_TREE_NODE,
-    }),
-    fields: &[
-        BuiltinField {
-            name: "parent",
-            schema: OPTIONAL_OBJECT.schema,
-            offset: 24,
-            setter: set_object::<Parent>,
-            ..FIELD
-        },
-        BuiltinField { name: "step", schema: OPTIONAL_STEP.schema, offset: 32, setter: set_object::<Step>, ..FIELD },
-        BuiltinField { name: "depth", offset: 40, ..INT_FIELD },
-    ],
-    methods: &[
-        method("ffi.reflection.AccessPath._root", &[], &ACCESS_PATH, |_| Ok(value(new_root()))),
-        method("ffi.reflection.AccessPath._extend", &[&ACCESS_PATH, &ACCESS_STEP], &ACCESS_PATH, |args| {
-            let step = args.object(1);
-            // SAFETY: the arguments are a path and a step, alive for the call; the path gets a reference of its own.
-            unsafe {
-                embedded::inc_ref(step);
-                Ok(value(extend(args.object(0), step)))
-            }
-        }),
-        method("ffi.reflection.AccessPath._attr", &[&ACCESS_PATH, &STRING], &ACCESS_PATH, |args| {
-            extend_by(Kind::Attr, args)
-        }),
-        method("ffi.reflection.AccessPath._array_item", &[&ACCESS_PATH, &INT], &ACCESS_PATH, |args| {
-            extend_by(Kind::ArrayItem, args)
-        }),
-        method("ffi.reflection.AccessPath._map_item", &[&ACCESS_PATH, &ANY], &ACCESS_PATH, |args| {
-            extend_by(Kind::MapItem, args)
-        }),
-        method("ffi.reflection.AccessPath._attr_missing", &[&ACCESS_PATH, &STRING], &ACCESS_PATH, |args| {
-            extend_by(Kind::AttrMissing, args)
-        }),
-        method("ffi.reflection.AccessPath._array_item_missing", &[&ACCESS_PATH, &INT], &ACCESS_PATH, |args| {
-            extend_by(Kind::ArrayItemMissing, args)
-        }),
-        method("ffi.reflection.AccessPath._map_item_missing", &[&ACCESS_PATH, &ANY], &ACCESS_PATH, |args| {
-            extend_by(Kind::MapItemMissing, args)
-        }),
-        method("ffi.reflection.AccessPath._is_prefix_of", &[&ACCESS_PATH, &ACCESS_PATH], &BOOL, |args| {
-            // SAFETY: the arguments are paths, alive for the call.
-            flag(unsafe { is_prefix_of(args.object(0), args.object(1)) }?)
-        }),
-        method("ffi.reflection.AccessPath._to_steps", &[&ACCESS_PATH], &ARRAY_OF_STEPS, to_steps),
-        method("ffi.reflection.AccessPath._path_equal", &[&ACCESS_PATH, &ACCESS_PATH], &BOOL, |args| {
-            // SAFETY: the arguments are paths, alive for the call.
-            flag(unsafe { paths_equal(args.object(0), args.object(1)) }?)
-        }),
-    ],
-    attrs: &[
-        ("__ffi_new__", new_function::<PathBody>("ffi.reflection.AccessPath.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<PathBody>("ffi.reflection.AccessPath.__ffi_shallow_copy__")),
-        ("__ffi_repr__", repr("ffi.reflection.AccessPath.__ffi_repr__", repr_path)),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
-};
-
 /// A new step, which takes the key over; the caller owns its one reference.
-pub(super) fn new_step(kind: Kind, key: TVMFFIAny) -> *mut TVMFFIObject {
+pub(in crate::builtins) fn new_step(kind: Kind, key: TVMFFIAny) -> *mut TVMFFIObject {
     // SAFETY: the caller gives an owned value.
     let key = unsafe { Any::from_raw(key) };
     new_instance(StepBody { kind: kind as i32, padding: 0, key })
 }
 
 /// A new step to an attribute.
-pub(super) fn new_attr_step(kind: Kind, name: &[u8]) -> *mut TVMFFIObject {
+pub(in crate::builtins) fn new_attr_step(kind: Kind, name: &[u8]) -> *mut TVMFFIObject {
     new_step(kind, new_string(name))
 }
 
 /// A new path without steps; the caller owns its one reference.
-pub(super) fn new_root() -> *mut TVMFFIObject {
+pub(in crate::builtins) fn new_root() -> *mut TVMFFIObject {
     new_instance(PathBody::default())
 }
 
@@ -270,7 +83,7 @@ pub(super) fn new_root() -> *mut TVMFFIObject {
 ///
 /// # Safety
 /// `path` is a live path. `step` is a live step, and the caller's reference to it goes over to the path.
-pub(super) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) -> *mut TVMFFIObject {
+pub(in crate::builtins) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) -> *mut TVMFFIObject {
     // SAFETY: promised by the caller; the new path takes a second reference to its parent.
     unsafe {
         embedded::inc_ref(path);
@@ -284,7 +97,7 @@ pub(super) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) ->
 ///
 /// # Safety
 /// The steps are live, and the caller's references go over to the path.
-pub(super) unsafe fn of_steps(steps: impl Iterator<Item = *mut TVMFFIObject>) -> *mut TVMFFIObject {
+pub(in crate::builtins) unsafe fn of_steps(steps: impl Iterator<Item = *mut TVMFFIObject>) -> *mut TVMFFIObject {
     let mut path = new_root();
     for step in steps {
         // SAFETY: promised by the caller; our reference to the parent is given up when the child has its own.
@@ -418,7 +231,7 @@ fn append_text(value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
 
 fn repr_step(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_STEP.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{STEP_KEY}`", super::signature::type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{STEP_KEY}`", type_key(args.view(0)));
     }
     let print = args.object(1).cast();
     // SAFETY: the first argument is a step, alive for the call.
@@ -448,7 +261,7 @@ fn repr_step(args: &Arguments<'_>) -> Result<Any> {
 
 fn repr_path(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_PATH.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{PATH_KEY}`", super::signature::type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{PATH_KEY}`", type_key(args.view(0)));
     }
     let mut text = b"<root>".to_vec();
     // SAFETY: the first argument is a path, alive for the call.
