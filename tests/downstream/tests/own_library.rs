@@ -58,3 +58,14 @@ fn errors_name_what_was_wrong() {
     let error = module.function("scale").unwrap().call(("two",)).unwrap_err();
     assert_eq!((error.kind(), error.message()), ("TypeError", "scale(x: int): expected one int"));
 }
+
+#[test]
+fn the_library_carries_no_builtins() {
+    // A library joins its host's global functions; those of the runtime come with the feature `builtins`, which this crate does not ask for.
+    let bytes = std::fs::read(library()).unwrap();
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    assert!(has(b"ffi.ModuleLoadFromFile"), "what loading needs is there");
+    for name in ["ffi.StructuralEqual", "ffi.json.Parse", "ffi.ReprPrint", "ffi.MakeObjectFromPackedArgs"] {
+        assert!(!has(name.as_bytes()), "{name} is in the library");
+    }
+}
