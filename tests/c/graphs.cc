@@ -1,8 +1,8 @@
 // Random values and graphs of objects, compared, hashed and serialized through the global functions of whichever
 // libtvm_ffi.so is loaded. Libraries that agree print the same lines.
 //
-// Arguments: what to do, the first seed, the number of seeds. `values`: all of these operations. `hostile`: decodes broken
-// JSON graphs, each in a process of its own.
+// Arguments: what to do, the first seed, the number of seeds. `values`: all of these operations. `hostile`: decodes
+// broken JSON graphs, each in a process of its own.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <tvm/ffi/container/array.h>
@@ -399,7 +399,8 @@ std::vector<std::string> Tokens(const std::string& json) {
 
 // What is put in the place of a piece: values, then texts that mean something.
 const char* const kValues[] = {"0", "1", "-1", "2", "3", "5", "7", "100000", "9223372036854775807", "1.5", "true",
-                               "null", "\"a\"", "[]", "{}", "[1]", "[0,1]", "[1,\"a\"]", "[2.5]", "[0,1,2]", "{\"value\":3}"};
+                               "null", "\"a\"", "[]", "{}", "[1]", "[0,1]", "[1,\"a\"]", "[2.5]", "[0,1,2]",
+                               "{\"value\":3}"};
 const char* const kTexts[] = {"ffi.Array", "ffi.Map", "ffi.List", "ffi.Dict", "ffi.Shape", "Device", "DataType", "int",
                               "float", "bool", "None", "ffi.String", "ffi.Bytes", "ffi.Tensor", "void*", "ffi.Object",
                               "ffi.SmallStr", "ffi.BigInt", "graphs.Tree", "graphs.Derived", "graphs.Unsupported",

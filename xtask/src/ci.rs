@@ -3,7 +3,7 @@
 use crate::conformance::{self, Run};
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, demo, races, runner};
+use crate::{Result, asan, demo, fuzz, races, runner, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -27,7 +27,11 @@ pub(crate) fn run() -> Result {
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
     keep("races", races::run());
+    keep("fuzz", fuzz::run(&fuzz::Run::everything(10)));
     keep("conformance", conformance::run(&Run::everything()));
+    // These two use what conformance has built.
+    keep("valgrind", valgrind::run(&[]));
+    keep("asan", asan::run(&[]));
     if failed.is_empty() {
         println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());
         return Ok(());

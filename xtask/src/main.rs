@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | bench calls | runtime`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
 
@@ -11,6 +11,7 @@ mod cuda;
 mod debian;
 mod demo;
 mod environment;
+mod fuzz;
 mod node;
 mod python;
 mod races;
@@ -30,9 +31,12 @@ const USAGE: &str = "usage: cargo xtask <command>
 
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
-  ci            formatting, lints and documentation, then test, demo, races and conformance
+  ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
+  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image] (--seconds N, --merge)
+  valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
+  asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
 ";
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),
+        ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),

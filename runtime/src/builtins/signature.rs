@@ -91,6 +91,7 @@ impl Type {
         }
         matches!(self.accepts, Accepts::Anything)
             || matches!(self.accepts, Accepts::Integer) && index == type_index::INT
+            || matches!(self.accepts, Accepts::Flag) && index == type_index::BOOL
     }
 
     /// What a message calls a value that this type does not accept.

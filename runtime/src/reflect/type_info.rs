@@ -58,8 +58,9 @@ impl TypeInfo {
         Self::of(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
     }
 
-    /// The type of a record of the type table.
-    pub const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
+    /// The type of a record, which has to be one of the type table's.
+    #[cfg(feature = "builtins")]
+    pub(crate) const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
         Self { raw }
     }
 

@@ -32,6 +32,10 @@ pub(crate) fn run(workspace: &Workspace, sdist: &Sdist, subject: &Subject, run: 
     link.args(&objects).arg("-o").arg(&program).arg("-L").arg(&subject.library_folder);
     // In this order: the archive with `main` needs the other.
     link.args(["-Wl,--no-as-needed", "-lgtest_main", "-lgtest", "-ltvm_ffi_testing", "-ltvm_ffi", "-lpthread"]);
+    if run.variables.iter().any(|(name, _)| name == "LD_PRELOAD") {
+        // A sanitizer's functions come from there.
+        link.arg("-Wl,--allow-shlib-undefined");
+    }
     step::run("link the tests of tests/cpp", &mut link, Show::Warnings)?;
     subject.check_programs(workspace, std::slice::from_ref(&program))?;
     gtest::run(workspace, subject, &program, sdist.folder(), run)

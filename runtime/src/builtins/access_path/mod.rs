@@ -127,27 +127,26 @@ const fn flag(flag: bool) -> Result<Any> {
     Ok(unsafe { Any::from_raw(TVMFFIAny::bool(flag)) })
 }
 
-/// The path's parent and its last step; `None` for the root.
+/// The path's parent and its last step; `None` for the root. `name` is for messages.
 ///
 /// # Safety
 /// `path` is a live path.
-unsafe fn last_step<'a>(path: *mut TVMFFIObject) -> Result<Option<(*mut TVMFFIObject, &'a StepBody)>> {
+unsafe fn last_step<'a>(path: *mut TVMFFIObject, name: &str) -> Result<Option<(*mut TVMFFIObject, &'a StepBody)>> {
     // SAFETY: promised by the caller. Fields are set through setters that check the step's type; the parent's is checked here.
     unsafe {
         let PathBody { parent, step, .. } = embedded::body::<PathBody>(path);
         let Some(parent) = parent else { return Ok(None) };
-        match step {
-            Some(step) if parent.type_index() == PATH.index.get() => {
-                Ok(Some((parent.object(), embedded::body(step.object()))))
-            }
-            _ => Err(broken()),
+        let Some(step) = step else { return Err(failed(name, "->step.has_value()")) };
+        if parent.type_index() != PATH.index.get() {
+            return Err(failed(name, " != nullptr"));
         }
+        Ok(Some((parent.object(), embedded::body(step.object()))))
     }
 }
 
 #[cold]
-fn broken() -> Error {
-    error!(InternalError, "an access path needs a step and, as its parent, an access path")
+fn failed(name: &str, condition: &str) -> Error {
+    error!(InternalError, "Check failed: ({name}{condition}) is false: ")
 }
 
 /// # Safety
@@ -159,8 +158,9 @@ unsafe fn paths_equal(mut left: *mut TVMFFIObject, mut right: *mut TVMFFIObject)
             return Ok(false);
         }
         while left != right {
-            let Some((left_parent, left_step)) = last_step(left)? else { return Ok(true) };
-            let (right_parent, right_step) = last_step(right)?.ok_or_else(broken)?;
+            let Some((left_parent, left_step)) = last_step(left, "lhs")? else { return Ok(true) };
+            let (right_parent, right_step) =
+                last_step(right, "rhs")?.ok_or_else(|| failed("rhs", "->parent.has_value()"))?;
             if left_step.kind != right_step.kind || !equal(&left_step.key, &right_step.key)? {
                 return Ok(false);
             }
@@ -185,7 +185,7 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
             return Ok(false);
         }
         while embedded::body::<PathBody>(other).depth > depth {
-            (other, _) = last_step(other)?.ok_or_else(broken)?;
+            (other, _) = last_step(other, "rhs_path")?.ok_or_else(|| failed("rhs_path", "->parent.has_value()"))?;
         }
         paths_equal(path, other)
     }
@@ -199,7 +199,7 @@ unsafe fn steps(mut path: *mut TVMFFIObject) -> Result<Vec<Any>> {
     let mut steps = Vec::new();
     // SAFETY: promised by the caller; a path keeps its parents alive.
     unsafe {
-        while let Some((parent, _)) = last_step(path)? {
+        while let Some((parent, _)) = last_step(path, "current")? {
             let step = embedded::body::<PathBody>(path).step.clone();
             steps.extend(step.map(|step| value(step.into_object())));
             path = parent;

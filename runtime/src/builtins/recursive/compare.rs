@@ -22,10 +22,8 @@ use crate::{Error, Result, bail, error};
 
 static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__ffi_eq__");
 static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
-const EQUAL_SIGNATURE: &str =
-    "(0: const ffi.Object*, 1: const ffi.Object*, 2: (0: AnyView, 1: AnyView) -> bool) -> bool";
-const COMPARE_SIGNATURE: &str =
-    "(0: const ffi.Object*, 1: const ffi.Object*, 2: (0: AnyView, 1: AnyView) -> int) -> int";
+const EQUAL_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> bool) -> bool";
+const COMPARE_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> int) -> int";
 static EQUAL_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &BOOL);
 static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &INT);
 

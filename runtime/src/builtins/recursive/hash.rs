@@ -24,7 +24,7 @@ use crate::{Result, bail};
 static HOOKS: AttrColumn = AttrColumn::new("__ffi_hash__");
 static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__ffi_eq__");
 static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
-const HOOK_SIGNATURE: &str = "(0: const ffi.Object*, 1: (0: AnyView) -> int) -> int";
+const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: (0: AnyView) -> int) -> int";
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &INT);
 
 /// The recursive hash of a value.

@@ -24,7 +24,7 @@ use crate::value::{Any, AnyView};
 use crate::{Result, abi::field_flag};
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
-const HOOK_SIGNATURE: &str = "(0: const ffi.Object*, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
+const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &INT, &INT], &INT);
 
 /// The structural hash of a value.

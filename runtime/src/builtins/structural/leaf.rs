@@ -61,26 +61,31 @@ fn hash_borrowed_bytes(value: &TVMFFIAny) -> u64 {
 #[inline]
 pub(super) unsafe fn leaves_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Option<bool> {
     let index = left.type_index;
+    if index != right.type_index {
+        return Some(unlike_equal(left, right));
+    }
     // SAFETY: promised by the caller: both are alive.
     unsafe {
-        if index != right.type_index {
-            return Some(
-                text_class(index).is_some_and(|class| text_class(right.type_index) == Some(class))
-                    && text_of(left) == text_of(right),
-            );
-        }
         match index {
-            type_index::FLOAT if left.payload.v_float64.is_nan() => Some(right.payload.v_float64.is_nan()),
             type_index::STR | type_index::BYTES | type_index::RAW_STR | type_index::BYTE_ARRAY_PTR => {
                 Some(text_of(left) == text_of(right))
             }
             type_index::BIG_INT => Some(big_int::content(left).as_slice() == big_int::content(right).as_slice()),
-            _ if index < type_index::STATIC_OBJECT_BEGIN => {
-                Some(left.bits() == right.bits() && left.small_len == right.small_len)
-            }
-            _ => None,
+            type_index::STATIC_OBJECT_BEGIN.. => None,
+            _ if left.bits() == right.bits() && left.small_len == right.small_len => Some(true),
+            // All the ways to write NaN count as one.
+            type_index::FLOAT => Some(left.payload.v_float64.is_nan() && right.payload.v_float64.is_nan()),
+            _ => Some(false),
         }
     }
+}
+
+/// Whether two values of different types are equal: texts in different forms may be.
+#[inline(never)]
+fn unlike_equal(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
+    let class = text_class(left.type_index);
+    // SAFETY: the caller's values are alive.
+    class.is_some() && class == text_class(right.type_index) && unsafe { text_of(left) == text_of(right) }
 }
 
 /// String or bytes, whatever the form.

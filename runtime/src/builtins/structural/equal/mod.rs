@@ -25,7 +25,7 @@ use crate::value::Any;
 use crate::{Result, bail};
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_equal__");
-const HOOK_SIGNATURE: &str = "(0: const ffi.Object*, 1: const ffi.Object*, \
+const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, \
     2: (0: AnyView, 1: AnyView, 2: int, 3: AnyView) -> bool) -> bool";
 
 /// Whether two values are structurally equal.
@@ -181,21 +181,22 @@ impl Comparer {
                 let frame = &mut self.frames[top];
                 let Parts::Elements(next) = &mut frame.parts else { return Ok(Step::Done) };
                 let (left, right) = (seq::elements(frame.left), seq::elements(frame.right));
-                let at = *next;
-                let (Some(left), Some(right)) = (left.get(at), right.get(at)) else {
+                let rest = left.iter().zip(right).skip(*next);
+                // Up to the first pair that is not equal as it stands.
+                let Some((at, (left, right))) =
+                    (*next..).zip(rest).find(|(_, (left, right))| leaves_equal(left, right) != Some(true))
+                else {
+                    *next = left.len().min(right.len());
                     let sizes = (left.len(), right.len());
-                    return self.compare_sizes(sizes.0, sizes.1);
+                    return Ok(self.compare_sizes(sizes.0, sizes.1));
                 };
                 *next = at + 1;
                 let region = frame.region;
-                let equal = match leaves_equal(left, right) {
-                    Some(equal) => equal,
-                    None => {
-                        let [left, right] = [left, right].map(|value| Read { value: *value, owned: false });
-                        match self.enter(left, right, region)? {
-                            Some(equal) => equal,
-                            None => return Ok(Step::Deeper),
-                        }
+                let equal = leaves_equal(left, right).is_none() && {
+                    let [left, right] = [left, right].map(|value| Read { value: *value, owned: false });
+                    match self.enter(left, right, region)? {
+                        Some(equal) => equal,
+                        None => return Ok(Step::Deeper),
                     }
                 };
                 if !equal {
@@ -207,14 +208,14 @@ impl Comparer {
     }
 
     /// What the lengths of two sequences say when all elements that both have are equal.
-    fn compare_sizes(&mut self, left: usize, right: usize) -> Result<Step> {
+    fn compare_sizes(&mut self, left: usize, right: usize) -> Step {
         if left == right {
-            return Ok(Step::Done);
+            return Step::Done;
         }
         if let Some(trace) = &mut self.trace {
             trace.missing_element(left, right);
         }
-        Ok(Step::Different)
+        Step::Different
     }
 
     unsafe fn compare_fields(&mut self) -> Result<Step> {
