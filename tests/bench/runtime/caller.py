@@ -1,7 +1,8 @@
-"""Measures the stock Python package over whichever libtvm_ffi.so is in it. See ../README.md for what it reads and prints."""
+"""Measures the stock Python package over whichever libtvm_ffi.so is in it. See ../README.md for what it reads and prints. Usage: caller.py library=PATH"""
 
 import copy
 import itertools
+import os
 import sys
 import time
 
@@ -94,7 +95,16 @@ def measure(name, iterations):
     return elapsed
 
 
+def check_library(expected):
+    """A benchmark of the wrong library would say nothing: the one that is mapped must be the one that was asked for."""
+    with open("/proc/self/maps") as maps:
+        mapped = {line.split()[-1] for line in maps if line.rstrip().endswith("/libtvm_ffi.so")}
+    if {os.path.realpath(path) for path in mapped} != {os.path.realpath(expected)}:
+        sys.exit(f"expected {expected} in this process, found {', '.join(sorted(mapped)) or 'none'}")
+
+
 def main():
+    check_library(sys.argv[1].split("=", 1)[1])
     print("ready", flush=True)
     for line in sys.stdin:
         name, _library, iterations = line.split()

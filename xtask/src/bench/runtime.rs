@@ -123,15 +123,16 @@ pub(crate) fn run(rounds: usize) -> Result {
     drop(c_callers);
 
     let script = workspace.root().join("tests/bench/runtime/caller.py");
-    let start_python = |packages: Option<&Path>| {
+    let start_python = |library: &Path, packages: Option<&Path>| {
         let mut command = workspace.command(python.interpreter());
-        command.arg(&script);
+        command.arg(&script).arg(format!("library={}", library.display()));
         if let Some(packages) = packages {
             command.env("PYTHONPATH", packages);
         }
         Caller::start("the Python program", &mut command)
     };
-    let mut python_callers = [start_python(Some(&with_ours))?, start_python(None)?];
+    let ours_in_package = shared_library(&with_ours.join("tvm_ffi/lib"), "tvm_ffi");
+    let mut python_callers = [start_python(&ours_in_package, Some(&with_ours))?, start_python(&stock, None)?];
     let python_pairs = measure(&mut python_callers, &FROM_PYTHON, rounds, "Python")?;
 
     let report = report(&c_pairs, &python_pairs, sizes, rounds, &super::calls::machine(&workspace, &python));
@@ -176,9 +177,19 @@ fn stripped_size(workspace: &Workspace, library: &Path) -> Result<u64> {
 fn package_with(workspace: &Workspace, python: &Python, library: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench/site-packages")?;
     let package = python.tvm_ffi_library_folder().parent().ok_or("the package has no folder")?;
-    let _ = fs::remove_dir_all(folder.join("tvm_ffi"));
+    fs::remove_dir_all(&folder)?;
+    fs::create_dir_all(&folder)?;
     let mut copy = workspace.command("cp");
-    step::run("copy the stock package", copy.arg("-r").arg(package).arg(&folder), Show::Warnings)?;
+    copy.arg("-r").arg(package);
+    // The package asks its metadata where its library is.
+    let site_packages = package.parent().ok_or("the package is in no folder")?;
+    for entry in fs::read_dir(site_packages)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("apache_tvm_ffi-")) {
+            copy.arg(path);
+        }
+    }
+    step::run("copy the stock package", copy.arg(&folder), Show::Warnings)?;
     let place = shared_library(&folder.join("tvm_ffi/lib"), "tvm_ffi");
     fs::remove_file(&place)?;
     fs::copy(library, &place)?;
