@@ -260,9 +260,16 @@ impl Drop for Any {
     fn drop(&mut self) {
         if self.raw.type_index >= type_index::STATIC_OBJECT_BEGIN {
             // SAFETY: the value owns one reference.
-            unsafe { embedded::dec_ref(self.raw.payload.v_obj) }
+            unsafe { release(self.raw.payload.v_obj) }
         }
     }
+}
+
+/// Out of line: in calls most results own nothing, and code for those that do would only stand in their way.
+#[inline(never)]
+unsafe fn release(object: *mut TVMFFIObject) {
+    // SAFETY: the caller owns one reference and gives it up.
+    unsafe { embedded::dec_ref(object) }
 }
 
 impl Clone for Any {
