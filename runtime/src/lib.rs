@@ -29,7 +29,6 @@
 extern crate self as kernpack;
 
 pub mod abi;
-#[cfg(feature = "embedded")]
 mod builtins;
 mod container;
 pub mod embedded;

@@ -3,64 +3,44 @@
 //!
 //! Every artifact that can serve itself brings what loading needs: modules, listing functions. The rest comes with the Cargo
 //! feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
+//!
+//! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
 
-#[cfg_attr(not(feature = "builtins"), allow(dead_code, reason = "the other builtins use the rest of it"))]
+#![cfg_attr(
+    not(feature = "builtins"),
+    allow(dead_code, unused_imports, reason = "only what the crate's own interface uses is called then")
+)]
+
+mod access_path;
+mod address_map;
+mod big_int;
 mod builtin;
+mod children;
+mod containers;
+mod convert;
+mod cycle;
+mod dataclass;
+mod deep_copy;
+mod field_value;
 mod functions;
 mod functor;
-mod modules;
-#[cfg_attr(not(feature = "builtins"), allow(dead_code, reason = "the other builtins use the rest of it"))]
-mod signature;
-
-#[cfg(feature = "builtins")]
-mod access_path;
-#[cfg(feature = "builtins")]
-mod address_map;
-#[cfg(feature = "builtins")]
-mod big_int;
-#[cfg(feature = "builtins")]
-mod children;
-#[cfg(feature = "builtins")]
-mod containers;
-#[cfg(feature = "builtins")]
-mod convert;
-#[cfg(feature = "builtins")]
-mod cycle;
-#[cfg(feature = "builtins")]
-mod dataclass;
-#[cfg(feature = "builtins")]
-mod deep_copy;
-#[cfg(feature = "builtins")]
-mod field_value;
-#[cfg(feature = "builtins")]
 mod json;
-#[cfg(feature = "builtins")]
 mod json_graph;
-#[cfg(feature = "builtins")]
 mod kept;
-#[cfg(feature = "builtins")]
 mod maps;
-#[cfg(feature = "builtins")]
 mod module_type;
-#[cfg(feature = "builtins")]
+mod modules;
 mod recursive;
-#[cfg(feature = "builtins")]
 mod reentry;
-#[cfg(feature = "builtins")]
 mod repr;
-#[cfg(feature = "builtins")]
+mod signature;
 mod stack_space;
-#[cfg(feature = "builtins")]
 mod structural;
-#[cfg(all(test, feature = "builtins"))]
+#[cfg(test)]
 mod test_graphs;
-#[cfg(feature = "builtins")]
 mod type_def;
-#[cfg(feature = "builtins")]
 mod types;
-#[cfg(feature = "builtins")]
 mod values;
-#[cfg(feature = "builtins")]
 mod visit;
 
 use crate::Result;

@@ -54,7 +54,6 @@ pub use api::{FUNCTIONS, table};
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
 pub(crate) use object::discard_panic;
-#[cfg(feature = "builtins")]
 pub(crate) use object::free_storage;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,

@@ -28,7 +28,6 @@ pub(crate) use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo, call_device_kernel};
 pub(crate) use nearest::did_you_mean;
-#[cfg(feature = "embedded")]
 pub(crate) use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
 pub(crate) use panic::{guard_nameless, install_hook};

@@ -6,6 +6,5 @@ mod attr;
 mod type_info;
 
 pub use attr::AttrColumn;
-#[cfg(feature = "builtins")]
 pub(crate) use type_info::call_function;
 pub use type_info::{Field, Fields, Method, TypeInfo};

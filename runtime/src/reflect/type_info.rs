@@ -59,7 +59,6 @@ impl TypeInfo {
     }
 
     /// The type of a record, which has to be one of the type table's.
-    #[cfg(feature = "builtins")]
     pub(crate) const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
         Self { raw }
     }
