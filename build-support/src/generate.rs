@@ -27,7 +27,7 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str("/// Kernels that build.rs compiled into this library.\n");
     text.push_str("#[allow(non_snake_case, non_upper_case_globals, unused_imports, unused_qualifications)]\n");
     text.push_str("pub mod kernels {\n");
-    text.push_str("    use ::core::ffi::c_void;\n\n    use ::kernpack::impl_ as __k;\n");
+    text.push_str("    use ::core::ffi::c_void;\n\n    use super::__kernpack::impl_ as __k;\n");
     text.push_str(&items);
     if matches!(cuda, CudaOutcome::Built(images) if !images.is_empty()) {
         text.push_str(CUDA_LOADER);
@@ -115,7 +115,7 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 
     /// `{shown}`, from {source}.
     // SAFETY: the name says that the symbol follows the packed calling convention.
-    pub static {item}: ::kernpack::Kernel = unsafe {{ ::kernpack::Kernel::new(&info_{base}) }};
+    pub static {item}: super::__kernpack::Kernel = unsafe {{ super::__kernpack::Kernel::new(&info_{base}) }};
 "#,
         symbol = format!("{}{name}", crate::symbols::PREFIX),
         source = source,
@@ -126,17 +126,17 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
     let (comment, status) = match &kernel.not_built {
-        None => ("It runs on a CUDA device.", "::kernpack::ImageStatus::Built".to_owned()),
+        None => ("It runs on a CUDA device.", "super::__kernpack::ImageStatus::Built".to_owned()),
         Some(reason) => (
             "It was not compiled: calling it is an error that says why.",
-            format!("::kernpack::ImageStatus::NotBuilt(\n            {reason:?},\n        )"),
+            format!("super::__kernpack::ImageStatus::NotBuilt(\n            {reason:?},\n        )"),
         ),
     };
     let _ = write!(
         out,
         r#"
     /// `{shown}`, from {source}. {comment}
-    pub static {item}: ::kernpack::DeviceKernel = ::kernpack::DeviceKernel::new(
+    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
         {name:?},
         "cuda",
         {status},

@@ -3,7 +3,7 @@
 //! The entry points here only hand over to `kernpack-macros-backend`, a normal library, so that parsing and expansion
 //! have unit tests.
 
-use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_packed_func};
+use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
 use proc_macro::TokenStream;
 
 /// Exports a free function as a packed function, callable from every language that loads the library.
@@ -39,7 +39,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_packed_func(options.into(), item.into(), &Environment::read()).into()
 }
 
-/// Makes a struct an object type, which other languages hold by reference and whose public fields they read.
+/// Makes a struct an object type, which other languages hold by reference, and whose public fields they see.
 ///
 /// ```
 /// use kernpack::{Array, ObjRef, Object};
@@ -49,6 +49,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// #[object(key = "macros.Histogram")]
 /// #[repr(C)]
 /// pub struct Histogram {
+///     /// Pixels counted.
 ///     pub total: i64,
 ///     pub bins: Array<i64>,
 /// }
@@ -57,16 +58,275 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// assert_eq!(histogram.total, 3);
 /// ```
 ///
-/// The type is registered when the library is loaded. `#[base]` on the first
-/// field names the parent: `#[base] base: Shape2D`. `#[object(crate = path)]` says where the `kernpack` crate is.
-#[proc_macro_derive(Object, attributes(object, base))]
+/// The type is registered when the library is loaded, with its doc comments. Other languages then read its fields, and create,
+/// print, compare, hash, copy, serialize and walk its objects. The derive also implements `VisitAttrs` and, for a type with a
+/// base, `Deref` to it.
+///
+/// A struct needs `#[repr(C)]`, named fields, no generic parameters, and fields that are `Send`, `Sync` and aligned to at most 8
+/// bytes. Every mistake is a compile error at its place that says what to write instead.
+///
+/// # Options of the type: `#[object(...)]`
+/// - `key = "..."`: the type's name in all languages, with a namespace. Required.
+/// - `structural = "..."`: how structural equality and hash take its objects. `"tree"` (without the option): by content;
+///   `"const_tree"`: by content, without variables inside; `"dag"`: by content, where sharing matters; `"var"`: as a variable,
+///   which a mapping binds; `"singleton"`: by address; `"unsupported"`: not at all.
+/// - `child_slots = N`: keeps N type indices next to its own for subtypes, which makes checks for the type quicker.
+/// - `final`: no type may be derived from it.
+/// - `init = false`: other languages get no constructor made of the fields.
+/// - `create = false`: other languages can not create objects at all, by no constructor, copy or file; only Rust makes them.
+/// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
+///
+/// ```
+/// # mod reexports { pub use kernpack; }
+/// use kernpack::{ObjRef, Object};
+///
+/// /// An open file: there is one object for each.
+/// #[derive(Object)]
+/// #[object(key = "macros.File", create = false, structural = "singleton", final)]
+/// #[repr(C)]
+/// pub struct File {
+///     pub path: String,
+///     handle: u64,
+/// }
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Node", structural = "dag", child_slots = 8, init = false, crate = reexports::kernpack)]
+/// #[repr(C)]
+/// pub struct Node {
+///     pub inputs: Vec<ObjRef<Node>>,
+/// }
+/// ```
+///
+/// # The parent: `#[base]`
+/// The first field may be the parent type's value. Its fields come first in all languages, and `Deref` leads to them.
+///
+/// ```
+/// use kernpack::{ObjRef, Object};
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Shape")]
+/// #[repr(C)]
+/// pub struct Shape {
+///     pub sides: i64,
+/// }
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Square")]
+/// #[repr(C)]
+/// pub struct Square {
+///     #[base]
+///     shape: Shape,
+///     pub width: f64,
+/// }
+///
+/// let square = ObjRef::new(Square { shape: Shape { sides: 4 }, width: 2.0 });
+/// assert_eq!(square.sides, 4);
+/// let shape: ObjRef<Shape> = square.upcast();
+/// ```
+///
+/// # Fields and their options: `#[field(...)]`
+/// Other languages see `pub` fields, and private ones that have the attribute. They can not change what Rust holds references to.
+///
+/// - `writable`: they may set the field at any time. Its type is `Field<T>` or an atomic number, which are made for that.
+/// - `default = expr`: the field's value when an object is created without it; an expression of the field's type, evaluated once.
+/// - `default_factory = function`: the same, made by a function or closure for each object.
+/// - `kw_only`: the constructor takes it by name only.
+/// - `init = false`: the constructor does not take it; its default is used.
+/// - `repr = false`, `compare = false`, `hash = false`: printing, comparing and hashing leave it out.
+/// - `structural = "..."`: structural equality and hash leave it out (`"ignore"`), or find definitions of variables in it: `"def"`
+///   like a function's parameters, whose types may define variables, too; `"def_simple"` like a `let`, whose type only uses them.
+/// - `name = "..."`: what other languages call it.
+/// - `skip`: other languages do not see it. `default` and `default_factory` then say how it is made when one of them creates an
+///   object; without them it is `Default::default()`. If the type has no `Default` either, only Rust can make objects.
+///
+/// ```
+/// use std::sync::atomic::AtomicI64;
+///
+/// use kernpack::{Array, Field, ObjRef, Object};
+///
+/// pub struct Connection(String);
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Task")]
+/// #[repr(C)]
+/// pub struct Task {
+///     pub name: String,
+///     #[field(default = 1)]
+///     pub priority: i64,
+///     #[field(default_factory = || Array::from(vec!["new".to_owned()]), kw_only)]
+///     pub labels: Array<String>,
+///     #[field(writable, default = Field::new("open".to_owned()))]
+///     pub state: Field<String>,
+///     #[field(writable, init = false, default_factory = AtomicI64::default, compare = false, hash = false)]
+///     pub views: AtomicI64,
+///     #[field(default = None, repr = false, structural = "ignore")]
+///     pub note: Option<String>,
+///     #[field(name = "type", default = 0)]
+///     kind: i64,
+///     #[field(skip)]
+///     pub cache: Vec<u8>,
+///     #[field(skip, default = Connection("localhost".to_owned()))]
+///     connection: Connection,
+/// }
+///
+/// /// A function's parameters are variables that its body uses.
+/// #[derive(Object)]
+/// #[object(key = "macros.Lambda")]
+/// #[repr(C)]
+/// pub struct Lambda {
+///     #[field(structural = "def")]
+///     pub parameters: Array<ObjRef<Variable>>,
+///     #[field(structural = "def_simple")]
+///     pub name: Option<ObjRef<Variable>>,
+///     pub body: kernpack::Any,
+/// }
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Variable", structural = "var")]
+/// #[repr(C)]
+/// pub struct Variable {
+///     #[field(structural = "ignore")]
+///     pub name: String,
+/// }
+/// ```
+#[proc_macro_derive(Object, attributes(object, base, field))]
 pub fn object(item: TokenStream) -> TokenStream {
     expand_object(item.into(), &Environment::read()).into()
 }
 
+/// Makes the functions of an inherent impl methods of an object type, which other languages call.
+///
+/// ```
+/// use kernpack::{ObjRef, Object, Result, bail, object_methods};
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Point")]
+/// #[repr(C)]
+/// pub struct Point {
+///     pub x: f64,
+///     pub y: f64,
+/// }
+///
+/// #[object_methods]
+/// impl Point {
+///     /// A point with a place. In Python: `Point(3)`, `Point(3, 4)`, `Point(3, y=4)`.
+///     #[init]
+///     pub fn new(x: f64, #[default(0.0)] y: f64) -> Result<Self> {
+///         if x.is_nan() || y.is_nan() {
+///             bail!(ValueError, "a point has a place");
+///         }
+///         Ok(Self { x, y })
+///     }
+///
+///     /// A static method: it takes no object.
+///     pub fn origin() -> Self {
+///         Self { x: 0.0, y: 0.0 }
+///     }
+///
+///     /// A method.
+///     pub fn dot(&self, other: &Self) -> f64 {
+///         self.x * other.x + self.y * other.y
+///     }
+///
+///     /// A method that needs the reference itself.
+///     pub fn or(this: &ObjRef<Self>, other: Option<ObjRef<Self>>) -> ObjRef<Self> {
+///         other.unwrap_or_else(|| this.clone())
+///     }
+///
+///     /// A property. In Python: `point.length`.
+///     #[getter]
+///     pub fn length(&self) -> f64 {
+///         self.dot(self).sqrt()
+///     }
+///
+///     #[operator(repr)]
+///     fn repr(&self) -> String {
+///         format!("({}, {})", self.x, self.y)
+///     }
+///
+///     /// What `a + b` does in Python.
+///     #[method(name = "__add__")]
+///     pub fn plus(&self, other: &Self) -> Self {
+///         Self { x: self.x + other.x, y: self.y + other.y }
+///     }
+///
+///     /// For Rust alone.
+///     #[skip]
+///     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
+///         Self { x: f(self.x), y: f(self.y) }
+///     }
+/// }
+///
+/// let point = ObjRef::new(Point::new(3.0, 4.0)?);
+/// assert_eq!(point.length(), 5.0);
+/// # kernpack::Result::Ok(())
+/// ```
+///
+/// The impl stays as it is, and its functions can be called from Rust as before. Each `pub fn` becomes a method with its
+/// documentation and type schema; private functions are left alone, unless one of these attributes stands on them:
+///
+/// - `#[method(name = "...")]`: a method under another name. Python's names for operators work: `__add__`, `__len__`,
+///   `__getitem__`, `__call__`, `__contains__` and the like.
+/// - `#[init]`: the constructor, in place of the one that is made of the fields. It returns `Self`, `ObjRef<Self>` or a `Result` of
+///   one of these, and takes arguments by place and by name.
+/// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
+///   read-only field that printing, comparing, hashing, copying and serializing pass over. A deep copy reads it, so one that
+///   makes a new object of the own type each time has no end: make that a method.
+/// - `#[operator(...)]`: what languages do with an object without naming a method:
+///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless it has another, `str()`.
+///   - `str`: `fn(&self) -> String`. The method `__str__`; without a `repr`, it is that as well. Python's `str()` always shows the
+///     `repr`, unless its class says `def __str__(self)` itself.
+///   - `eq`: `fn(&self, &Self) -> bool` and `hash`: `fn(&self) -> u64`. For `==` and `hash()` of a `@tvm_ffi.dataclasses.c_class`
+///     and for `RecursiveEq` and `RecursiveHash`. Objects that are equal have one hash; a type with `eq` and without `hash` is
+///     not hashable.
+///   - `lt`: `fn(&self, &Self) -> bool`, or `compare`: `fn(&self, &Self) -> Ordering`. For `<`, `<=`, `>` and `>=`.
+///
+///   All but `str` and `lt` may have one more parameter, a `Function` that does the same to a nested value: it knows what is being
+///   visited, so it ends on objects that contain themselves. A `Result` of the result may be returned.
+/// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look up by the type.
+/// - `#[skip]`: a `pub fn` that other languages do not see.
+///
+/// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each call that leaves the argument
+/// away. Parameters and results are those of [`packed_func`], and also `&Self` and `&ObjRef<T>` as parameters and `Self` as a
+/// result, alone or in an `Option` or `Result`. `self` is `&self`: others hold references to the object, too. Where the reference
+/// is needed, the first parameter is `this: &ObjRef<Self>`, because stable Rust has no `self` of that type.
+///
+/// A type may have several such blocks. `#[object_methods(crate = path)]` says where the `kernpack` crate is.
+#[proc_macro_attribute]
+pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand_object_methods(options.into(), item.into(), &Environment::read()).into()
+}
+
 /// Makes the crate a library of packed functions, and takes in what its `build.rs` made. Write it once, in the crate
-/// root: `kernpack::library!();`.
+/// root.
+///
+/// ```
+/// kernpack::library!();
+/// # fn main() {}
+/// ```
+///
+/// A crate can be a library of its own and a part of others: what it registers is registered by each artifact that links it.
+/// rustc links the whole of a dependency, with all its functions and types, as soon as code refers to something in it, and
+/// nothing of a dependency that no code refers to. `with` refers to each crate that it names:
+///
+/// ```
+/// # mod shapes { kernpack::library!(); }
+/// # mod colors { kernpack::library!(); }
+/// kernpack::library!(with = [shapes, colors]);
+/// # fn main() {}
+/// ```
+///
+/// A dependency that calls `library!()` and was left out is an error when the library is loaded, which names the crate and this
+/// remedy. `without = [shapes]` says that the dependency is meant to stay out, because it is loaded as a library of its own, say.
+///
+/// Options:
+/// - `with = [...]`: crates that belong to this library, as code spells them. Each must call `library!()` in its root.
+/// - `without = [...]`: dependencies that do not.
+/// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
+///
+/// In a `staticlib` other linkers have the last word; give them the archive between `-Wl,--whole-archive` and
+/// `-Wl,--no-whole-archive`.
 #[proc_macro]
 pub fn library(input: TokenStream) -> TokenStream {
-    expand_library(input.into(), &Environment::read()).into()
+    expand_library(input.into(), &Environment::read_for_library()).into()
 }

@@ -3,19 +3,32 @@
 pub use linkme;
 
 pub use crate::abi::TVMFFIAny;
+pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_device_kernel, call_packed, return_doc, return_metadata,
+    FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
+    return_doc, return_metadata,
 };
 pub use crate::module::{LoaderInfo, cuda_loader};
 pub use crate::object::{
-    FieldDef, FieldValue, Object, ObjectRoot, TypeDef, TypeIndexCell, field_getter, type_index_of,
+    CloneOf, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, HiddenDef, HiddenDefault, NoClone, NoDefault, NoSetter,
+    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, SetterOf, Storage, ThreadSafety, TypeDef, TypeIndexCell,
+    assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
 };
+pub use crate::object::derived::{
+    assert_open_parent, default_of, duplicate_field, duplicate_of, is_parent_creatable, parent_def, parent_duplicate,
+    parent_index, visit_base, visit_base_mut, visit_field, visit_field_mut,
+};
+pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
+pub use crate::object::{EnumDef, EnumInstances, EnumKind, VariantDef, enum_from_any, enum_into_any, enum_to_arg, tag_def};
+pub use crate::registration::KERNPACK_ENUMS_V1;
+pub use crate::object::{HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
+pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1, KERNPACK_TYPES_V1,
+    DependencyInfo, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1, KERNPACK_TYPES_V1,
     LibraryInfo,
 };
-pub use crate::value::{FromAny, FromArg, IntoReturn, Schema, TypeSchema};
+pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {

@@ -44,15 +44,17 @@ mod notice;
 mod object;
 pub mod reflect;
 mod registration;
+pub mod structural;
 mod tensor;
 mod value;
 
 pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};
 pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosure, TypedFunction};
-pub use kernpack_macros::{Object, library, packed_func};
+pub use kernpack_macros::{Object, library, object_methods, packed_func};
 pub use module::Module;
-pub use object::{FieldValue, ObjRef, Object, ObjectRoot};
+pub use object::EnumType;
+pub use object::{Field, FieldValue, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
 pub use registration::problems as load_problems;
 pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
 pub use value::{

@@ -13,8 +13,8 @@ use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::module::LoaderInfo;
 use crate::notice::notice;
-use crate::object::TypeDef;
-use crate::{Error, Result, module, object};
+use crate::object::{EnumDef, MethodsDef, TypeDef};
+use crate::{Error, Result, exports, module, object};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -28,6 +28,14 @@ pub static KERNPACK_KERNELS_V1: [KernelInfo];
 #[distributed_slice]
 pub static KERNPACK_TYPES_V1: [TypeDef];
 
+/// Enums without data of this artifact.
+#[distributed_slice]
+pub static KERNPACK_ENUMS_V1: [EnumDef];
+
+/// Methods of object types of this artifact.
+#[distributed_slice]
+pub static KERNPACK_METHODS_V1: [MethodsDef];
+
 /// Loaders of the kinds of device images that this artifact carries.
 #[distributed_slice]
 pub static KERNPACK_LOADERS_V1: [LoaderInfo];
@@ -36,7 +44,8 @@ pub static KERNPACK_LOADERS_V1: [LoaderInfo];
 #[distributed_slice]
 pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
-/// A crate that called `library!()`.
+/// A crate that called `library!()`. Each crate has one, and it is the crate's word for all that it registers: rustc links a
+/// dependency as a whole or not at all.
 pub struct LibraryInfo {
     /// Crate name.
     pub crate_name: &'static str,
@@ -46,6 +55,18 @@ pub struct LibraryInfo {
     pub file: &'static str,
     /// Where `library!()` stands.
     pub line: u32,
+    /// The crates of `library!(with = [...])`.
+    pub with: &'static [&'static LibraryInfo],
+    /// The other dependencies that call `library!()`, as far as the compiler's command line told.
+    pub dependencies: &'static [DependencyInfo],
+}
+
+/// A dependency that calls `library!()`.
+pub struct DependencyInfo {
+    /// The name that the depending crate uses for it.
+    pub name: &'static str,
+    /// Crate name.
+    pub crate_name: &'static str,
 }
 
 /// What went wrong while this artifact registered; kept because a constructor has nobody to tell.
@@ -59,6 +80,7 @@ pub fn problems() -> Vec<String> {
 /// Registers everything with the host that was just bound.
 pub(crate) fn register_all(origin: Origin) -> Result<()> {
     let mut problems = duplicates();
+    problems.extend(left_out(&KERNPACK_LIBRARIES_V1));
     let mut note = |result: Result<()>| {
         if let Err(error) = result {
             problems.push(error.message().to_owned());
@@ -71,6 +93,10 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     #[cfg(not(feature = "embedded"))]
     let _ = origin;
     note(module::register_context_symbols());
+    // Before the types, whose fields may have a variant for a default.
+    for def in KERNPACK_ENUMS_V1 {
+        note(def.register());
+    }
     for def in KERNPACK_TYPES_V1 {
         note(object::register_type(def));
     }
@@ -90,35 +116,80 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     Err(Error::runtime_error(message))
 }
 
-/// The crates of this artifact that another artifact of this process has brought already, in the same version: a program that
-/// links its own library's crate and loads the library as well, or a copy under another path. Their global functions are
-/// there; the functions of each artifact stay its own. Another version is an error, which names both.
+/// The crates of this artifact that another artifact of this process has brought already, in the same version: two libraries
+/// with a dependency in common, a program that links its own library's crate and loads the library as well, or a copy under
+/// another path. Their global functions are there; the functions of each artifact stay its own. Another version is an error,
+/// which names both.
 fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
     let mut again = Vec::new();
-    for LibraryInfo { crate_name, version, .. } in KERNPACK_LIBRARIES_V1 {
+    for (at, library) in KERNPACK_LIBRARIES_V1.iter().enumerate() {
+        let LibraryInfo { crate_name, version, .. } = library;
+        let is_same = |other: &LibraryInfo| other.crate_name == *crate_name && other.version == *version;
+        if KERNPACK_LIBRARIES_V1[..at].iter().any(is_same) {
+            continue;
+        }
         let name = format!("kernpack.library.{crate_name}");
+        let file = exports::file_of((&raw const *library).cast()).unwrap_or_default();
         match Function::get_global(&name).ok().flatten() {
             None => {
-                let ours = Function::from_fn(move || *version);
+                let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
                 note(Function::register_global(&name, &ours));
             }
-            Some(theirs) => match theirs.call_as::<String>(()) {
-                Ok(theirs) if theirs == *version => {
+            Some(theirs) => {
+                let theirs = theirs.call_as::<Vec<String>>(()).unwrap_or_default();
+                let [their_version, their_file] = [0, 1].map(|at| theirs.get(at).map_or("", String::as_str));
+                if their_version != *version {
+                    note(Err(crate::error!(
+                        RuntimeError,
+                        "crate {crate_name} {their_version} is in this process already (from {their_file}), so {version} (from \
+                         {file}) can not be loaded beside it; build both with the same version of {crate_name}"
+                    )));
+                } else if !is_dependency(crate_name) {
                     notice(format_args!(
                         "kernpack: crate {crate_name} {version} is in this process already; its global functions stay those of \
                          the first copy"
                     ));
-                    again.push(*crate_name);
                 }
-                theirs => note(Err(crate::error!(
-                    RuntimeError,
-                    "crate {crate_name} {} is in this process already, so {version} can not be loaded beside it",
-                    theirs.unwrap_or_default()
-                ))),
-            },
+                again.push(*crate_name);
+            }
         }
     }
     again
+}
+
+/// Whether another crate of this artifact depends on it: that two libraries have such a crate in common is nothing special.
+fn is_dependency(crate_name: &str) -> bool {
+    KERNPACK_LIBRARIES_V1.iter().any(|library| {
+        library.with.iter().any(|with| with.crate_name == crate_name)
+            || library.dependencies.iter().any(|dependency| dependency.crate_name == crate_name)
+    })
+}
+
+/// One sentence for each crate that belongs to these libraries and is not among them. rustc does not link a dependency that no
+/// code refers to, and then nothing of it is here that could complain.
+fn left_out(libraries: &[LibraryInfo]) -> Vec<String> {
+    let mut found = Vec::new();
+    for LibraryInfo { crate_name, file, line, with, dependencies, .. } in libraries {
+        for DependencyInfo { name, crate_name: missing } in *dependencies {
+            if !libraries.iter().any(|library| library.crate_name == *missing) {
+                found.push(format!(
+                    "crate {missing} is a dependency of crate {crate_name} ({file}:{line}), but its functions and types are not in \
+                     this library: no code refers to it, so it was not linked; write kernpack::library!(with = [{name}]) there, or \
+                     kernpack::library!(without = [{name}]) if they are meant to stay out"
+                ));
+            }
+        }
+        for missing in *with {
+            if !libraries.iter().any(|library| core::ptr::eq(library, *missing)) {
+                found.push(format!(
+                    "crate {} belongs to crate {crate_name} ({file}:{line}), but the linker left out its functions and types; link \
+                     static libraries of Rust with -Wl,--whole-archive",
+                    missing.crate_name
+                ));
+            }
+        }
+    }
+    found
 }
 
 /// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
@@ -160,5 +231,39 @@ impl fmt::Display for Exported {
             Self::Function(info) => write!(f, "{}:{} (crate {})", info.file, info.line, info.crate_name),
             Self::Kernel(info) => write!(f, "kernel {} (crate {})", info.source, info.crate_name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn library(
+        crate_name: &'static str,
+        with: &'static [&'static LibraryInfo],
+        dependencies: &'static [DependencyInfo],
+    ) -> LibraryInfo {
+        LibraryInfo { crate_name, version: "1.0.0", file: "src/lib.rs", line: 3, with, dependencies }
+    }
+
+    #[test]
+    fn crates_that_were_left_out() {
+        static DROPPED: LibraryInfo = library("dropped", &[], &[]);
+        static TWO: [LibraryInfo; 2] = [
+            library("shapes", &[], &[]),
+            library("top", &[&TWO[0]], &[DependencyInfo { name: "renamed", crate_name: "shapes" }]),
+        ];
+        assert!(left_out(&TWO).is_empty());
+        let top = library("top", &[&DROPPED], &[DependencyInfo { name: "renamed", crate_name: "shapes" }]);
+        assert_eq!(
+            left_out(&[top]),
+            [
+                "crate shapes is a dependency of crate top (src/lib.rs:3), but its functions and types are not in this library: no \
+                 code refers to it, so it was not linked; write kernpack::library!(with = [renamed]) there, or \
+                 kernpack::library!(without = [renamed]) if they are meant to stay out",
+                "crate dropped belongs to crate top (src/lib.rs:3), but the linker left out its functions and types; link static \
+                 libraries of Rust with -Wl,--whole-archive",
+            ]
+        );
     }
 }

@@ -46,3 +46,13 @@ pub(crate) fn build_libtvm_ffi(environment: &Environment) -> Result<PathBuf> {
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
     Ok(shared_library(&environment.workspace.cargo_target().join("release"), "tvm_ffi"))
 }
+
+/// Builds the two libraries of examples/extension with optimization and gives their paths: the one with expressions, and the one
+/// that works on them.
+pub(crate) fn build_extension(environment: &Environment) -> Result<[PathBuf; 2]> {
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--release", "--package", "expr", "--package", "extension"]);
+    step::run("build examples/extension", &mut cargo, Show::Warnings)?;
+    let folder = environment.workspace.cargo_target().join("release");
+    Ok(["expr", "extension"].map(|name| shared_library(&folder, name)))
+}

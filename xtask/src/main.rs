@@ -2,6 +2,7 @@
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
 
+mod apache_tvm;
 mod artifacts;
 mod asan;
 mod bench;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test runner of the project, and the sum of what they report.
 
 use crate::Result;
+use crate::apache_tvm;
 use crate::artifacts::{self, Imagekit};
 use crate::environment::Environment;
 use crate::node::Node;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 2] = ["tests/python", "examples/imagekit/python"];
+const PYTHON_TESTS: [&str; 3] = ["tests/python", "examples/imagekit/python", "examples/extension/python"];
 
 /// Prepares everything, then runs every test.
 pub(crate) fn run() -> Result {
@@ -39,6 +40,16 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
     }
 
+    match apache_tvm::interpreter(&environment.workspace) {
+        Ok(interpreter) => {
+            let mut script = environment.command(&interpreter);
+            script.args(["examples/extension/python/run.py", "--apache-tvm"]);
+            script.envs(libraries.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+            report.add("examples/extension under apache-tvm", &mut script, Totals::of_pytest)?;
+        }
+        Err(error) => report.skip(&format!("examples/extension under apache-tvm: {error}")),
+    }
+
     match Node::prepare(environment) {
         Ok(node) => {
             let mut test = node.test(environment);
@@ -55,9 +66,12 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 3]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 5]> {
     let imagekit = Imagekit::build(environment)?.library;
+    let [expr, extension] = artifacts::build_extension(environment)?;
     Ok([
+        ("EXPR_LIBRARY", expr),
+        ("EXTENSION_LIBRARY", extension),
         ("IMAGEKIT_LIBRARY", imagekit),
         ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?),
         ("KERNPACK_LIBTVM_FFI", artifacts::build_libtvm_ffi(environment)?),
@@ -99,6 +113,12 @@ impl Report {
     fn fail(&mut self, what: String) {
         self.totals.failed += 1;
         self.failures.push(what);
+    }
+
+    /// Notes what can not run on this machine.
+    fn skip(&mut self, what: &str) {
+        println!("skipped: {what}");
+        self.totals.skipped += 1;
     }
 
     /// Prints the failures and, alone on the last line, the totals.
@@ -145,7 +165,8 @@ mod tests {
         ] {
             report.add(name, &mut shell(script), Totals::of_cargo).unwrap();
         }
-        assert_eq!(report.totals.to_string(), "5 passed, 2 failed, 2 skipped");
+        report.skip("no such package");
+        assert_eq!(report.totals.to_string(), "5 passed, 2 failed, 3 skipped");
         assert_eq!(report.failures, ["bad: a::b", "broken: ended before its tests were done"]);
         assert!(report.close().is_err());
     }

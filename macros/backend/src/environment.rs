@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use proc_macro2::Span;
 
+use crate::dependencies::Dependency;
 use crate::mistakes::Mistakes;
 
 /// What cargo and `build.rs` tell the macros about the crate that is being compiled.
@@ -13,6 +14,8 @@ pub struct Environment {
     pub crate_version: Option<String>,
     /// The file that `build.rs` wrote for `library!()` to include.
     pub library_file: Option<PathBuf>,
+    /// The crates that the compiler was given; only [`Environment::read_for_library`] looks.
+    pub dependencies: Vec<Dependency>,
 }
 
 impl Environment {
@@ -25,8 +28,15 @@ impl Environment {
             crate_name: std::env::var("CARGO_CRATE_NAME").ok().filter(|name| !name.is_empty()),
             crate_version: std::env::var("CARGO_PKG_VERSION").ok(),
             library_file: std::env::var_os(Self::LIBRARY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from),
+            dependencies: Vec::new(),
         }
     }
+
+    /// Reads what `library!()` needs, too.
+    pub fn read_for_library() -> Self {
+        Self { dependencies: Dependency::of_compiler(), ..Self::read() }
+    }
+
     /// The crate's name; without it nothing can be registered.
     pub(crate) fn required_crate_name(&self, mistakes: &mut Mistakes) -> Option<&str> {
         if self.crate_name.is_none() {

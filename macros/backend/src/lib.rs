@@ -13,6 +13,7 @@
 //! assert!(code.contains("\"imagekit.add\""));
 //! ```
 
+mod dependencies;
 mod doc;
 mod environment;
 mod library;
@@ -20,10 +21,14 @@ mod lifetime;
 mod mistakes;
 mod name;
 mod object;
+mod object_methods;
 mod options;
 mod packed_func;
+mod signature;
 
+pub use dependencies::Dependency;
 pub use environment::Environment;
 pub use library::expand as expand_library;
 pub use object::expand as expand_object;
+pub use object_methods::expand as expand_object_methods;
 pub use packed_func::expand as expand_packed_func;

@@ -1,16 +1,102 @@
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, Path};
 
+use crate::dependencies::{Dependency, MARKER};
 use crate::environment::Environment;
 use crate::mistakes::Mistakes;
+use crate::options::{CratePath, Entry, entries};
+
+const KNOWN: &str = "`with = [...]`, `without = [...]` and `crate = path`";
+
+/// What stands between the parentheses of `library!()`.
+#[derive(Default)]
+struct Options {
+    /// Crates whose functions and types belong to this library, whether its code refers to them or not.
+    with: Vec<Path>,
+    /// Dependencies that are libraries of their own and not part of this one.
+    without: Vec<Path>,
+    krate: Option<Path>,
+}
+
+impl Options {
+    fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let mut options = Self::default();
+        for entry in entries(tokens, KNOWN, mistakes) {
+            match entry.key.to_string().as_str() {
+                "with" => options.with = crates(entry, mistakes),
+                "without" => options.without = crates(entry, mistakes),
+                "crate" => options.krate = entry.path(mistakes),
+                _ => entry.unknown(KNOWN, mistakes),
+            }
+        }
+        for (at, path) in options.with.iter().enumerate() {
+            if options.with[..at].contains(path) {
+                mistakes.at(path, format_args!("`{}` is named twice; keep one", text(path)));
+            }
+            if options.without.contains(path) {
+                mistakes.at(path, format_args!("`{}` is in `with` and in `without`; keep one", text(path)));
+            }
+        }
+        options
+    }
+}
+
+/// The crates of `key = [dep_a, dep_b]`.
+fn crates(entry: Entry, mistakes: &mut Mistakes) -> Vec<Path> {
+    let key = entry.key.clone();
+    let example = format!("`{key} = [dep_a, dep_b]`");
+    let Some(list) = entry.expression("[dep_a, dep_b]", mistakes) else { return Vec::new() };
+    let Expr::Array(list) = list else {
+        mistakes.at(list, format_args!("`{key}` takes a list of crates, as in {example}"));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for element in list.elems {
+        match element {
+            Expr::Path(path)
+                if path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none()) =>
+            {
+                found.push(path.path);
+            }
+            other => {
+                mistakes.at(other, format_args!("expected the name of a crate as code spells it, as in {example}"))
+            }
+        }
+    }
+    found
+}
+
+/// A path as the user wrote it.
+fn text(path: &Path) -> String {
+    let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    format!("{}{}", if path.leading_colon.is_some() { "::" } else { "" }, segments.join("::"))
+}
+
+/// The dependency that a path of one name is.
+fn dependency<'a>(path: &Path, environment: &'a Environment) -> Option<&'a Dependency> {
+    let name = (path.segments.len() == 1).then(|| path.segments[0].ident.to_string())?;
+    environment.dependencies.iter().find(|dependency| dependency.name == name)
+}
 
 /// Expands `kernpack::library!()`.
 pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
-    if !input.is_empty() {
-        mistakes.at(input, "`library!` takes no arguments; write `kernpack::library!();`");
+    let options = Options::parse(input, &mut mistakes);
+    for path in &options.with {
+        if let Some(Dependency { name, is_library: false, .. }) = dependency(path, environment) {
+            mistakes.at(
+                path,
+                format_args!(
+                    "the crate `{name}` does not call `kernpack::library!()`, so it registers nothing; call it in the root of \
+                     `{name}`, or take `{name}` out of `with`"
+                ),
+            );
+        }
     }
-    let included = included_file(environment, &mut mistakes);
+    let kernpack = CratePath(options.krate.clone());
+    let included = included_file(environment, &kernpack, &mut mistakes);
     let Some(crate_name) = environment.required_crate_name(&mut mistakes) else {
         return mistakes.into_compile_errors().unwrap_or_default();
     };
@@ -19,29 +105,46 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     }
     let version = environment.crate_version.as_deref().unwrap_or("");
     let variable = Environment::LIBRARY_FILE;
+    let item = format_ident!("{MARKER}");
+    let with = options.with.iter().map(|path| {
+        let item = format_ident!("{MARKER}", span = path.span());
+        // Under the user's own token when there is no such item.
+        quote_spanned!(path.span()=> &#path::#item)
+    });
+    let is_listed = |dependency: &Dependency, list: &[Path]| {
+        list.iter().any(|path| path.segments.len() == 1 && path.segments[0].ident == dependency.name)
+    };
+    let others = environment.dependencies.iter().filter(|dependency| {
+        dependency.is_library && !is_listed(dependency, &options.with) && !is_listed(dependency, &options.without)
+    });
+    let dependencies = others.map(
+        |Dependency { name, crate_name, .. }| quote!(__k::DependencyInfo { name: #name, crate_name: #crate_name }),
+    );
     quote! {
-        /// What this crate says about itself when it is loaded as a library.
+        /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
-        #[allow(dead_code, unsafe_code)]
-        const KERNPACK_LIBRARY: () = {
-            use ::kernpack::impl_ as __k;
+        #[allow(unsafe_code, unreachable_pub)]
+        #[#kernpack::impl_::linkme::distributed_slice(#kernpack::impl_::KERNPACK_LIBRARIES_V1)]
+        #[linkme(crate = #kernpack::impl_::linkme)]
+        pub static #item: #kernpack::impl_::LibraryInfo = {
+            use #kernpack::impl_ as __k;
             // Makes the compiler run again when the variable changes.
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(#variable);
-            #[__k::linkme::distributed_slice(__k::KERNPACK_LIBRARIES_V1)]
-            #[linkme(crate = __k::linkme)]
-            static LIBRARY: __k::LibraryInfo = __k::LibraryInfo {
+            __k::LibraryInfo {
                 crate_name: #crate_name,
                 version: #version,
                 file: ::core::file!(),
                 line: ::core::line!(),
-            };
+                with: &[#(#with),*],
+                dependencies: &[#(#dependencies),*],
+            }
         };
         #included
     }
 }
 
 /// `include!` of what `build.rs` wrote, if it wrote something.
-fn included_file(environment: &Environment, mistakes: &mut Mistakes) -> TokenStream {
+fn included_file(environment: &Environment, kernpack: &CratePath, mistakes: &mut Mistakes) -> TokenStream {
     let Some(path) = &environment.library_file else { return TokenStream::new() };
     let variable = Environment::LIBRARY_FILE;
     let here = proc_macro2::Span::call_site();
@@ -62,5 +165,10 @@ fn included_file(environment: &Environment, mistakes: &mut Mistakes) -> TokenStr
         );
         return TokenStream::new();
     }
-    quote!(::core::include!(#text);)
+    quote! {
+        // The file's way to the crate, whatever its name is here.
+        #[allow(unused_imports)]
+        use #kernpack as __kernpack;
+        ::core::include!(#text);
+    }
 }

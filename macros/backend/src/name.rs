@@ -48,6 +48,23 @@ pub(crate) fn type_key_fault(key: &str) -> Option<String> {
     None
 }
 
+/// What is wrong with the name of a field as other languages see it, if anything.
+pub(crate) fn field_name_fault(name: &str) -> Option<String> {
+    let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !identifier {
+        return Some(format!(
+            "`{name}` is not a name that every language can write; use letters A to Z, digits and `_`"
+        ));
+    }
+    if name.starts_with("__") {
+        return Some(format!(
+            "names of fields that begin with `__` belong to the ABI and to Python; use another name than `{name}`"
+        ));
+    }
+    None
+}
+
 fn character_fault(name: &str) -> Option<String> {
     let bad = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.'))?;
     let shown = match bad {
@@ -138,6 +155,23 @@ mod tests {
             ("a b.c", "white space"),
         ] {
             let fault = type_key_fault(bad).unwrap_or_default();
+            assert!(fault.contains(says), "{bad:?}: {fault}");
+        }
+    }
+
+    #[test]
+    fn field_names() {
+        for good in ["x", "_x", "x9", "value_index", "type"] {
+            assert_eq!(field_name_fault(good), None, "{good}");
+        }
+        for (bad, says) in [
+            ("", "every language"),
+            ("9", "every language"),
+            ("a.b", "every language"),
+            ("ö", "every language"),
+            ("__init__", "belong to the ABI"),
+        ] {
+            let fault = field_name_fault(bad).unwrap_or_default();
             assert!(fault.contains(says), "{bad:?}: {fault}");
         }
     }

@@ -12,7 +12,19 @@ use proc_macro2::TokenStream;
 use show::{environment, mistakes};
 
 /// Whole fragments and single tokens. Brackets come in pairs only, because the compiler passes nothing else.
-const VOCABULARY: [&str; 112] = [
+const VOCABULARY: [&str; 124] = [
+    "#[field(default = a::<B, C>(), writable)]",
+    "#[field(skip, default_factory = || 3)]",
+    "#[field]",
+    "#[field(",
+    "structural = \"dag\"",
+    "structural = \"def\"",
+    "child_slots = 4",
+    "final",
+    "init = false",
+    "skip",
+    "writable",
+    "#[object(key = \"a.B\", final)] #[repr(C)] struct S { #[field(init = false)] pub a: Self }",
     "fn",
     "f",
     "fn f",

@@ -5,35 +5,100 @@ mod show;
 use std::path::PathBuf;
 
 use expect_test::expect;
-use kernpack_macros_backend::{Environment, expand_library};
+use kernpack_macros_backend::{Dependency, Environment, expand_library};
 use show::{environment, mistakes, pretty, tokens};
 
 fn with_file(path: impl Into<PathBuf>) -> Environment {
     Environment { library_file: Some(path.into()), ..environment() }
 }
 
+/// A crate that was given three others, one of them under another name.
+fn with_dependencies() -> Environment {
+    let dependencies = [("colors", "colors", true), ("forms", "shapes", true), ("serde_json", "serde_json", false)];
+    let dependency = |(name, crate_name, is_library): (&str, &str, bool)| Dependency {
+        name: name.to_owned(),
+        crate_name: crate_name.to_owned(),
+        is_library,
+    };
+    Environment { dependencies: dependencies.map(dependency).to_vec(), ..environment() }
+}
+
 #[test]
 fn whole_expansion() {
     expect![[r#"
-        /// What this crate says about itself when it is loaded as a library.
+        /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
-        #[allow(dead_code, unsafe_code)]
-        const KERNPACK_LIBRARY: () = {
+        #[allow(unsafe_code, unreachable_pub)]
+        #[::kernpack::impl_::linkme::distributed_slice(::kernpack::impl_::KERNPACK_LIBRARIES_V1)]
+        #[linkme(crate = ::kernpack::impl_::linkme)]
+        pub static KERNPACK_LIBRARY_V1: ::kernpack::impl_::LibraryInfo = {
             use ::kernpack::impl_ as __k;
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
                 "KERNPACK_LIBRARY_RS"
             );
-            #[__k::linkme::distributed_slice(__k::KERNPACK_LIBRARIES_V1)]
-            #[linkme(crate = __k::linkme)]
-            static LIBRARY: __k::LibraryInfo = __k::LibraryInfo {
+            __k::LibraryInfo {
                 crate_name: "imagekit",
                 version: "0.1.0",
                 file: ::core::file!(),
                 line: ::core::line!(),
-            };
+                with: &[],
+                dependencies: &[],
+            }
         };
     "#]]
     .assert_eq(&pretty(expand_library(tokens(""), &environment())));
+}
+
+#[test]
+fn crates_that_belong_to_the_library() {
+    let input = "with = [colors, facade::prelude::curves], crate = ::ffi::kernpack";
+    expect![[r#"
+        /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
+        #[doc(hidden)]
+        #[allow(unsafe_code, unreachable_pub)]
+        #[::ffi::kernpack::impl_::linkme::distributed_slice(
+            ::ffi::kernpack::impl_::KERNPACK_LIBRARIES_V1
+        )]
+        #[linkme(crate = ::ffi::kernpack::impl_::linkme)]
+        pub static KERNPACK_LIBRARY_V1: ::ffi::kernpack::impl_::LibraryInfo = {
+            use ::ffi::kernpack::impl_ as __k;
+            const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+                "KERNPACK_LIBRARY_RS"
+            );
+            __k::LibraryInfo {
+                crate_name: "imagekit",
+                version: "0.1.0",
+                file: ::core::file!(),
+                line: ::core::line!(),
+                with: &[
+                    &colors::KERNPACK_LIBRARY_V1,
+                    &facade::prelude::curves::KERNPACK_LIBRARY_V1,
+                ],
+                dependencies: &[
+                    __k::DependencyInfo {
+                        name: "forms",
+                        crate_name: "shapes",
+                    },
+                ],
+            }
+        };
+    "#]]
+    .assert_eq(&pretty(expand_library(tokens(input), &with_dependencies())));
+    // What is known of the other dependencies.
+    for (input, says) in [
+        ("", &["colors", "forms"][..]),
+        ("with = []", &["colors", "forms"]),
+        ("with = [colors]", &["forms"]),
+        ("with = [::colors, forms,]", &[]),
+        ("without = [forms]", &["colors"]),
+        ("with = [colors], without = [forms]", &[]),
+    ] {
+        let code = expand_library(tokens(input), &with_dependencies()).to_string();
+        for name in ["colors", "forms", "serde_json"] {
+            let is_there = code.contains(&format!("DependencyInfo {{ name : {name:?}"));
+            assert_eq!(is_there, says.contains(&name), "{input}: {name}");
+        }
+    }
 }
 
 #[test]
@@ -41,12 +106,23 @@ fn includes_what_the_build_script_wrote() {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let code = expand_library(tokens(""), &with_file(&file)).to_string();
     assert!(code.ends_with(&format!(":: core :: include ! ({:?}) ;", file.to_str().unwrap())), "{code}");
+    assert!(code.contains("use :: kernpack as __kernpack ;"), "{code}");
+    let code = expand_library(tokens("crate = ffi"), &with_file(&file)).to_string();
+    assert!(code.contains("use ffi as __kernpack ;"), "{code}");
 }
 
 #[test]
 fn all_mistakes_at_once() {
     for (input, environment, says) in [
-        ("name = \"x\"", environment(), &["takes no arguments"][..]),
+        ("name = \"x\"", environment(), &["unknown option `name`; the options are `with = [...]`"][..]),
+        ("colors", environment(), &["unknown option `colors`"]),
+        ("with = colors", environment(), &["`with` takes a list of crates, as in `with = [dep_a, dep_b]`"]),
+        ("with = [\"colors\", 3]", environment(), &["expected the name of a crate", "expected the name of a crate"]),
+        ("with = [colors::<u8>]", environment(), &["expected the name of a crate"]),
+        ("with = [colors, forms, colors]", environment(), &["`colors` is named twice"]),
+        ("with = [colors], without = [colors]", environment(), &["`colors` is in `with` and in `without`"]),
+        ("with = [serde_json]", with_dependencies(), &["the crate `serde_json` does not call `kernpack::library!()`"]),
+        ("with = [unknown]", with_dependencies(), &[]),
         ("", with_file("/nowhere/kernpack_library.rs"), &["names /nowhere/kernpack_library.rs, which is not a file"]),
         ("", with_file(env!("CARGO_MANIFEST_DIR")), &["which is not a file"]),
         ("", with_file("kernpack_library.rs"), &["not an absolute path"]),
@@ -54,7 +130,7 @@ fn all_mistakes_at_once() {
         (
             "x",
             Environment { crate_name: None, ..with_file("/nowhere") },
-            &["takes no arguments", "which is not a file", "CARGO_CRATE_NAME"],
+            &["unknown option `x`", "which is not a file", "CARGO_CRATE_NAME"],
         ),
     ] {
         let found = mistakes(expand_library(tokens(input), &environment));

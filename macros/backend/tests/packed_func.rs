@@ -297,7 +297,7 @@ fn signatures() {
         ("#[target_feature(enable = \"avx2\")] fn f() {}", "is_x86_feature_detected"),
         ("#[kernpack::packed_func] fn f() {}", "second #[packed_func]"),
         ("struct S;", "#[derive(Object)]"),
-        ("impl S { fn f() {} }", "methods are no packed functions yet"),
+        ("impl S { fn f() {} }", "use #[object_methods]"),
         ("enum E {}", "free functions"),
         ("mod m {}", "each function"),
         ("trait T {}", "calls the method"),

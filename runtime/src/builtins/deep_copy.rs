@@ -28,10 +28,20 @@ fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
         return args.owned(0);
     }
     let value = args.lookup(0)?;
+    // SAFETY: `value` keeps it alive, or the caller does.
+    let view = unsafe { AnyView::from_raw(*value) };
+    copy(&view)
+}
+
+/// A copy of a value, which is no rvalue reference, and of all that it consists of.
+pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
+    if is_constant(value.type_index()) {
+        return value.to_owned();
+    }
     let mut copier = Copier::default();
-    // SAFETY: the caller keeps the value alive, or `value` does.
+    // SAFETY: the caller keeps the value alive.
     unsafe {
-        let copy = copier.copy(&value)?;
+        let copy = copier.copy(value.raw())?;
         copier.replace_originals()?;
         Ok(copy)
     }
@@ -58,8 +68,8 @@ struct Frame {
     children: Children,
     /// The object again, if nobody else is sure to keep it.
     _kept: Any,
-    /// The copy so far.
-    copy: Any,
+    /// The copy so far. One reference to it, and no other as long as nobody asked for it: fields of some types can only be set then.
+    copy: Kept,
     /// The copy of a key whose value is next.
     key: Option<Any>,
     /// The field whose value is being copied.
@@ -70,6 +80,13 @@ struct Frame {
     is_shared: bool,
     /// Whether an original stands for its copy in this copy.
     has_original: bool,
+}
+
+/// Where the reference to a copy is.
+enum Kept {
+    Here(Any),
+    /// Among the copies.
+    There(usize),
 }
 
 /// What a value that needs no frame is copied to.
@@ -98,7 +115,7 @@ impl Copier {
                 let Some(parent) = self.frames.last_mut() else { return Ok(copy) };
                 // A hook may give the object itself for its copy.
                 if parent.field.is_none() || copy.as_view().raw().payload.v_obj != object {
-                    feed(parent, copy)?;
+                    feed(parent, &self.copies, copy)?;
                 }
             }
         }
@@ -151,14 +168,14 @@ impl Copier {
                 type_index::DICT => Any::from_object(map::new_dict(Vec::new())?),
                 _ => shallow_copy(value, info, &mut field_references)?,
             };
-            if is_shared {
-                match info.index() {
-                    type_index::ARRAY | type_index::MAP => {
-                        self.seen.insert(object, IN_PROGRESS);
-                    }
-                    _ => self.remember(object, copy.clone()),
+            let copy = match info.index() {
+                type_index::ARRAY | type_index::MAP if is_shared => {
+                    self.seen.insert(object, IN_PROGRESS);
+                    Kept::Here(copy)
                 }
-            }
+                _ if is_shared => self.remember(object, copy),
+                _ => Kept::Here(copy),
+            };
             self.frames.push(Frame {
                 object,
                 info,
@@ -175,9 +192,11 @@ impl Copier {
         Ok(())
     }
 
-    fn remember(&mut self, object: *mut TVMFFIObject, copy: Any) {
-        self.seen.insert(object, self.copies.len() as u64);
+    fn remember(&mut self, object: *mut TVMFFIObject, copy: Any) -> Kept {
+        let at = self.copies.len();
+        self.seen.insert(object, at as u64);
         self.copies.push(copy);
+        Kept::There(at)
     }
 
     /// Copies children of the innermost object up to one that has children itself (true) or to the end (false).
@@ -220,7 +239,7 @@ impl Copier {
                         let is_same =
                             copy.as_view().raw().bits() == value.bits() && copy.type_index() == value.type_index;
                         if frame.field.is_none() || !is_same {
-                            feed(frame, copy)?;
+                            feed(frame, &self.copies, copy)?;
                         }
                     }
                     None => {
@@ -242,13 +261,17 @@ impl Copier {
     /// Ends the innermost object and gives it and its copy.
     fn leave(&mut self) -> (*mut TVMFFIObject, Any) {
         let Some(frame) = self.frames.pop() else { return (core::ptr::null_mut(), Any::NONE) };
+        let copy = match frame.copy {
+            Kept::Here(copy) => copy,
+            Kept::There(at) => self.copies[at].clone(),
+        };
         if frame.is_shared && matches!(frame.info.index(), type_index::ARRAY | type_index::MAP) {
-            self.remember(frame.object, frame.copy.clone());
+            self.remember(frame.object, copy.clone());
         }
         if frame.has_original {
-            self.with_originals.push(frame.copy.clone());
+            self.with_originals.push(copy.clone());
         }
-        (frame.object, frame.copy)
+        (frame.object, copy)
     }
 
     /// Puts copies in the places of originals that stood for them.
@@ -342,10 +365,14 @@ fn is_plain(field: Field) -> bool {
 }
 
 /// Gives the copy of a child to the copy of its parent.
-unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
+unsafe fn feed(frame: &mut Frame, copies: &[Any], copy: Any) -> Result<()> {
     // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
     unsafe {
-        let target = frame.copy.as_view().raw().payload.v_obj;
+        let target = match &frame.copy {
+            Kept::Here(copy) => copy,
+            Kept::There(at) => &copies[*at],
+        };
+        let target = target.as_view().raw().payload.v_obj;
         match frame.info.index() {
             type_index::ARRAY => {
                 let cell = embedded::body_ptr::<TVMFFISeqCell>(target);

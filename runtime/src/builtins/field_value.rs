@@ -4,15 +4,23 @@ use core::ptr;
 
 use super::type_def::field;
 use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
+#[cfg(feature = "embedded")]
 use crate::embedded::type_table;
-use crate::reflect::Field;
+#[cfg(feature = "embedded")]
+use crate::host;
+use crate::reflect::{Field, TypeInfo};
 use crate::{Error, Result, embedded, error};
 
-/// The record of a type.
+/// The record of a type. Who serves is known: there are objects already, or an operation has asked for the host.
 #[inline]
 pub(super) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
-    // SAFETY: NULL, or a record that lives forever.
-    unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index))
+    #[cfg(feature = "embedded")]
+    if host::origin_while_binding() == host::Origin::Embedded {
+        // Our own table without the way through the host's.
+        // SAFETY: NULL, or a record that lives forever.
+        return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
+    }
+    TypeInfo::of(index).map(TypeInfo::raw).ok_or_else(|| unknown(index))
 }
 
 #[cold]

@@ -11,7 +11,7 @@
     allow(dead_code, unused_imports, reason = "only what the crate's own interface uses is called then")
 )]
 
-mod access_path;
+pub(crate) mod access_path;
 mod address_map;
 mod big_int;
 mod builtin;
@@ -20,31 +20,45 @@ mod containers;
 mod convert;
 mod cycle;
 mod dataclass;
-mod deep_copy;
+pub(crate) mod deep_copy;
 mod field_value;
 mod functions;
 mod functor;
 mod json;
-mod json_graph;
+pub(crate) mod json_graph;
 mod kept;
 mod maps;
 mod module_type;
 mod modules;
-mod recursive;
-mod reentry;
-mod repr;
+pub(crate) mod recursive;
+pub(crate) mod reentry;
+pub(crate) mod repr;
 mod signature;
 mod stack_space;
-mod structural;
+pub(crate) mod structural;
 #[cfg(test)]
 mod test_graphs;
 mod type_def;
+mod type_index;
 mod types;
 mod values;
-mod visit;
+pub(crate) mod visit;
 
 use crate::Result;
+pub(crate) use dataclass::register_generated_init;
+use crate::abi::TVMFFIObject;
+use crate::reflect::TypeInfo;
 use builtin::Builtin;
+pub use dataclass::enum_registration::register_enum;
+
+/// The name of an instance of an enum of the ABI; `None` for other objects.
+///
+/// # Safety
+/// The object is alive for `'a`, and of this type.
+pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) -> Option<&'a [u8]> {
+    // SAFETY: promised by the caller.
+    dataclass::enums::is_enum(info).then(|| unsafe { dataclass::enums::name_of(object) })
+}
 
 /// All global functions, file by file.
 static FUNCTIONS: &[&[Builtin]] = &[

@@ -35,7 +35,8 @@ thread_local! {
     static HERE: u8 = const { 0 };
 }
 
-fn this_thread() -> *const c_void {
+/// Something that only this thread has, as long as it runs.
+pub(crate) fn this_thread() -> *const c_void {
     HERE.try_with(|here| ptr::from_ref(here).cast()).unwrap_or_default()
 }
 

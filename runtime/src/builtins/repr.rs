@@ -10,7 +10,7 @@ use printer::Printer;
 
 use super::builtin::{Arguments, Builtin};
 use super::signature::{ANY, STRING, Signature};
-use crate::value::Any;
+use crate::value::{Any, AnyView};
 use crate::{Result, embedded};
 
 pub(in crate::builtins) static BUILTINS: &[Builtin] =
@@ -23,4 +23,12 @@ fn print(args: &Arguments<'_>) -> Result<Any> {
     unsafe { printer.print(&value)? };
     // SAFETY: a new text, whose reference goes over to the value.
     Ok(unsafe { Any::from_raw(embedded::new_string(printer.text())) })
+}
+
+/// The text of a value.
+pub(crate) fn text_of(value: &AnyView<'_>) -> Result<Vec<u8>> {
+    let mut printer = Printer::new();
+    // SAFETY: the view keeps the value alive.
+    unsafe { printer.print(value.lent().raw())? };
+    Ok(printer.into_text())
 }

@@ -9,9 +9,8 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo,
     TVMFFIObjectCreator, TVMFFITypeMetadata, field_flag, type_index,
 };
-use crate::embedded::failure::Failure;
-use crate::embedded::{self, type_attr, type_members, type_table};
-use crate::{Error, Result};
+use crate::reflect::TypeInfo;
+use crate::{Error, Result, embedded, host};
 
 /// A type: what it registers about itself. Types are registered in the order of [`super::types`], which gives their indices.
 pub(super) struct BuiltinType {
@@ -114,24 +113,24 @@ impl BuiltinType {
             type_index::OBJECT => 1,
             _ => 2,
         };
-        let new = type_table::NewType {
-            key: self.key.as_bytes(),
-            static_index: -1,
-            depth,
-            num_child_slots: 0,
-            can_overflow: true,
-            parent,
-        };
-        self.index.0.store(type_table::get_or_allocate(new).map_err(into_error)?, Ordering::Relaxed);
+        let key = TVMFFIByteArray::new(self.key.as_bytes());
+        // SAFETY: the key lives for the call, and the parent is registered.
+        let index = unsafe { (host::api().type_get_or_alloc_index)(&key, -1, depth, 0, 1, parent) };
+        if index < 0 {
+            return Err(crate::error!(InternalError, "the host refused to register type '{}'", self.key));
+        }
+        self.index.0.store(index, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether the host has this type with all that belongs to it: another implementation, or another library, brought it.
+    pub(super) fn is_registered(&self) -> bool {
+        TypeInfo::of(self.index.get()).is_some_and(|info| info.metadata().is_some())
     }
 
     /// Registers metadata, fields, methods and attributes.
     pub(super) fn register(&'static self) -> Result<()> {
-        self.register_all().map_err(into_error)
-    }
-
-    fn register_all(&'static self) -> Result<(), Failure> {
+        let api = host::api();
         let index = self.index.get();
         // SAFETY: all texts and values are valid for the calls; the tables copy texts and take references of their own.
         unsafe {
@@ -150,7 +149,7 @@ impl BuiltinType {
                     default_value_or_factory: field.default,
                     field_static_type_index: field.static_type_index,
                 };
-                type_members::register_field(index, &info)?;
+                Error::check((api.type_register_field)(index, &info))?;
             }
             for method in self.methods {
                 method.register(index)?;
@@ -162,7 +161,7 @@ impl BuiltinType {
                     total_size: metadata.total_size,
                     structural_eq_hash_kind: metadata.structural_kind,
                 };
-                type_members::register_metadata(index, &metadata)?;
+                Error::check((api.type_register_metadata)(index, &metadata))?;
             }
             for (column, value) in self.attrs {
                 value.register(index, column)?;
@@ -173,7 +172,7 @@ impl BuiltinType {
 }
 
 impl BuiltinMethod {
-    fn register(&'static self, index: i32) -> Result<(), Failure> {
+    fn register(&'static self, index: i32) -> Result<()> {
         let builtin = &self.function;
         let name = builtin.name.rsplit('.').next().unwrap_or_default();
         let metadata = builtin.signature.metadata_json();
@@ -187,41 +186,40 @@ impl BuiltinMethod {
         };
         // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
         unsafe {
-            let outcome = type_members::register_method(index, &info);
+            let status = (host::api().type_register_method)(index, &info);
             embedded::dec_ref(function);
-            outcome
+            Error::check(status)
         }
     }
 }
 
 impl Attr {
     /// Registers the value for a type.
-    pub(super) fn register(&'static self, index: i32, column: &str) -> Result<(), Failure> {
-        // SAFETY: the value is valid for the call; the table takes a reference of its own, and ours is released.
-        unsafe {
-            match self {
-                Self::Function(builtin) => {
-                    let function = builtin.new_object();
-                    let value = TVMFFIAny::pointer(type_index::FUNCTION, function.cast());
-                    let outcome = type_attr::register_attr(index, column.as_bytes(), &value);
-                    embedded::dec_ref(function);
-                    outcome
-                }
-                Self::Native(function) => {
-                    let value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, function.cast_mut());
-                    type_attr::register_attr(index, column.as_bytes(), &value)
-                }
-                Self::Flag(flag) => {
-                    let value = TVMFFIAny { type_index: type_index::BOOL, ..TVMFFIAny::int(i64::from(*flag)) };
-                    type_attr::register_attr(index, column.as_bytes(), &value)
-                }
+    pub(super) fn register(&'static self, index: i32, column: &str) -> Result<()> {
+        match self {
+            Self::Function(builtin) => {
+                let function = builtin.new_object();
+                let outcome =
+                    register_value(index, column, &TVMFFIAny::pointer(type_index::FUNCTION, function.cast()));
+                // SAFETY: the table has taken a reference of its own; this one is ours.
+                unsafe { embedded::dec_ref(function) };
+                outcome
+            }
+            Self::Native(function) => {
+                register_value(index, column, &TVMFFIAny::pointer(type_index::OPAQUE_PTR, function.cast_mut()))
+            }
+            Self::Flag(flag) => {
+                let value = TVMFFIAny { type_index: type_index::BOOL, ..TVMFFIAny::int(i64::from(*flag)) };
+                register_value(index, column, &value)
             }
         }
     }
 }
 
-fn into_error(failure: Failure) -> Error {
-    Error::new(failure.kind(), failure.message())
+fn register_value(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {
+    let column = TVMFFIByteArray::new(column.as_bytes());
+    // SAFETY: name and value are valid for the call; the callers pass a live function or a plain value.
+    Error::check(unsafe { (host::api().type_register_attr)(index, &column, value) })
 }
 
 /// Fields of the kinds that the types of this folder have: reading and writing them.

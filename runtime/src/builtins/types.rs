@@ -32,7 +32,7 @@ pub(super) fn register() -> Result<()> {
     TYPES.iter().try_for_each(|builtin| builtin.allocate())?;
     TYPES.iter().try_for_each(|builtin| builtin.register())?;
     for (index, column, value) in ATTRS.iter().copied().flatten() {
-        value.register(*index, column).map_err(|failure| crate::Error::new(failure.kind(), failure.message()))?;
+        value.register(*index, column)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::signature::{ARRAY_OF_STRINGS, BYTES, FUNCTION, OBJECT, POINTER, STRIN
 use crate::abi::{SafeCall, type_index};
 use crate::embedded::{self, function_table, seq, shape, type_table};
 use crate::value::Any;
-use crate::{Result, error};
+use crate::{Function, Result, error, host};
 
 pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.Shape", signature: Signature::Packed, run: new_shape },
@@ -40,17 +40,24 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
 /// The one object that stands for a value that is not there, where none is a value.
 pub(super) fn missing() -> Any {
     static MISSING: OnceLock<Any> = OnceLock::new();
-    MISSING.get_or_init(marker).clone()
+    MISSING.get_or_init(|| marker("ffi.GetInvalidObject")).clone()
 }
 
 /// The one object behind which the keyword arguments of a call stand.
 pub(super) fn keyword_arguments() -> Any {
     static KEYWORD_ARGUMENTS: OnceLock<Any> = OnceLock::new();
-    KEYWORD_ARGUMENTS.get_or_init(marker).clone()
+    KEYWORD_ARGUMENTS.get_or_init(|| marker("ffi.GetKwargsObject")).clone()
 }
 
-/// A new object that is nothing but itself.
-fn marker() -> Any {
+/// An object that is nothing but itself: the one that the host gives out through this function, or a new one.
+fn marker(function: &str) -> Any {
+    // When we serve, that function asks us.
+    if host::origin_while_binding() != host::Origin::Embedded
+        && let Ok(Some(function)) = Function::get_global(function)
+        && let Ok(marker) = function.call(())
+    {
+        return marker;
+    }
     // SAFETY: a new object; its one reference goes to the value.
     unsafe { Any::from_object(embedded::new_object(type_index::OBJECT, ())) }
 }

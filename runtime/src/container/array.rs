@@ -4,9 +4,11 @@ use core::marker::PhantomData;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot};
+use crate::reflect::{AttrVisitor, visit_lent};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 /// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
+#[repr(transparent)]
 pub struct Array<T> {
     object: ObjRef<ObjectRoot>,
     elements: PhantomData<fn() -> T>,
@@ -129,6 +131,12 @@ impl<T: for<'a> FromAny<'a> + PartialEq> PartialEq for Array<T> {
 
 impl<T: Schema> Schema for Array<T> {
     const TYPE: TypeSchema = TypeSchema { key: "ffi.Array", args: &[T::TYPE] };
+    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+
+    unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
+    }
 }
 
 impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
@@ -158,6 +166,10 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
 impl<T: Schema> IntoAny for Array<T> {
     fn into_any(self) -> Any {
         self.object.into_any()
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        visit_lent(self, name, visitor)
     }
 }
 

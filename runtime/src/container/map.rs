@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot};
+use crate::reflect::{AttrVisitor, visit_lent};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
@@ -16,6 +17,7 @@ use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg,
 /// assert_eq!(map.get("b"), Some(2));
 /// assert_eq!(map.get("c"), None);
 /// ```
+#[repr(transparent)]
 pub struct Map<K, V> {
     object: ObjRef<ObjectRoot>,
     entries: PhantomData<fn() -> (K, V)>,
@@ -143,6 +145,12 @@ impl<K: for<'a> FromAny<'a> + fmt::Debug, V: for<'a> FromAny<'a> + fmt::Debug> f
 
 impl<K: Schema, V: Schema> Schema for Map<K, V> {
     const TYPE: TypeSchema = TypeSchema { key: "ffi.Map", args: &[K::TYPE, V::TYPE] };
+    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+
+    unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
+    }
 }
 
 /// Collects conversions without keeping them: only whether all succeed matters.
@@ -185,6 +193,10 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
 impl<K: Schema, V: Schema> IntoAny for Map<K, V> {
     fn into_any(self) -> Any {
         self.object.into_any()
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        visit_lent(self, name, visitor)
     }
 }
 

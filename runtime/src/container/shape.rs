@@ -15,6 +15,7 @@ use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg,
 /// assert_eq!(shape.iter().product::<i64>(), 921_600);
 /// ```
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Shape {
     object: ObjRef<ObjectRoot>,
 }
@@ -61,6 +62,12 @@ impl fmt::Debug for Shape {
 
 impl Schema for Shape {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Shape");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+
+    unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
+    }
 }
 
 impl<'a> FromAny<'a> for Shape {

@@ -53,7 +53,7 @@ pub mod type_table;
 pub use api::{FUNCTIONS, table};
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
-pub(crate) use object::discard_panic;
+pub(crate) use object::{deleter_of, discard_panic, inc_ref_in_order, is_unique_in_order};
 pub(crate) use object::free_storage;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,

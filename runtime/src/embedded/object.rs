@@ -9,6 +9,7 @@ use core::sync::atomic::AtomicU64;
 use crate::abi::{TVMFFIObject, deleter_flag};
 
 use super::ref_count::{self, LastStrong, ONE_STRONG_ONE_WEAK};
+use super::release;
 use super::shared_ref::Counted;
 
 /// Bytes in front of an object's body.
@@ -105,20 +106,33 @@ pub(crate) unsafe fn free_storage(start: *mut c_void) {
     unsafe { libc::free(start) }
 }
 
+/// The deleter of objects with this body.
+pub(crate) fn deleter_of<T>() -> unsafe extern "C" fn(*mut c_void, i32) {
+    delete::<T>
+}
+
 unsafe extern "C" fn delete<T>(this: *mut c_void, flags: i32) {
     // SAFETY: the deleter of an object whose storage begins at its header.
-    unsafe { delete_object::<T>(this, this, flags) }
+    unsafe { delete_object::<T>(this, this, flags, delete::<T>) }
 }
 
 unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
     // SAFETY: the deleter of an object whose storage begins with a vtable pointer.
-    unsafe { delete_object::<T>(this, this.byte_sub(VTABLE_SIZE), flags) }
+    unsafe { delete_object::<T>(this, this.byte_sub(VTABLE_SIZE), flags, delete_polymorphic::<T>) }
 }
 
 /// `start` is what `allocate` returned.
 #[inline]
-unsafe fn delete_object<T>(this: *mut c_void, start: *mut c_void, flags: i32) {
+unsafe fn delete_object<T>(
+    this: *mut c_void,
+    start: *mut c_void,
+    flags: i32,
+    deleter: unsafe extern "C" fn(*mut c_void, i32),
+) {
     if core::mem::needs_drop::<T>() && flags & deleter_flag::STRONG != 0 {
+        // A long chain of objects must not need a deep stack.
+        // SAFETY: the last strong reference is gone; this very call is made again later when it is put off.
+        let Some(_level) = (unsafe { release::descend(this, flags, deleter) }) else { return };
         // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
@@ -176,6 +190,26 @@ unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
 pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
     ref_count::add_strong(unsafe { counts(object) }, 1);
+}
+
+/// Adds a strong reference, in the one order of all sequentially consistent accesses.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub(crate) unsafe fn inc_ref_in_order(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    ref_count::add_strong_in_order(unsafe { counts(object) });
+}
+
+/// [`is_unique`] in the one order of all sequentially consistent accesses.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub(crate) unsafe fn is_unique_in_order(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    ref_count::is_unique_in_order(unsafe { counts(object) })
 }
 
 /// Adds a weak reference.

@@ -32,6 +32,18 @@ pub(super) fn add_strong(counts: &AtomicU64, number: u32) {
     counts.fetch_add(u64::from(number), Ordering::Relaxed);
 }
 
+/// Adds a strong reference, in the one order of all sequentially consistent accesses; the caller owns one already.
+#[inline]
+pub(super) fn add_strong_in_order(counts: &AtomicU64) {
+    counts.fetch_add(1, Ordering::SeqCst);
+}
+
+/// [`is_unique`] in the one order of all sequentially consistent accesses.
+#[inline]
+pub(super) fn is_unique_in_order(counts: &AtomicU64) -> bool {
+    counts.load(Ordering::SeqCst) == ONE_STRONG_ONE_WEAK
+}
+
 /// Adds a weak reference; the caller owns a reference already.
 #[inline]
 pub(super) fn add_weak(counts: &AtomicU64) {

@@ -1,23 +1,32 @@
 //! Owning values: retaining, releasing, and turning views into owned values.
 //!
-//! Containers release their elements here, so that dropping a long chain of nested containers needs a bounded stack:
-//! below a certain depth objects are put into a queue, which the outermost release empties.
+//! Containers release their elements here, and objects are destroyed through here, so that dropping a long chain of nested
+//! containers and objects needs a bounded stack: below a certain depth they are put into a queue, which the outermost release empties.
 
 use core::cell::{Cell, RefCell};
+use core::ffi::c_void;
 
-use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, deleter_flag, type_index};
 
 use super::failure::Failure;
-use super::{dec_ref, inc_ref, new_bytes, new_string, text_of};
+use super::{dec_ref, dec_weak, inc_ref, inc_weak, new_bytes, new_string, text_of};
 
 /// Nested containers that are released by recursion; deeper ones wait.
 const MAX_DEPTH: u32 = 64;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static WAITING: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
+    static WAITING: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
     /// Whether there may be something in the queue.
     static ANY_WAITING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What waits until fewer destructors are on the stack.
+enum Waiting {
+    /// A reference to give up.
+    Reference(*mut TVMFFIObject),
+    /// An object to destroy: its deleter is called again, with these flags. `keeps` says that a weak reference keeps the storage.
+    Object { this: *mut c_void, flags: i32, deleter: unsafe extern "C" fn(*mut c_void, i32), keeps: bool },
 }
 
 /// Whether a value owns (or, as a view, borrows) an object.
@@ -88,7 +97,7 @@ impl Releasing {
         }
         // SAFETY: the payload of an object index is an object; the caller owns a reference to it.
         unsafe {
-            if self.depth < MAX_DEPTH || !wait(value.payload.v_obj) {
+            if self.depth < MAX_DEPTH || !wait(Waiting::Reference(value.payload.v_obj)) {
                 dec_ref(value.payload.v_obj);
             }
         }
@@ -98,30 +107,76 @@ impl Releasing {
 impl Drop for Releasing {
     #[inline]
     fn drop(&mut self) {
-        if self.depth == 0 {
-            while let Some(object) = next_waiting() {
-                // SAFETY: the reference was put into the queue by `wait`, once.
-                unsafe { dec_ref(object) };
-            }
+        if self.depth == 0 && ANY_WAITING.get() {
+            empty_queue();
         }
         DEPTH.set(self.depth);
+    }
+}
+
+/// Begins to destroy an object, or puts it off when too many are being destroyed around it; `None` then.
+///
+/// # Safety
+/// The caller is `deleter`, called for `this` with these flags, among them that of the strong references; it returns at once when
+/// it gets `None`.
+#[inline]
+pub(super) unsafe fn descend(
+    this: *mut c_void,
+    flags: i32,
+    deleter: unsafe extern "C" fn(*mut c_void, i32),
+) -> Option<Releasing> {
+    let releasing = Releasing::begin();
+    if releasing.depth < MAX_DEPTH {
+        return Some(releasing);
+    }
+    let keeps = flags & deleter_flag::WEAK == 0;
+    if keeps {
+        // Whoever called the deleter gives up the weak reference of the strong ones next.
+        // SAFETY: that reference is still there.
+        unsafe { inc_weak(this.cast()) };
+    }
+    if wait(Waiting::Object { this, flags, deleter, keeps }) {
+        return None;
+    }
+    if keeps {
+        // SAFETY: the reference was added above.
+        unsafe { dec_weak(this.cast()) };
+    }
+    Some(releasing)
+}
+
+#[cold]
+#[inline(never)]
+fn empty_queue() {
+    while let Some(waiting) = next_waiting() {
+        // SAFETY: each was put into the queue once, with what it needs.
+        unsafe {
+            match waiting {
+                Waiting::Reference(object) => dec_ref(object),
+                Waiting::Object { this, flags, deleter, keeps } => {
+                    deleter(this, flags);
+                    if keeps {
+                        dec_weak(this.cast());
+                    }
+                }
+            }
+        }
     }
 }
 
 /// False when the queue is already gone because the thread ends; the caller then recurses.
 #[cold]
 #[inline(never)]
-fn wait(object: *mut TVMFFIObject) -> bool {
+fn wait(waiting: Waiting) -> bool {
     ANY_WAITING.set(true);
-    WAITING.try_with(|waiting| waiting.borrow_mut().push(object)).is_ok()
+    WAITING.try_with(|queue| queue.borrow_mut().push(waiting)).is_ok()
 }
 
-#[inline]
-fn next_waiting() -> Option<*mut TVMFFIObject> {
+fn next_waiting() -> Option<Waiting> {
     if !ANY_WAITING.get() {
         return None;
     }
-    let next = WAITING.try_with(|waiting| waiting.borrow_mut().pop()).ok().flatten();
+    let next = WAITING.try_with(|queue| queue.borrow_mut().pop()).ok().flatten();
     ANY_WAITING.set(next.is_some());
     next
 }

@@ -5,6 +5,7 @@ use core::ptr;
 use super::{Args, TypedFunction};
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_index};
 use crate::object::{ObjRef, ObjectRoot};
+use crate::reflect::{AttrVisitor, visit_lent};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{Error, Result, embedded};
 
@@ -12,6 +13,7 @@ use crate::{Error, Result, embedded};
 ///
 /// A counted reference; cloning is cheap. Calling it from several threads at once is allowed.
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Function {
     object: ObjRef<ObjectRoot>,
 }
@@ -176,6 +178,12 @@ impl Eq for Function {}
 
 impl Schema for Function {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Function");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+
+    unsafe fn is_set(place: *const c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const c_void>().read().is_null() }
+    }
 }
 
 impl<'a> FromAny<'a> for Function {
@@ -197,6 +205,10 @@ impl IntoAny for Function {
     #[inline]
     fn into_any(self) -> Any {
         self.object.into_any()
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+        visit_lent(self, name, visitor)
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```
 
 mod args;
+mod bound;
 mod closure;
 mod handle;
 mod info;
@@ -21,6 +22,7 @@ mod registry;
 mod typed;
 
 pub use args::Args;
+pub use bound::{call_bound, call_getter, no_entry_point};
 pub use closure::TypedClosure;
 pub use handle::Function;
 pub(crate) use handle::invoke_as;

@@ -22,6 +22,7 @@ static FINDING: Mutex<()> = Mutex::new(());
 
 /// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Module {
     object: ObjRef<ObjectRoot>,
 }
@@ -310,6 +311,12 @@ impl Eq for Module {}
 
 impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+
+    unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
+    }
 }
 
 impl<'a> FromAny<'a> for Module {

@@ -19,12 +19,40 @@
 //! assert!(again.ptr_eq(&point));
 //! ```
 
+mod construction;
+mod copy;
+mod definition;
+pub(crate) mod derived;
+mod enum_type;
+mod exclusive;
+mod family;
+mod field;
+mod field_value;
 mod fields;
+mod foreign;
+mod methods;
 mod reference;
 mod registration;
 mod root;
+mod thread_safety;
+mod weak;
 
+pub use construction::create_of;
+pub use copy::copy_of;
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef, TypeIndexCell};
+pub(crate) use enum_type::Instance;
+pub use enum_type::{
+    EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
+};
+pub use family::tag_def;
+pub use field::{
+    CloneOf, FieldAt, HiddenDefault, NoClone, NoDefault, NoSetter, SetterOf, field_def, hidden_def, writable_field_def,
+};
+pub use field_value::{Field, FieldValue, MutableField};
+pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
 pub use reference::ObjRef;
 pub(crate) use registration::register_type;
-pub use registration::{FieldDef, FieldValue, TypeDef, TypeIndexCell, field_getter, type_index_of};
-pub use root::{Object, ObjectRoot};
+pub use registration::type_index_of;
+pub use root::{Object, ObjectRoot, ObjectStruct};
+pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};
+pub use weak::WeakRef;

@@ -1,14 +1,18 @@
+use core::ffi::c_void;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::{Object, ObjectRoot};
+use super::exclusive::{self, State};
+use super::{Object, ObjectRoot, ObjectStruct, Storage, WeakRef, construction, copy, foreign, type_index_of};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::reflect::AttrVisitor;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, type_key};
 use crate::{embedded, host};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
+#[repr(transparent)]
 pub struct ObjRef<T: Object> {
     object: NonNull<TVMFFIObject>,
     content: PhantomData<T>,
@@ -22,7 +26,7 @@ unsafe impl<T: Object> Sync for ObjRef<T> {}
 impl<T: Object> ObjRef<T> {
     /// Moves `value` into a new object.
     pub fn new(value: T) -> Self {
-        let object = embedded::new_object(T::type_index(), value);
+        let object = embedded::new_object(value.index_of(), value);
         // SAFETY: a new object of this type; its one reference is this one.
         unsafe { Self::from_object(object) }
     }
@@ -70,27 +74,111 @@ impl<T: Object> ObjRef<T> {
         unsafe { ObjRef::from_object(self.into_object()) }
     }
 
-    /// The same object as a reference to another type, when it is one.
+    /// The same object as a reference to another type, when it is one: up to an ancestor or down to a derived type.
     ///
     /// # Errors
     /// The unchanged reference.
     pub fn try_cast<U: Object>(self) -> Result<ObjRef<U>, Self> {
-        if is_instance::<U>(self.type_index()) {
+        if self.is::<U>() {
             // SAFETY: just checked.
             return Ok(unsafe { ObjRef::from_object(self.into_object()) });
         }
         Err(self)
     }
 
-    /// Whether the object is a `U`.
+    /// Whether the object is a `U`, of that type or one derived from it.
     pub fn is<U: Object>(&self) -> bool {
-        is_instance::<U>(self.type_index())
+        // SAFETY: `self` keeps the object alive.
+        unsafe { check_instance::<U>(self.object()) }.is_ok()
+    }
+
+    /// Whether the object's own type is `U`.
+    pub fn is_exactly<U: Object>(&self) -> bool {
+        self.is::<U>() && (U::VARIANTS.is_some() || self.type_index() == U::type_index())
+    }
+
+    /// The object's value as a `U`, when it is one.
+    pub fn downcast_ref<U: Object>(&self) -> Option<&U> {
+        // SAFETY: just checked; `self` keeps the object alive.
+        self.is::<U>().then(|| unsafe { embedded::body(self.object()) })
+    }
+
+    /// A reference that does not keep the object's value alive.
+    pub fn downgrade(&self) -> WeakRef<T> {
+        WeakRef::of(self)
+    }
+
+    /// Number of strong references, in all languages; other threads may change it at any time.
+    pub fn strong_count(&self) -> usize {
+        // SAFETY: `self` keeps the object alive.
+        unsafe { embedded::strong_count(self.object()) as usize }
+    }
+}
+
+impl<T: ObjectStruct> ObjRef<T> {
+    /// The value to be changed in place, when this is the only reference to the object, weak ones included.
+    ///
+    /// ```
+    /// use kernpack::{ObjRef, Object};
+    ///
+    /// #[derive(Object)]
+    /// #[object(key = "docs.Size")]
+    /// #[repr(C)]
+    /// pub struct Size {
+    ///     pub width: i64,
+    /// }
+    ///
+    /// let mut size = ObjRef::new(Size { width: 1 });
+    /// size.get_mut().unwrap().width = 2;
+    /// let other = size.clone();
+    /// assert!(size.get_mut().is_none());
+    /// assert_eq!(other.width, 2);
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: `self` keeps the object alive. Nobody else has a reference, so nobody can make one as long as `self` is borrowed.
+        unsafe { embedded::is_unique(self.object()).then(|| &mut *embedded::body_ptr(self.object())) }
+    }
+
+    /// The value to be changed in place. When others refer to the object as well, `self` first becomes a copy of its own
+    /// (copy on write), of the object's own type.
+    ///
+    /// # Errors
+    /// TypeError when the object would have to be copied and its type has no copy: a field is not `Clone`, or another language says so.
+    ///
+    /// ```
+    /// # use kernpack::{ObjRef, Object};
+    /// # #[derive(Object)]
+    /// # #[object(key = "docs.Size2")]
+    /// # #[repr(C)]
+    /// # pub struct Size { pub width: i64 }
+    /// let before = ObjRef::new(Size { width: 1 });
+    /// let mut after = before.clone();
+    /// after.make_mut()?.width = 2;
+    /// assert_eq!((before.width, after.width), (1, 2));
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn make_mut(&mut self) -> crate::Result<&mut T> {
+        // SAFETY: `self` keeps the object alive.
+        if !unsafe { embedded::is_unique(self.object()) } {
+            // SAFETY: as above.
+            let copy = unsafe { copy::shallow_copy(self.object())? };
+            // SAFETY: a copy has the type of its original.
+            *self = unsafe { Self::from_object(copy) };
+        }
+        // SAFETY: the object has no other reference now, and none can be made as long as `self` is borrowed. A copy function of another
+        // language that gave an object which others hold was refused.
+        Ok(unsafe { &mut *embedded::body_ptr(self.object()) })
     }
 }
 
 /// Whether a registered type is `T` or derived from it.
 pub(crate) fn is_instance<T: Object>(index: i32) -> bool {
-    let expected = T::type_index();
+    is_derived(index, T::type_index())
+}
+
+/// Whether a registered type is another one or derived from it.
+fn is_derived(index: i32, expected: i32) -> bool {
     if index == expected || expected == type_index::OBJECT {
         return true;
     }
@@ -105,6 +193,51 @@ pub(crate) fn is_instance<T: Object>(index: i32) -> bool {
         let ancestor = *(*own).type_ancestors.add((*wanted).type_depth as usize);
         (*ancestor).type_index == expected
     }
+}
+
+/// Checks that an object may be used as a `T`: its type is `T` or derived from it, and it is complete.
+///
+/// # Safety
+/// The object is alive, and a reference to it is counted for the caller.
+#[inline]
+unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let is_own = T::VARIANTS.is_none() && (*object).type_index == T::type_index();
+        if is_own && exclusive::state(object) == State::Complete {
+            return Ok(());
+        }
+        check_other::<T>(object)
+    }
+}
+
+/// [`check_instance`] for an object of another type than `T` itself, or one that is not complete.
+#[inline(never)]
+unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let index = (*object).type_index;
+        match T::VARIANTS {
+            Some(variants) if !variants.iter().any(|variant| type_index_of(variant) == index) => {
+                return Err(not_an_instance::<T>(index));
+            }
+            None if !is_instance::<T>(index) => return Err(not_an_instance::<T>(index)),
+            _ => {}
+        }
+        let Some(definition) = T::type_def() else { return Ok(()) };
+        if let State::Incomplete(record) = exclusive::state(object) {
+            return Err(incomplete(index, &construction::missing(object, record)));
+        }
+        if T::VARIANTS.is_none() && !foreign::is_made_by_rust(index) {
+            return foreign::check(object, definition);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn incomplete(index: i32, missing: &[&str]) -> Mismatch {
+    Mismatch::value(format!("the {} is not complete: no value was given for '{}'", type_key(index), missing.join("', '")))
 }
 
 impl<T: Object> Deref for ObjRef<T> {
@@ -154,27 +287,33 @@ impl fmt::Debug for ObjectRoot {
 
 impl<T: Object> Schema for ObjRef<T> {
     const TYPE: TypeSchema = TypeSchema::new(T::TYPE_KEY);
+    const STORAGE: Storage = Storage::Object;
+
+    unsafe fn is_set(place: *const c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const c_void>().read().is_null() }
+    }
 }
 
 impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
+    #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its type is checked before it is taken for a `T`.
+        // SAFETY: the view keeps the object alive. The reference is counted before the object's state is looked at (`exclusive.rs`);
+        // it is given up when the object is no `T`.
         unsafe {
-            if !is_instance::<T>((*object).type_index) {
-                return Err(not_an_instance::<T>(object));
-            }
-            embedded::inc_ref(object);
-            Ok(Self::from_object(object))
+            embedded::inc_ref_in_order(object);
+            let reference = ObjRef::<ObjectRoot>::from_object(object);
+            check_instance::<T>(object)?;
+            Ok(Self::from_object(reference.into_object()))
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn not_an_instance<T: Object>(object: *mut TVMFFIObject) -> Mismatch {
-    // SAFETY: the caller keeps the object alive.
-    let key = type_key(unsafe { (*object).type_index });
+fn not_an_instance<T: Object>(index: i32) -> Mismatch {
+    let key = type_key(index);
     if key != T::TYPE_KEY {
         return Mismatch::TYPE;
     }
@@ -188,6 +327,10 @@ impl<T: Object> IntoAny for ObjRef<T> {
     fn into_any(self) -> Any {
         // SAFETY: the reference goes over to the value.
         unsafe { Any::from_object(self.into_object()) }
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        crate::reflect::visit_lent(self, name, visitor)
     }
 }
 

@@ -1,102 +1,26 @@
-use core::ffi::c_void;
+//! Registering object types with the host.
+//!
+//! A key that is taken is joined only when another Kernpack library registered the same definition; else this artifact's type gets a key
+//! of its own, so that objects of the two are never confused, and the problem is reported.
+
 use core::ptr;
-use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::abi::{
-    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, seq_hash_kind, type_index,
-};
-use crate::function::guard_nameless;
-use crate::value::{Any, IntoAny, Schema, TypeSchema};
-use crate::{Error, Result, host};
+use super::definition::{FieldDef, TypeDef};
+use super::field::default_value;
+use super::foreign::FINGERPRINT;
+use super::{Storage, copy};
+use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
+use crate::reflect::{AttrColumn, TypeInfo};
+use crate::value::{Any, IntoAny};
+use crate::{Error, Result, builtins, exports, host};
 
-/// An object type as `#[derive(Object)]` describes it.
-pub struct TypeDef {
-    /// Type key.
-    pub key: &'static str,
-    /// Type index of the base type.
-    pub parent: fn() -> i32,
-    /// Documentation.
-    pub doc: &'static str,
-    /// Size of the object in bytes, header included.
-    pub size: usize,
-    /// Readable fields.
-    pub fields: &'static [FieldDef],
-    /// A number made of the names and types of all fields, private ones too.
-    pub fingerprint: u64,
-    /// The index, once registered.
-    pub index: TypeIndexCell,
-    /// Crate that defines the type.
-    pub crate_name: &'static str,
-    /// Where the struct stands.
-    pub file: &'static str,
-    /// Where the struct stands.
-    pub line: u32,
-}
-
-/// A readable field of an object type.
-pub struct FieldDef {
-    /// Name.
-    pub name: &'static str,
-    /// Documentation.
-    pub doc: &'static str,
-    /// Type schema.
-    pub ty: TypeSchema,
-    /// Offset in bytes from the object's handle.
-    pub offset: usize,
-    /// Size in bytes.
-    pub size: usize,
-    /// Alignment in bytes.
-    pub align: usize,
-    /// Reads the field.
-    pub getter: unsafe extern "C" fn(field: *mut c_void, result: *mut TVMFFIAny) -> i32,
-}
-
-/// A type that a readable field of an object may have.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be a readable field of an object",
-    label = "a public field must be `Clone` and convert to an FFI value",
-    note = "make the field private, or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
-)]
-pub trait FieldValue: Schema {
-    /// A copy of the field's value.
-    fn field_value(&self) -> Any;
-}
-
-// One error for a type that does not fit, about this trait, in place of one for each bound.
-#[diagnostic::do_not_recommend]
-impl<T: IntoAny + Clone> FieldValue for T {
-    fn field_value(&self) -> Any {
-        self.clone().into_any()
-    }
-}
-
-/// Reads a field of type `T`; the getter that generated code registers.
-///
-/// # Safety
-/// `field` is the address of a live `T` and `result` is writable (the ABI's rule for getters).
-pub unsafe extern "C" fn field_getter<T: FieldValue>(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-    guard_nameless(|| {
-        // SAFETY: promised by the caller.
-        unsafe { result.write((*field.cast::<T>()).field_value().into_raw()) };
-        Ok(())
-    })
-}
-
-/// A type's index, filled in when the type is registered.
-pub struct TypeIndexCell(AtomicI32);
-
-impl TypeIndexCell {
-    /// Not registered yet.
-    #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
-    pub const fn new() -> Self {
-        Self(AtomicI32::new(-1))
-    }
-}
+/// The type attribute that says where a type was defined, for messages.
+static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
 
 /// The type's index; binds this artifact to its host and registers the type when that has not happened.
 #[inline]
 pub fn type_index_of(def: &'static TypeDef) -> i32 {
-    let index = def.index.0.load(Ordering::Acquire);
+    let index = def.index.get();
     if index >= 0 { index } else { register_late(def) }
 }
 
@@ -104,46 +28,31 @@ pub fn type_index_of(def: &'static TypeDef) -> i32 {
 fn register_late(def: &'static TypeDef) -> i32 {
     // Binding registers every type of this artifact, this one included, unless this call is part of that.
     host::api();
-    if def.index.0.load(Ordering::Acquire) < 0 {
+    if def.index.get() < 0 {
         // A problem was recorded where it was found; the index is valid even then.
         let _ = register_type(def);
     }
-    def.index.0.load(Ordering::Acquire)
+    def.index.get()
 }
 
-/// Registers a type with the host. A type that is there already with the same layout is joined.
+/// Registers a type with the host, or joins the same type of another Kernpack library.
 ///
 /// # Errors
-/// When the key is taken by a type of another layout; this artifact's type then gets a key of its own, so that objects of
-/// the two are never confused.
+/// When the key is taken by another type; this artifact's type then has a key of its own.
 pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
-    if def.index.0.load(Ordering::Acquire) >= 0 {
+    if def.index.get() >= 0 {
         return Ok(());
     }
     let parent = (def.parent)();
-    let index = allocate(def.key, parent)?;
-    // SAFETY: the index was just given out, so it is registered; descriptions live forever.
-    let info = unsafe { (host::api().get_type_info)(index) };
-    if info.is_null() {
-        return Err(crate::error!(RuntimeError, "the host knows no type '{}' right after registering it", def.key));
-    }
-    // SAFETY: not NULL, lives forever.
-    let info = unsafe { &*info };
-    if info.metadata.is_null() && info.num_fields == 0 {
-        register_content(def, index)?;
-        def.index.0.store(index, Ordering::Release);
-        return Ok(());
-    }
-    let Some(difference) = difference(def, info, parent) else {
-        def.index.0.store(index, Ordering::Release);
+    let Some(info) = find(def.key)? else { return register_as(def, def.key, parent) };
+    let Some(obstacle) = obstacle(def, info, parent) else {
+        def.index.set(info.type_index);
         return Ok(());
     };
-    let own = allocate(&format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
-    def.index.0.store(own, Ordering::Release);
+    register_as(def, &format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
     Err(crate::error!(
         TypeError,
-        "type '{}' ({}:{}, crate {}) is already registered in this process with another layout: {difference}; give one of \
-         them another key, or build both from the same version",
+        "type '{}' ({}:{}, crate {}) {obstacle}",
         def.key,
         def.file,
         def.line,
@@ -151,7 +60,22 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     ))
 }
 
-fn allocate(key: &str, parent: i32) -> Result<i32> {
+/// The type that is registered under a key.
+fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
+    let mut index = 0;
+    // SAFETY: the key is valid for the call and `index` is writable. What is found lives forever.
+    unsafe {
+        if Error::check((host::api().type_key_to_index)(&TVMFFIByteArray::new(key.as_bytes()), &mut index)).is_err() {
+            return Ok(None);
+        }
+        match (host::api().get_type_info)(index).as_ref() {
+            Some(info) => Ok(Some(info)),
+            None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
+        }
+    }
+}
+
+fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     let api = host::api();
     // SAFETY: the parent is registered; all pointers live for the call.
     let index = unsafe {
@@ -159,68 +83,81 @@ fn allocate(key: &str, parent: i32) -> Result<i32> {
             info if info.is_null() => 1,
             info => (*info).type_depth + 1,
         };
-        (api.type_get_or_alloc_index)(&TVMFFIByteArray::new(key.as_bytes()), -1, depth, 0, 1, parent)
+        (api.type_get_or_alloc_index)(&TVMFFIByteArray::new(key.as_bytes()), -1, depth, def.child_slots, 1, parent)
     };
     if index < 0 {
         return Err(crate::error!(RuntimeError, "the host refused to register type '{key}'"));
     }
-    Ok(index)
-}
-
-fn register_content(def: &'static TypeDef, index: i32) -> Result<()> {
-    let api = host::api();
-    for field in def.fields {
-        let metadata = field_metadata(field);
-        let info = TVMFFIFieldInfo {
-            name: TVMFFIByteArray::new(field.name.as_bytes()),
-            doc: TVMFFIByteArray::new(field.doc.as_bytes()),
-            metadata: TVMFFIByteArray::new(metadata.as_bytes()),
-            flags: 0,
-            size: field.size as i64,
-            alignment: field.align as i64,
-            offset: field.offset as i64,
-            getter: Some(field.getter),
-            setter: ptr::null_mut(),
-            default_value_or_factory: TVMFFIAny::NONE,
-            field_static_type_index: static_type_index(field.ty.key),
-        };
-        // SAFETY: the host copies what it keeps; `info` and what it points to live for the call.
-        Error::check(unsafe { (api.type_register_field)(index, &info) })?;
-    }
+    // First, so that a type which is registered at this moment is not taken for another language's.
+    register_attr(index, FINGERPRINT.name(), &(def.fingerprint as i64).into_any())?;
+    register_attr(index, ORIGIN.name(), &origin(def).into_any())?;
+    def.index.set(index);
+    def.fields.iter().try_for_each(|field| register_field(index, field))?;
+    let settable = def.lineage().all(|def| def.fields.iter().all(|field| field.setter.is_some()));
+    let creator = def.create.filter(|_| settable);
     let metadata = TVMFFITypeMetadata {
         doc: TVMFFIByteArray::new(def.doc.as_bytes()),
-        creator: None,
+        creator,
         total_size: def.size as i32,
-        structural_eq_hash_kind: seq_hash_kind::UNSUPPORTED,
+        structural_eq_hash_kind: def.structural_kind,
     };
-    // SAFETY: as above.
+    // SAFETY: the host copies what it keeps; `metadata` and what it points to live for the call.
     Error::check(unsafe { (api.type_register_metadata)(index, &metadata) })?;
-    let fingerprint = TVMFFIAny::int(def.fingerprint as i64);
-    // SAFETY: as above.
-    Error::check(unsafe { (api.type_register_attr)(index, &FINGERPRINT.name(), &fingerprint) })
-}
-
-/// The type attribute that tells two Rust definitions of a type apart. Layouts that differ only in private fields, say `Vec<u8>`
-/// and `[usize; 3]`, look the same in everything else that is registered.
-struct Attribute(&'static str);
-
-const FINGERPRINT: Attribute = Attribute("__kernpack_fingerprint__");
-
-impl Attribute {
-    fn name(&self) -> TVMFFIByteArray {
-        TVMFFIByteArray::new(self.0.as_bytes())
+    // What an impl block did wrong does not keep the rest of the type from being usable.
+    let methods = super::methods::register(def, index);
+    let has_init = methods.as_ref().map_or_else(|_| super::methods::has_constructor(def), |has_init| *has_init);
+    if let Some(copy) = copy::copy_function(def) {
+        register_attr(index, "__ffi_shallow_copy__", &copy.into_any())?;
     }
-
-    /// The value of a registered type, if it is an integer.
-    fn int_of(&self, index: i32) -> Option<i64> {
-        // SAFETY: the name lives for the call; columns live forever and hold `size` values from type `begin_index` on.
-        unsafe {
-            let column = (host::api().get_type_attr_column)(&self.name()).as_ref()?;
-            let offset = index.checked_sub(column.begin_index).filter(|offset| (0..column.size).contains(offset))?;
-            let value = column.data.add(offset as usize).read();
-            (value.type_index == type_index::INT).then_some(value.payload.v_int64)
+    if creator.is_some() {
+        register_attr(index, "__ffi_new__", &super::construction::new_function(def).into_any())?;
+        if def.generated_init
+            && !has_init
+            && let Some(info) = TypeInfo::of(index)
+        {
+            builtins::register_generated_init(info)?;
         }
     }
+    register_attr(index, "__ffi_type_final__", &def.is_final.into_any())?;
+    methods.map(drop)
+}
+
+/// Sets an attribute of a type.
+pub(super) fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
+    let name = TVMFFIByteArray::new(name.as_bytes());
+    // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
+    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) })
+}
+
+fn register_field(index: i32, field: &FieldDef) -> Result<()> {
+    let metadata = field_metadata(field);
+    let (default, default_flags) = field.default.as_ref().map_or((Any::NONE, 0), default_value);
+    let info = TVMFFIFieldInfo {
+        name: TVMFFIByteArray::new(field.name.as_bytes()),
+        doc: TVMFFIByteArray::new(field.doc.as_bytes()),
+        metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+        flags: field.flags | default_flags,
+        size: field.size as i64,
+        alignment: field.align as i64,
+        offset: field.offset as i64,
+        getter: Some(field.getter),
+        setter: field.setter.map_or(ptr::null_mut(), |setter| setter as *mut _),
+        default_value_or_factory: *default.as_view().raw(),
+        field_static_type_index: static_type_index(field),
+    };
+    // SAFETY: the host copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
+    // the call.
+    Error::check(unsafe { (host::api().type_register_field)(index, &info) })
+}
+
+/// Where a type was defined.
+fn origin(def: &'static TypeDef) -> String {
+    let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
+    if let Some(file) = exports::file_of(ptr::from_ref(def).cast()) {
+        origin.push_str(", in ");
+        origin.push_str(&file);
+    }
+    origin
 }
 
 /// The stock metadata of a field: a JSON object whose `type_schema` is a JSON string.
@@ -229,8 +166,36 @@ fn field_metadata(field: &FieldDef) -> String {
     field.ty.write_json(&mut schema);
     let mut metadata = String::from("{\"type_schema\":");
     crate::function::write_json_string(&mut metadata, &schema);
+    if field.is_unsigned {
+        metadata.push_str(",\"kernpack.unsigned\":true");
+    }
     metadata.push('}');
     metadata
+}
+
+/// Why a type can not be the one that is registered under its key; `None` when it is the same.
+fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option<String> {
+    const ADVICE: &str = "give one of them another key";
+    let Some(fingerprint) = FINGERPRINT.get(info.type_index) else {
+        return Some(if info.metadata.is_null() {
+            format!(
+                "is reserved in this process by another language (a Python class, or a C++ type without reflection); load this library \
+                 first, or {ADVICE}"
+            )
+        } else {
+            format!("is already registered in this process by another language, not by a Kernpack crate; {ADVICE}")
+        });
+    };
+    let theirs = ORIGIN.get(info.type_index).and_then(|origin| origin.get::<String>().ok());
+    let theirs = theirs.unwrap_or_else(|| "another Kernpack library".to_owned());
+    let same_fingerprint = fingerprint.get::<i64>().is_ok_and(|fingerprint| fingerprint == def.fingerprint as i64);
+    let difference = difference(def, info, parent).or_else(|| {
+        (!same_fingerprint).then(|| "its fields have other names or types, perhaps private ones".to_owned())
+    })?;
+    Some(format!(
+        "is already registered in this process by {theirs}, with another layout: {difference}; {ADVICE}, or build both from the same \
+         version"
+    ))
 }
 
 /// The first difference between our type and the one registered under its key.
@@ -247,7 +212,8 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
         if !info.metadata.is_null() && (*info.metadata).total_size != def.size as i32 {
             return Some(format!("it has {} bytes, ours {}", (*info.metadata).total_size, def.size));
         }
-        if info.num_fields as usize != def.fields.len() {
+        // A type may have more: properties are registered as fields, too.
+        if (info.num_fields as usize) < def.fields.len() {
             return Some(format!("it has {} fields, ours {}", info.num_fields, def.fields.len()));
         }
         for (i, ours) in def.fields.iter().enumerate() {
@@ -269,31 +235,28 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
             }
         }
     }
-    match FINGERPRINT.int_of(info.type_index) {
-        Some(fingerprint) if fingerprint != def.fingerprint as i64 => {
-            Some("its fields have other names or types, perhaps private ones".to_owned())
-        }
-        _ => None,
-    }
+    None
 }
 
-/// The static index of a schema key: what serializers use to store plain values directly.
-fn static_type_index(key: &str) -> i32 {
-    match key {
+/// The static index of a field's type. Serializers store values of some of these in place, and Python classes that are derived from
+/// the type take from it what the field owns.
+fn static_type_index(field: &FieldDef) -> i32 {
+    match field.ty.key {
+        // May be a big integer, which serializers can not store in place; owns nothing.
+        "int" if field.is_unsigned && field.size == 8 => type_index::OPAQUE_PTR,
         "int" => type_index::INT,
         "bool" => type_index::BOOL,
         "float" => type_index::FLOAT,
         "DataType" => type_index::DATA_TYPE,
         "Device" => type_index::DEVICE,
-        "ffi.String" => type_index::STR,
-        "ffi.Bytes" => type_index::BYTES,
+        "ffi.String" | "ffi.Bytes" | "Any" | "Optional" => type_index::ANY,
+        _ if field.storage == Storage::Any => type_index::ANY,
         "ffi.Function" => type_index::FUNCTION,
         "ffi.Shape" => type_index::SHAPE,
         "ffi.Tensor" => type_index::TENSOR,
         "ffi.Array" | "Tuple" => type_index::ARRAY,
         "ffi.Map" => type_index::MAP,
         "ffi.Module" => type_index::MODULE,
-        "Any" | "Optional" => type_index::ANY,
         _ => type_index::OBJECT,
     }
 }

@@ -1,16 +1,18 @@
+use super::definition::TypeDef;
 use crate::abi::type_index;
 
 /// A Rust type that lives behind the ABI's object header. Implement it with `#[derive(Object)]`.
 ///
 /// # Safety
 /// The type is `#[repr(C)]`, aligned to at most 8 bytes, begins with a `Parent` value at offset 0 (unless the parent is
-/// [`ObjectRoot`]), and `type_index` gives the index that its key is registered under with exactly this layout.
+/// [`ObjectRoot`]), and `type_index` gives the index that its key is registered under with exactly this layout. `type_def`
+/// describes this layout; for a family, `index_of` is the index of the value's own variant, and `variants` are all of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an object type",
     label = "not an object type",
     note = "add `#[derive(kernpack::Object)]`, `#[object(key = \"...\")]` and `#[repr(C)]` to the struct"
 )]
-pub unsafe trait Object: Send + Sync + 'static {
+pub unsafe trait Object: Send + Sync + Sized + 'static {
     /// Unique name, for example `imagekit.Histogram`.
     const TYPE_KEY: &'static str;
 
@@ -19,7 +21,46 @@ pub unsafe trait Object: Send + Sync + 'static {
 
     /// Run-time type index; registers the type when needed.
     fn type_index() -> i32;
+
+    /// What the derive knows about the type; `None` for a type that another library defines.
+    #[doc(hidden)]
+    fn type_def() -> Option<&'static TypeDef> {
+        None
+    }
+
+    /// The type index of an object with this value.
+    #[doc(hidden)]
+    fn index_of(&self) -> i32 {
+        Self::type_index()
+    }
+
+    /// For a family, the object types of its variants: objects of other types are none of the family.
+    #[doc(hidden)]
+    const VARIANTS: Option<&'static [&'static TypeDef]> = None;
+
+    /// Whether other languages can create objects of the type: each field can be set, or is made by Rust code.
+    #[doc(hidden)]
+    const CREATABLE: bool = false;
+
+    /// Whether no type may be derived from this one.
+    #[doc(hidden)]
+    const FINAL: bool = false;
+
+    /// Makes a second value of the same content, when that is possible.
+    #[doc(hidden)]
+    const DUPLICATE: Option<fn(&Self) -> Self> = None;
 }
+
+/// An object type that is a struct, whose value may be replaced as a whole: not a family, where the value decides the object's type.
+///
+/// # Safety
+/// `index_of` and `VARIANTS` of [`Object`] are the provided ones.
+#[diagnostic::on_unimplemented(
+    message = "the value of `{Self}` can not be changed in place",
+    label = "an enum's object keeps its variant",
+    note = "make a new object with `ObjRef::new`"
+)]
+pub unsafe trait ObjectStruct: Object {}
 
 /// The root of all object types, `ffi.Object`. A reference to it may be any object.
 #[repr(C)]
@@ -31,6 +72,8 @@ pub struct ObjectRoot {
 unsafe impl Object for ObjectRoot {
     const TYPE_KEY: &'static str = "ffi.Object";
     type Parent = Self;
+    const CREATABLE: bool = true;
+    const DUPLICATE: Option<fn(&Self) -> Self> = Some(|_| Self { _nothing: () });
 
     fn type_index() -> i32 {
         type_index::OBJECT

@@ -18,6 +18,11 @@ impl AttrColumn {
         Self { name, column: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
+    /// The column's name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The value for a type; `None` when the type has none. Values are not inherited: each type has its own.
     #[inline]
     pub fn get(&self, type_index: i32) -> Option<AnyView<'static>> {

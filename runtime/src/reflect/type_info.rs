@@ -202,6 +202,12 @@ impl Field {
         String::from_utf8_lossy(self.name_bytes())
     }
 
+    /// What the type registered about the field: a JSON object with the type schema.
+    pub const fn metadata_bytes(self) -> &'static [u8] {
+        // SAFETY: the table keeps metadata forever.
+        unsafe { self.raw.metadata.as_slice() }
+    }
+
     /// Whether all these bits of [`field_flag`] are set.
     pub const fn has(self, flags: i64) -> bool {
         self.raw.flags & flags == flags

@@ -6,6 +6,7 @@ use super::layout::Layout;
 use super::{Element, TensorView, TensorViewMut};
 use crate::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIObject, type_index};
 use crate::object::{ObjRef, ObjectRoot};
+use crate::reflect::{AttrVisitor, visit_lent};
 use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{Error, Result, embedded, host};
 
@@ -140,6 +141,11 @@ impl Tensor {
     pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         Self { object: unsafe { ObjRef::from_object(object) }, exclusive: false }
+    }
+
+    /// The tensor as the object that it is.
+    pub(crate) const fn as_object(&self) -> &ObjRef<ObjectRoot> {
+        &self.object
     }
 
     /// A tensor that shares the data of a DLPack tensor and gives it back when it dies.
@@ -292,6 +298,10 @@ impl<'a> FromAny<'a> for Tensor {
 impl IntoAny for Tensor {
     fn into_any(self) -> Any {
         self.object.into_any()
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+        visit_lent(self, name, visitor)
     }
 }
 

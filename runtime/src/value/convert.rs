@@ -2,6 +2,7 @@ use core::marker::PhantomData;
 
 use super::{Any, AnyView, Schema, TypeSchema};
 use crate::abi::TVMFFIAny;
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, Slot, visit_value};
 use crate::{Error, Result};
 
 /// A Rust type that an argument or result can be converted into.
@@ -73,6 +74,35 @@ pub trait ToArg {
 pub trait IntoAny: Schema {
     /// Converts to an owned value.
     fn into_any(self) -> Any;
+
+    /// Shows the value of a field to a visitor.
+    ///
+    /// # Errors
+    /// What the visitor raises.
+    #[doc(hidden)]
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()>
+    where
+        Self: Clone,
+    {
+        visit_value(self.clone().into_any().as_view(), name, visitor)
+    }
+
+    /// Gives the value of a field to a visitor to change; `set` is how it is set to a value, if that is possible.
+    ///
+    /// # Errors
+    /// What the visitor raises; for a narrow number, that it was set to one out of range.
+    #[doc(hidden)]
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        set: Option<SetAttr<Self>>,
+    ) -> Result<()>
+    where
+        Self: Clone + Sized,
+    {
+        visitor.visit_other(name, &mut Slot::new(name, self, set))
+    }
 }
 
 /// What a packed function may return: a value, nothing, or a `Result` of these whose error converts to
@@ -221,6 +251,7 @@ impl<T: ToArg + ?Sized> ToArg for &T {
 
 impl Schema for Any {
     const TYPE: TypeSchema = TypeSchema::new("Any");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Any;
 }
 
 impl<'a> FromAny<'a> for Any {
@@ -239,6 +270,10 @@ impl IntoAny for Any {
     #[inline]
     fn into_any(self) -> Any {
         self
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+        visit_value(self.as_view(), name, visitor)
     }
 }
 

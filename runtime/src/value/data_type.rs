@@ -3,6 +3,7 @@ use core::str::FromStr;
 
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{DLDataType, TVMFFIAny, TVMFFIAnyPayload, TVMFFIByteArray, dtype_code, type_index};
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
 use crate::{Error, Result, host};
 
 /// The type of a tensor's elements: code, bits, vector lanes.
@@ -110,6 +111,7 @@ impl fmt::Debug for DataType {
 
 impl Schema for DataType {
     const TYPE: TypeSchema = TypeSchema::new("DataType");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for DataType {
@@ -131,6 +133,19 @@ impl IntoAny for DataType {
         payload.v_dtype = self.0;
         // SAFETY: a data type owns nothing.
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DATA_TYPE, small_len: 0, payload }) }
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+        visitor.visit_data_type(name, *self)
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        _: Option<SetAttr<Self>>,
+    ) -> Result<()> {
+        visitor.visit_data_type(name, self)
     }
 }
 

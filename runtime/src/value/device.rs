@@ -3,6 +3,7 @@ use core::str::FromStr;
 
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{DLDevice, TVMFFIAny, TVMFFIAnyPayload, device_type, type_index};
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
 use crate::{Error, Result};
 
 /// Where a tensor's data is: kind of device and index.
@@ -113,6 +114,7 @@ impl fmt::Debug for Device {
 
 impl Schema for Device {
     const TYPE: TypeSchema = TypeSchema::new("Device");
+    const STORAGE: crate::object::Storage = crate::object::Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for Device {
@@ -130,6 +132,19 @@ impl IntoAny for Device {
         let payload = TVMFFIAnyPayload { v_device: self.0 };
         // SAFETY: a device owns nothing.
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DEVICE, small_len: 0, payload }) }
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+        visitor.visit_device(name, *self)
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        _: Option<SetAttr<Self>>,
+    ) -> Result<()> {
+        visitor.visit_device(name, self)
     }
 }
 

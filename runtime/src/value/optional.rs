@@ -2,6 +2,11 @@ use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSc
 
 impl<T: Schema> Schema for Option<T> {
     const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[T::TYPE] };
+    // References to objects are never NULL, so that NULL is `None`.
+    const STORAGE: crate::object::Storage = match T::STORAGE {
+        crate::object::Storage::Object if size_of::<Self>() == size_of::<*const ()>() => crate::object::Storage::Object,
+        _ => crate::object::Storage::Rust,
+    };
 }
 
 impl<'a, T: FromAny<'a>> FromAny<'a> for Option<T> {

@@ -1,6 +1,8 @@
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::{embedded, host};
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
+use crate::object::Storage;
+use crate::{Error, embedded, host};
 
 #[inline]
 fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
@@ -27,8 +29,53 @@ fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt:
     Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
+/// The visitor's method for a type of field.
+macro_rules! visited_by {
+    ($visit:ident) => {
+        #[inline]
+        fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+            visitor.$visit(name, *self)
+        }
+
+        #[inline]
+        fn visit_attr_mut(
+            &mut self,
+            name: &str,
+            visitor: &mut dyn AttrVisitorMut,
+            _: Option<SetAttr<Self>>,
+        ) -> crate::Result<()> {
+            visitor.$visit(name, self)
+        }
+    };
+    // A type without a method of its own: that of a wider one, which the visitor may set to a number that does not fit.
+    ($visit:ident as $wide:ty) => {
+        #[inline]
+        fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+            visitor.$visit(name, *self as $wide)
+        }
+
+        fn visit_attr_mut(
+            &mut self,
+            name: &str,
+            visitor: &mut dyn AttrVisitorMut,
+            _: Option<SetAttr<Self>>,
+        ) -> crate::Result<()> {
+            let mut wide = *self as $wide;
+            visitor.$visit(name, &mut wide)?;
+            *self = Self::try_from(wide).map_err(|_| does_not_fit(name, &wide, Self::MIN as i64, Self::MAX as u64))?;
+            Ok(())
+        }
+    };
+}
+
+#[cold]
+fn does_not_fit(name: &str, value: &dyn core::fmt::Display, min: i64, max: u64) -> Error {
+    crate::error!(ValueError, "field '{name}': {value} is out of range ({min} to {max})")
+}
+
 impl Schema for i64 {
     const TYPE: TypeSchema = TypeSchema::new("int");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for i64 {
@@ -47,6 +94,8 @@ impl IntoAny for i64 {
     fn into_any(self) -> Any {
         any(TVMFFIAny::int(self))
     }
+
+    visited_by!(visit_i64);
 }
 
 impl ToArg for i64 {
@@ -57,9 +106,11 @@ impl ToArg for i64 {
 }
 
 macro_rules! narrow_int {
-    ($($type:ident),*) => {$(
+    ($($type:ident: $visit:ident $(as $wide:ident)?, $is_unsigned:literal;)*) => {$(
         impl Schema for $type {
             const TYPE: TypeSchema = TypeSchema::new("int");
+            const STORAGE: Storage = Storage::Plain;
+            const IS_UNSIGNED: bool = $is_unsigned;
         }
 
         impl<'a> FromAny<'a> for $type {
@@ -75,6 +126,8 @@ macro_rules! narrow_int {
             fn into_any(self) -> Any {
                 any(TVMFFIAny::int(self as i64))
             }
+
+            visited_by!($visit $(as $wide)?);
         }
 
         impl ToArg for $type {
@@ -85,10 +138,20 @@ macro_rules! narrow_int {
         }
     )*};
 }
-narrow_int!(i8, i16, i32, u8, u16, u32, isize);
+narrow_int! {
+    i8: visit_i32 as i32, false;
+    i16: visit_i32 as i32, false;
+    i32: visit_i32, false;
+    u8: visit_i32 as i32, false;
+    u16: visit_i32 as i32, false;
+    u32: visit_u64 as u64, true;
+    isize: visit_i64 as i64, false;
+}
 
 impl Schema for u64 {
     const TYPE: TypeSchema = TypeSchema::new("int");
+    const STORAGE: Storage = Storage::Plain;
+    const IS_UNSIGNED: bool = true;
 }
 
 impl<'a> FromAny<'a> for u64 {
@@ -127,6 +190,8 @@ impl IntoAny for u64 {
             Err(_) => big_int(self),
         }
     }
+
+    visited_by!(visit_u64);
 }
 
 /// A value beyond the range of the ABI's plain integers.
@@ -162,6 +227,8 @@ impl ToArg for u64 {
 
 impl Schema for usize {
     const TYPE: TypeSchema = TypeSchema::new("int");
+    const STORAGE: Storage = Storage::Plain;
+    const IS_UNSIGNED: bool = true;
 }
 
 impl<'a> FromAny<'a> for usize {
@@ -176,6 +243,8 @@ impl IntoAny for usize {
     fn into_any(self) -> Any {
         (self as u64).into_any()
     }
+
+    visited_by!(visit_u64 as u64);
 }
 
 impl ToArg for usize {
@@ -190,6 +259,7 @@ impl ToArg for usize {
 
 impl Schema for bool {
     const TYPE: TypeSchema = TypeSchema::new("bool");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for bool {
@@ -208,6 +278,8 @@ impl IntoAny for bool {
     fn into_any(self) -> Any {
         any(TVMFFIAny::bool(self))
     }
+
+    visited_by!(visit_bool);
 }
 
 impl ToArg for bool {
@@ -219,6 +291,7 @@ impl ToArg for bool {
 
 impl Schema for f64 {
     const TYPE: TypeSchema = TypeSchema::new("float");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for f64 {
@@ -240,6 +313,8 @@ impl IntoAny for f64 {
     fn into_any(self) -> Any {
         any(TVMFFIAny::float(self))
     }
+
+    visited_by!(visit_f64);
 }
 
 impl ToArg for f64 {
@@ -251,6 +326,7 @@ impl ToArg for f64 {
 
 impl Schema for f32 {
     const TYPE: TypeSchema = TypeSchema::new("float");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for f32 {
@@ -271,6 +347,27 @@ impl IntoAny for f32 {
     fn into_any(self) -> Any {
         any(TVMFFIAny::float(f64::from(self)))
     }
+
+    #[inline]
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        visitor.visit_f64(name, f64::from(*self))
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        _: Option<SetAttr<Self>>,
+    ) -> crate::Result<()> {
+        let mut wide = f64::from(*self);
+        visitor.visit_f64(name, &mut wide)?;
+        let narrow = wide as Self;
+        if narrow.is_infinite() && wide.is_finite() {
+            return Err(crate::error!(ValueError, "field '{name}': {wide:e} is out of range for f32"));
+        }
+        *self = narrow;
+        Ok(())
+    }
 }
 
 impl ToArg for f32 {
@@ -282,6 +379,7 @@ impl ToArg for f32 {
 
 impl Schema for () {
     const TYPE: TypeSchema = TypeSchema::new("None");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for () {
@@ -296,6 +394,11 @@ impl IntoAny for () {
     fn into_any(self) -> Any {
         Any::NONE
     }
+
+    #[inline]
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        visitor.visit_none(name)
+    }
 }
 
 impl ToArg for () {
@@ -308,6 +411,7 @@ impl ToArg for () {
 /// An untyped pointer travels as an integer-like value; it is never dereferenced here.
 impl Schema for *mut core::ffi::c_void {
     const TYPE: TypeSchema = TypeSchema::new("void*");
+    const STORAGE: Storage = Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for *mut core::ffi::c_void {
@@ -327,6 +431,8 @@ impl IntoAny for *mut core::ffi::c_void {
     fn into_any(self) -> Any {
         any(TVMFFIAny::pointer(type_index::OPAQUE_PTR, self))
     }
+
+    visited_by!(visit_opaque);
 }
 
 impl ToArg for *mut core::ffi::c_void {

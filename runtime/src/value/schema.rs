@@ -1,4 +1,7 @@
+use core::ffi::c_void;
 use core::fmt;
+
+use crate::object::Storage;
 
 /// The type of a value as the ABI's metadata and our error messages name it.
 ///
@@ -15,6 +18,24 @@ pub struct TypeSchema {
 pub trait Schema {
     /// The type's schema.
     const TYPE: TypeSchema;
+
+    /// How a value lies in memory.
+    #[doc(hidden)]
+    const STORAGE: Storage = Storage::Rust;
+
+    /// Whether a place holds a value, and not the zeros that stand for none there.
+    ///
+    /// # Safety
+    /// The place holds a value or zeros, as far as the storage says.
+    #[doc(hidden)]
+    unsafe fn is_set(place: *const c_void) -> bool {
+        let _ = place;
+        true
+    }
+
+    /// Whether the type is an unsigned integer of 32 bits or more, which the schema does not say.
+    #[doc(hidden)]
+    const IS_UNSIGNED: bool = false;
 }
 
 impl TypeSchema {

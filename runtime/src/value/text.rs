@@ -5,6 +5,7 @@ use core::ops::Deref;
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded;
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, visit_value};
 
 const STR: TypeSchema = TypeSchema::new("ffi.String");
 const BYTES: TypeSchema = TypeSchema::new("ffi.Bytes");
@@ -95,6 +96,19 @@ impl IntoAny for String {
     fn into_any(self) -> Any {
         self.as_str().into_any()
     }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        visitor.visit_str(name, self)
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        _: Option<SetAttr<Self>>,
+    ) -> crate::Result<()> {
+        visitor.visit_string(name, self)
+    }
 }
 
 impl ToArg for String {
@@ -134,6 +148,7 @@ macro_rules! text_type {
     ($name:ident, $target:ty, $view:ty, $schema:expr, $what:literal, $get:expr) => {
         #[doc = concat!("Owned ", $what, " in the ABI's own form: copying it is one reference count, or nothing when short.")]
         #[derive(Clone)]
+        #[repr(transparent)]
         pub struct $name(Any);
 
         impl $name {
@@ -226,6 +241,12 @@ macro_rules! text_type {
 
         impl Schema for $name {
             const TYPE: TypeSchema = $schema;
+            const STORAGE: crate::object::Storage = crate::object::Storage::Any;
+
+            unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+                // SAFETY: promised by the caller; zeros are no text.
+                unsafe { place.cast::<TVMFFIAny>().read().type_index != type_index::NONE }
+            }
         }
 
         impl<'a> FromAny<'a> for $name {
@@ -240,6 +261,10 @@ macro_rules! text_type {
             #[inline]
             fn into_any(self) -> Any {
                 self.0
+            }
+
+            fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+                visit_value(self.0.as_view(), name, visitor)
             }
         }
 

@@ -1,52 +1,72 @@
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::{Attribute, LitStr, Meta};
 
 use crate::mistakes::Mistakes;
 use crate::name::type_key_fault;
-use crate::options::{CratePath, entries};
+use crate::options::{CratePath, Entry, attribute_options, entries};
 
-const KNOWN: &str = "`key = \"...\"` and `crate = path`";
+const KNOWN: &str = "`key = \"...\"`, `structural = \"tree\"`, `child_slots = 8`, `final`, `init = false`, `create = false`, \
+                     `enum = \"int\"`, `rename_all = \"UPPERCASE\"` and `crate = path`";
 
-/// What the attributes of the struct say.
+/// What the attributes of the item say.
 pub(super) struct Attributes {
     pub(super) key: Option<LitStr>,
     pub(super) krate: CratePath,
+    pub(super) structural: StructuralKind,
+    /// How many type indices are kept next to the type's own for its subtypes, when that was said.
+    pub(super) child_slots: Option<i32>,
+    pub(super) is_final: bool,
+    /// Whether there is a generated `__ffi_init__`.
+    pub(super) init: bool,
+    /// Whether other languages may create objects.
+    pub(super) create: bool,
+    /// `enum = "int"` or `"str"`: only for enums. The text is one of the two.
+    pub(super) enumeration: Option<LitStr>,
+    /// How other languages write the names of an enum's variants.
+    pub(super) rename_all: Option<LitStr>,
+    /// The options that were given, by name.
+    given: Vec<Ident>,
+}
+
+/// How structural equality and hash take objects of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StructuralKind {
+    Tree,
+    ConstTree,
+    Dag,
+    Var,
+    Singleton,
+    Unsupported,
 }
 
 impl Attributes {
-    /// Reads `#[object(...)]`, which must give a key; `name` is the struct's, for the advice.
-    pub(super) fn parse(attributes: &[Attribute], name: &syn::Ident, mistakes: &mut Mistakes) -> Self {
-        let mut parsed = Self { key: None, krate: CratePath(None) };
-        let mut options = TokenStream::new();
-        let mut present = false;
+    /// Reads `#[object(...)]`, which must give a key; `name` is the item's, for the advice.
+    pub(super) fn parse(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) -> Self {
+        let mut parsed = Self {
+            key: None,
+            krate: CratePath(None),
+            structural: StructuralKind::Tree,
+            child_slots: None,
+            is_final: false,
+            init: true,
+            create: true,
+            enumeration: None,
+            rename_all: None,
+            given: Vec::new(),
+        };
         for attribute in attributes {
-            if attribute.path().is_ident("base") {
-                mistakes.at(attribute, "#[base] is not supported on a struct; put it on the first field");
-            }
-            if !attribute.path().is_ident("object") {
-                continue;
-            }
-            present = true;
-            match &attribute.meta {
-                Meta::List(list) => {
-                    if !options.is_empty() {
-                        options.extend([TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))]);
-                    }
-                    options.extend(list.tokens.clone());
+            for misplaced in ["base", "field"] {
+                if attribute.path().is_ident(misplaced) {
+                    let place = if misplaced == "base" { "the first field" } else { "a field" };
+                    mistakes
+                        .at(attribute, format_args!("#[{misplaced}] is not supported on a type; put it on {place}"));
                 }
-                other => mistakes.at(other, "write #[object(key = \"...\")], with the options in parentheses"),
             }
         }
-        let mut key_given = false;
+        let (attribute, options) = attribute_options(attributes, "object", "#[object(key = \"...\")]", mistakes);
         for entry in entries(options, KNOWN, mistakes) {
-            if entry.key == "key" {
-                key_given = true;
-                parsed.key = entry.string(mistakes);
-            } else if entry.key == "crate" {
-                parsed.krate.0 = entry.path(mistakes);
-            } else {
-                entry.unknown(KNOWN, mistakes);
-            }
+            parsed.given.push(entry.key.clone());
+            parsed.take(entry, mistakes);
         }
         match &parsed.key {
             Some(key) => {
@@ -54,18 +74,123 @@ impl Attributes {
                     mistakes.at(key, fault);
                 }
             }
-            None if key_given => {}
+            None if parsed.given("key").is_some() => {}
             None => {
-                let what = if present { "#[object(...)] has no key" } else { "#[derive(Object)] needs a type key" };
+                let what = if attribute.is_some() {
+                    "#[object(...)] has no key"
+                } else {
+                    "#[derive(Object)] needs a type key"
+                };
                 mistakes.at(name, format_args!("{what}; add #[object(key = \"your_library.{name}\")]"));
             }
         }
+        parsed.check_contradictions(mistakes);
         parsed
+    }
+
+    fn take(&mut self, entry: Entry, mistakes: &mut Mistakes) {
+        match entry.key.to_string().as_str() {
+            "key" => self.key = entry.string(mistakes),
+            "crate" => self.krate.0 = entry.path(mistakes),
+            "structural" => self.structural = structural_kind(entry, mistakes).unwrap_or(StructuralKind::Tree),
+            "child_slots" => self.child_slots = child_slots(entry, mistakes),
+            "final" => {
+                entry.flag(mistakes);
+                self.is_final = true;
+            }
+            "init" => self.init = entry.boolean(mistakes).unwrap_or(true),
+            "create" => self.create = entry.boolean(mistakes).unwrap_or(true),
+            "enum" => self.enumeration = enumeration(entry, mistakes),
+            "rename_all" => self.rename_all = entry.string(mistakes),
+            _ => entry.unknown(KNOWN, mistakes),
+        }
+    }
+
+    fn check_contradictions(&self, mistakes: &mut Mistakes) {
+        if let (true, Some(1..), Some(key)) = (self.is_final, self.child_slots, self.given("child_slots")) {
+            mistakes
+                .at(key, "`child_slots` keeps room for subtypes, and a `final` type has none; remove one of the two");
+        }
+        if let (true, false, Some(key)) = (self.init, self.create, self.given("init")) {
+            mistakes.at(
+                key,
+                "a generated constructor needs a creator, and `create = false` says that only Rust makes objects; \
+                 remove one of the two",
+            );
+        }
+    }
+
+    /// The option, when it was given.
+    pub(super) fn given(&self, option: &str) -> Option<&Ident> {
+        self.given.iter().find(|key| *key == option)
+    }
+
+    /// Whether other languages get a constructor with a parameter for each field.
+    pub(super) fn has_generated_init(&self) -> bool {
+        self.init && self.create
     }
 }
 
+impl StructuralKind {
+    /// Its name in `abi::seq_hash_kind`.
+    pub(super) fn constant(self) -> Ident {
+        let name = match self {
+            Self::Tree => "TREE_NODE",
+            Self::ConstTree => "CONST_TREE_NODE",
+            Self::Dag => "DAG_NODE",
+            Self::Var => "FREE_VAR",
+            Self::Singleton => "UNIQUE_INSTANCE",
+            Self::Unsupported => "UNSUPPORTED",
+        };
+        Ident::new(name, Span::call_site())
+    }
+}
+
+fn structural_kind(entry: Entry, mistakes: &mut Mistakes) -> Option<StructuralKind> {
+    let kind = entry.string(mistakes)?;
+    Some(match kind.value().as_str() {
+        "tree" => StructuralKind::Tree,
+        "const_tree" => StructuralKind::ConstTree,
+        "dag" => StructuralKind::Dag,
+        "var" => StructuralKind::Var,
+        "singleton" => StructuralKind::Singleton,
+        "unsupported" => StructuralKind::Unsupported,
+        other => {
+            mistakes.at(
+                &kind,
+                format_args!(
+                    "unknown structural kind `{other}`; the kinds are `tree`, `const_tree`, `dag`, `var`, `singleton` and \
+                     `unsupported`"
+                ),
+            );
+            return None;
+        }
+    })
+}
+
+fn child_slots(entry: Entry, mistakes: &mut Mistakes) -> Option<i32> {
+    let slots = entry.integer(mistakes)?;
+    let count = slots.base10_parse().ok().filter(|count| (0..=1 << 16).contains(count));
+    if count.is_none() {
+        mistakes.at(&slots, "`child_slots` is how many subtypes to keep room for: a number from 0 to 65536");
+    }
+    count
+}
+
+fn enumeration(entry: Entry, mistakes: &mut Mistakes) -> Option<LitStr> {
+    let kind = entry.string(mistakes)?;
+    if !matches!(kind.value().as_str(), "int" | "str") {
+        mistakes.at(
+            &kind,
+            format_args!("unknown kind of enum `{}`; write `enum = \"int\"` or `enum = \"str\"`", kind.value()),
+        );
+        return None;
+    }
+    Some(kind)
+}
+
 /// Checks that the layout is the one that other languages assume: `#[repr(C)]` and no more.
-pub(super) fn check_representation(attributes: &[Attribute], name: &syn::Ident, mistakes: &mut Mistakes) {
+pub(super) fn check_representation(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) {
     let mut is_c = false;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         let Meta::List(list) = &attribute.meta else { continue };
@@ -92,7 +217,7 @@ pub(super) fn check_representation(attributes: &[Attribute], name: &syn::Ident, 
 }
 
 /// The identifiers at the top level of a `repr`, without their arguments.
-fn words(tokens: TokenStream) -> impl Iterator<Item = (String, Span)> {
+pub(super) fn words(tokens: TokenStream) -> impl Iterator<Item = (String, Span)> {
     tokens.into_iter().filter_map(|token| match token {
         TokenTree::Ident(ident) => Some((ident.to_string(), ident.span())),
         _ => None,

@@ -1,23 +1,25 @@
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::parse::Parse;
 use syn::{Attribute, Data, DeriveInput, Field, Fields, GenericParam, Generics, Ident, Meta, Type, Visibility};
 
 use super::attributes::{Attributes, check_representation};
+use super::field::{HiddenField, ObjectField, RegisteredField, check_fields};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
-use crate::name::plain;
-use crate::options::CratePath;
 
 /// A struct that can be an object type.
 pub(super) struct Definition {
     pub(super) ident: Ident,
     pub(super) key: String,
-    pub(super) krate: CratePath,
+    pub(super) attributes: Attributes,
     pub(super) doc: Doc,
     pub(super) base: Option<Base>,
-    /// The public fields, without the base.
-    pub(super) fields: Vec<PublicField>,
-    /// Tells definitions apart: a number made of the names and types of all fields, private ones too.
-    pub(super) fingerprint: u64,
+    /// The fields that other languages see, without the base.
+    pub(super) fields: Vec<RegisteredField>,
+    /// The other fields, without the base.
+    pub(super) hidden: Vec<HiddenField>,
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// The first field, which is the parent type's value.
@@ -26,16 +28,18 @@ pub(super) struct Base {
     pub(super) ty: Type,
 }
 
-pub(super) struct PublicField {
-    pub(super) ident: Ident,
-    pub(super) name: String,
-    pub(super) ty: Type,
-    pub(super) doc: Doc,
-}
-
 impl Definition {
+    /// The types of all fields.
+    pub(super) fn types(&self) -> impl Iterator<Item = &Type> {
+        let base = self.base.iter().map(|base| &base.ty);
+        base.chain(self.fields.iter().map(|field| &field.ty)).chain(self.hidden.iter().map(|field| &field.ty))
+    }
+
     /// Reads the item and reports everything that can not be an object. `None` only if a mistake was reported.
     pub(super) fn parse(item: DeriveInput, attributes: Attributes, mistakes: &mut Mistakes) -> Option<Self> {
+        if let Some(option) = attributes.given("enum") {
+            mistakes.at(option, "`enum` is an option of enums whose variants have no fields; remove it");
+        }
         let fields = match item.data {
             Data::Struct(data) => data.fields,
             Data::Enum(data) => {
@@ -67,7 +71,8 @@ impl Definition {
             }
         };
         let mut base = None;
-        let mut public = Vec::new();
+        let mut registered = Vec::new();
+        let mut hidden = Vec::new();
         let mut fingerprint = Fingerprint::new();
         for (index, field) in fields.into_iter().enumerate() {
             let is_base = check_field_attributes(&field.attrs, index, mistakes);
@@ -76,32 +81,40 @@ impl Definition {
             fingerprint.add(&ty);
             if is_base {
                 base = Some(Base { ident, ty });
-            } else if matches!(vis, Visibility::Public(_)) {
-                public.push(PublicField { name: plain(&ident), ident, ty, doc: Doc::of(&attrs) });
+                continue;
+            }
+            let exposed = matches!(vis, Visibility::Public(_));
+            match ObjectField::parse(&item.ident, ident, ty, &attrs, exposed, mistakes) {
+                ObjectField::Registered(field) => registered.push(*field),
+                ObjectField::Hidden(field) => hidden.push(field),
             }
         }
-        let key = attributes.key?.value();
+        check_fields(&registered, attributes.has_generated_init(), mistakes);
+        let key = attributes.key.as_ref()?.value();
         Some(Self {
             ident: item.ident,
             key,
-            krate: attributes.krate,
+            attributes,
             doc: Doc::of(&item.attrs),
             base,
-            fields: public,
-            fingerprint: fingerprint.0,
+            fields: registered,
+            hidden,
+            fingerprint,
         })
     }
 }
 
+/// Tells definitions apart: a number made of the names and types of all fields, private ones too.
+///
 /// FNV-1a over tokens without their spacing, which differs between compilers.
-struct Fingerprint(u64);
+pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    fn add(&mut self, tokens: &impl ToTokens) {
+    pub(super) fn add(&mut self, tokens: &impl ToTokens) {
         let text = tokens.to_token_stream().to_string();
         for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()).chain([b';']) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -109,7 +122,32 @@ impl Fingerprint {
     }
 }
 
-fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
+impl ToTokens for Fingerprint {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+/// The type or expression with `Self` written as the item's name, for use outside of the item.
+pub(super) fn name_self<T: Parse + ToTokens>(tokens: T, item: &Ident) -> T {
+    syn::parse2(replace_self(tokens.to_token_stream(), item)).unwrap_or(tokens)
+}
+
+fn replace_self(tokens: TokenStream, item: &Ident) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(word) if word == "Self" => Ident::new(&item.to_string(), word.span()).into(),
+        TokenTree::Group(group) => {
+            let mut replaced = Group::new(group.delimiter(), replace_self(group.stream(), item));
+            replaced.set_span(group.span());
+            replaced.into()
+        }
+        other => other,
+    };
+    tokens.into_iter().map(replace).collect()
+}
+
+/// Reports generic parameters.
+pub(super) fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
     for parameter in &generics.params {
         match parameter {
             GenericParam::Type(parameter) => mistakes.at(
@@ -136,9 +174,13 @@ fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
 /// Whether the field is the base.
 fn check_field_attributes(attributes: &[Attribute], index: usize, mistakes: &mut Mistakes) -> bool {
     let mut is_base = false;
+    let field = attributes.iter().find(|attribute| attribute.path().is_ident("field"));
     for attribute in attributes {
         if attribute.path().is_ident("object") {
-            mistakes.at(attribute, "#[object(...)] is not supported on a field; the attribute of a field is #[base]");
+            mistakes.at(
+                attribute,
+                "#[object(...)] is not supported on a field; write #[field(...)], or #[base] on the parent's value",
+            );
         }
         if !attribute.path().is_ident("base") {
             continue;
@@ -155,6 +197,12 @@ fn check_field_attributes(attributes: &[Attribute], index: usize, mistakes: &mut
             mistakes.at(attribute, "#[base] is given twice; keep one");
         } else {
             is_base = true;
+            if let Some(field) = field {
+                mistakes.at(
+                    field,
+                    "#[field(...)] is not supported on the base: its fields are registered by its own type; remove it",
+                );
+            }
         }
     }
     is_base

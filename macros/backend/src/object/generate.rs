@@ -1,14 +1,16 @@
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::DeriveInput;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{DeriveInput, Type};
 
-use super::definition::{Base, Definition, PublicField};
+use super::definition::{Base, Definition};
+use super::field::RegisteredField;
 use crate::name::claim_type_key;
 use crate::options::CratePath;
 
-/// The impl, the reflection data and the registration.
+/// The impls, the reflection data and the registration.
 pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream {
-    let Definition { ident, key, krate, doc, base, fields, fingerprint } = definition;
+    let Definition { ident, key, attributes, base, .. } = definition;
+    let krate = &attributes.krate;
     let here = ident.span();
     let claim = claim_type_key(key, here);
     let parent = match base {
@@ -18,38 +20,38 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let layout = quote_spanned!(here=> const _: () = __k::assert_object_layout::<#ident>(););
     let base_layout = base.as_ref().map(|base| base_layout(definition, base));
     let base_access = base.as_ref().map(|base| base_access(definition, base));
-    let fields = fields.iter().map(|field| field_definition(definition, field));
-    let file = quote_spanned!(here=> ::core::file!());
-    let line = quote_spanned!(here=> ::core::line!());
+    let threads = thread_safety(ident, definition.types());
+    let markers = markers(definition);
+    let type_def = type_def(definition, crate_name);
+    let creatable = creatable(definition);
+    let duplicate = duplicate(definition);
+    let is_final = attributes.is_final;
+    let visits = visits(definition);
     quote! {
         #claim
         #[allow(deprecated, unsafe_code)]
         const _: () = {
             use #krate::impl_ as __k;
             #[allow(unused_imports)]
-            use __k::NoSchema as _;
+            use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _};
 
             #layout
             #base_layout
+            #threads
+            #markers
 
             #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]
             #[linkme(crate = __k::linkme)]
-            static __KERNPACK_TYPE: __k::TypeDef = __k::TypeDef {
-                key: #key,
-                parent: __kernpack_parent_index::<#ident>,
-                doc: #doc,
-                size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
-                fields: &[#(#fields),*],
-                fingerprint: #fingerprint,
-                index: __k::TypeIndexCell::new(),
-                crate_name: #crate_name,
-                file: #file,
-                line: #line,
-            };
+            static __KERNPACK_TYPE: __k::TypeDef = #type_def;
 
-            // Through the impl, so that a base which is no object is one error, not two.
-            fn __kernpack_parent_index<T: #krate::Object>() -> ::core::primitive::i32 {
-                <T::Parent as #krate::Object>::type_index()
+            // SAFETY: the definition is made of this type's fields.
+            unsafe impl __k::Defined for #ident {
+                type Body = #ident;
+
+                #[inline]
+                fn type_def() -> &'static __k::TypeDef {
+                    &__KERNPACK_TYPE
+                }
             }
 
             // SAFETY: `#[repr(C)]`, alignment and the place of the base are checked above; the index is that of the
@@ -57,23 +59,43 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
             unsafe impl #krate::Object for #ident {
                 const TYPE_KEY: &'static ::core::primitive::str = #key;
                 type Parent = #parent;
+                const CREATABLE: ::core::primitive::bool = #creatable;
+                const FINAL: ::core::primitive::bool = #is_final;
+                const DUPLICATE: ::core::option::Option<fn(&#ident) -> #ident> = #duplicate;
 
                 #[inline]
                 fn type_index() -> ::core::primitive::i32 {
                     __k::type_index_of(&__KERNPACK_TYPE)
                 }
+
+                fn type_def() -> ::core::option::Option<&'static __k::TypeDef> {
+                    ::core::option::Option::Some(&__KERNPACK_TYPE)
+                }
             }
 
+            // SAFETY: a struct; the impl above leaves the rest as provided.
+            unsafe impl __k::ObjectStruct for #ident {}
+
             #base_access
+            #visits
         };
     }
 }
 
+/// The checks that a type's fields may be in an object, at their types.
+pub(super) fn thread_safety<'a>(ident: &Ident, types: impl Iterator<Item = &'a Type>) -> TokenStream {
+    let checks = types.map(|ty| quote!(__k::assert_object_part::<#ty, { __k::ThreadSafety::<#ident>::HOLDS }>();));
+    quote!(const _: () = { #(#checks)* };)
+}
+
 fn base_layout(definition: &Definition, base: &Base) -> TokenStream {
     let ident = &definition.ident;
-    let field = &base.ident;
+    let Base { ident: field, ty } = base;
+    let at_type = syn::spanned::Spanned::span(ty);
+    let open = quote_spanned!(at_type=> const _: () = __k::assert_open_parent::<#ident>(););
     quote! {
         const _: () = ::core::assert!(::core::mem::offset_of!(#ident, #field) == 0);
+        #open
     }
 }
 
@@ -92,18 +114,146 @@ fn base_access(definition: &Definition, base: &Base) -> TokenStream {
     }
 }
 
-fn field_definition(definition: &Definition, field: &PublicField) -> TokenStream {
-    let ident = &definition.ident;
-    let PublicField { ident: field, name, ty, doc } = field;
+/// The name of the marker type of a registered field.
+pub(super) fn marker(index: usize, field: &RegisteredField) -> Ident {
+    format_ident!("__F{index}", span = syn::spanned::Spanned::span(&field.ty))
+}
+
+fn markers(definition: &Definition) -> TokenStream {
+    let owner = &definition.ident;
+    let mut markers = TokenStream::new();
+    for (index, field) in definition.fields.iter().enumerate() {
+        let offset = offset_of(owner, &field.ident);
+        markers.extend(field.marker(&marker(index, field), owner, index, &offset));
+    }
+    markers
+}
+
+fn offset_of(owner: &Ident, field: &Ident) -> TokenStream {
+    quote!(::core::mem::offset_of!(#owner, #field))
+}
+
+fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
+    let Definition { ident, key, attributes, doc, fields, hidden, fingerprint, .. } = definition;
+    let krate = &attributes.krate;
+    let structural = attributes.structural.constant();
+    let child_slots = attributes.child_slots.unwrap_or(0);
+    let is_final = attributes.is_final;
+    let init = attributes.has_generated_init();
+    let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field), krate));
+    let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
+    let here = ident.span();
+    let file = quote_spanned!(here=> ::core::file!());
+    let line = quote_spanned!(here=> ::core::line!());
     quote! {
-        __k::FieldDef {
-            name: #name,
+        __k::TypeDef {
+            key: #key,
+            parent: __k::parent_index::<#ident>,
+            parent_def: __k::parent_def::<#ident>,
             doc: #doc,
-            ty: __k::SchemaOf::<#ty>::TYPE,
-            offset: __k::OBJECT_HEADER_SIZE + ::core::mem::offset_of!(#ident, #field),
-            size: ::core::mem::size_of::<#ty>(),
-            align: ::core::mem::align_of::<#ty>(),
-            getter: __k::field_getter::<#ty>,
+            size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
+            child_slots: #child_slots,
+            structural_kind: #krate::abi::seq_hash_kind::#structural,
+            is_final: #is_final,
+            fields: &[#(#fields),*],
+            hidden: &[#(#hidden),*],
+            create: __k::create_of::<#ident>(<#ident as #krate::Object>::CREATABLE),
+            copy: __k::copy_of::<#ident>(),
+            generated_init: #init,
+            fingerprint: #fingerprint,
+            index: __k::TypeIndexCell::new(),
+            crate_name: #crate_name,
+            file: #file,
+            line: #line,
+        }
+    }
+}
+
+/// Whether another language can create an object: a constant expression.
+fn creatable(definition: &Definition) -> TokenStream {
+    if !definition.attributes.create {
+        return quote!(false);
+    }
+    let ident = &definition.ident;
+    let hidden = definition.hidden.iter().filter(|field| field.default.is_none()).map(|field| &field.ty);
+    quote!(__k::is_parent_creatable::<#ident>() #(&& __k::HiddenDefault::<#hidden>::MAKE.is_some())*)
+}
+
+/// How a value is duplicated: `Clone` if the type has it, else field by field.
+fn duplicate(definition: &Definition) -> TokenStream {
+    let Definition { ident, base, fields, hidden, .. } = definition;
+    // What there may be no way for: the base and the hidden fields.
+    let (mut ways, mut variables, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let optional = base.iter().map(|base| (&base.ident, quote!(__k::parent_duplicate::<#ident>())));
+    let optional = optional.chain(hidden.iter().map(|field| {
+        let ty = &field.ty;
+        (&field.ident, quote!(__k::CloneOf::<#ty>::FN))
+    }));
+    for (index, (field, way)) in optional.enumerate() {
+        let variable = format_ident!("__way{index}");
+        values.push(quote!(#field: #variable(&value.#field)));
+        ways.push(way);
+        variables.push(variable);
+    }
+    for (index, field) in fields.iter().enumerate() {
+        let (marker, field) = (marker(index, field), &field.ident);
+        values.push(quote!(#field: __k::duplicate_field::<#marker>(&value.#field)));
+    }
+    let result = quote!(#ident { #(#values),* });
+    let body = if ways.is_empty() {
+        result
+    } else {
+        quote! {
+            match (#(#ways,)*) {
+                (#(::core::option::Option::Some(#variables),)*) => #result,
+                _ => ::core::unreachable!(),
+            }
+        }
+    };
+    let all_fields = if ways.is_empty() { quote!(true) } else { quote!(#(#ways.is_some())&&*) };
+    quote! {{
+        #[allow(unused_variables)]
+        fn by_fields(value: &#ident) -> #ident {
+            #body
+        }
+        __k::duplicate_of(__k::CloneOf::<#ident>::FN, #all_fields, by_fields)
+    }}
+}
+
+fn visits(definition: &Definition) -> TokenStream {
+    let Definition { ident, attributes, base, fields, .. } = definition;
+    let krate = &attributes.krate;
+    let base = base.as_ref().map(|base| {
+        let field = &base.ident;
+        [
+            quote!(__k::visit_base::<#ident>(&self.#field, visitor)?;),
+            quote!(__k::visit_base_mut::<#ident>(&mut self.#field, visitor)?;),
+        ]
+    });
+    let [base, base_mut] = base.unwrap_or_default();
+    let (shared, exclusive): (Vec<_>, Vec<_>) = fields
+        .iter()
+        .enumerate()
+        .map(|(index, field)| {
+            let marker = marker(index, field);
+            let ident = &field.ident;
+            field.visits(&marker, &quote!(&self.#ident), &quote!(&mut self.#ident))
+        })
+        .unzip();
+    quote! {
+        #[allow(unused_variables)]
+        impl __k::VisitAttrs for #ident {
+            fn visit_attrs(&self, visitor: &mut dyn __k::AttrVisitor) -> #krate::Result<()> {
+                #base
+                #(#shared)*
+                ::core::result::Result::Ok(())
+            }
+
+            fn visit_attrs_mut(&mut self, visitor: &mut dyn __k::AttrVisitorMut) -> #krate::Result<()> {
+                #base_mut
+                #(#exclusive)*
+                ::core::result::Result::Ok(())
+            }
         }
     }
 }

@@ -2,7 +2,13 @@
 
 mod attributes;
 mod definition;
+mod enum_item;
+mod family;
+mod field;
+mod field_options;
 mod generate;
+mod letter_case;
+mod value_enum;
 
 use proc_macro2::TokenStream;
 
@@ -20,6 +26,9 @@ pub fn expand(item: TokenStream, environment: &Environment) -> TokenStream {
         Err(error) => return error.into_compile_error(),
     };
     let attributes = Attributes::parse(&item.attrs, &item.ident, &mut mistakes);
+    if let syn::Data::Enum(data) = &item.data {
+        return enum_item::expand(&item, data, attributes, environment, mistakes);
+    }
     let stand_in = generate::stand_in(&item, &attributes.krate);
     let definition = Definition::parse(item, attributes, &mut mistakes);
     let crate_name = environment.required_crate_name(&mut mistakes);

@@ -1,12 +1,12 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
 
-use super::function::{PackedFunction, Parameter};
+use super::function::PackedFunction;
 use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
+use crate::signature::{self, Parameter, inside};
 
 /// The items that follow the function.
 ///
@@ -94,10 +94,7 @@ fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -
 }
 
 fn parameter_info(parameter: &Parameter) -> TokenStream {
-    let name = &parameter.name;
-    let ty = lifetime::elide(parameter.ty.to_token_stream());
-    let schema = quote_spanned!(inside(&parameter.ty)=> __k::SchemaOf::<#ty>::TYPE);
-    quote!(__k::ParamInfo { name: #name, ty: #schema })
+    signature::parameter_info(&parameter.name, &lifetime::elide(parameter.ty.to_token_stream()), &parameter.ty)
 }
 
 /// The safe function that converts the arguments, calls the user's function and converts its result.
@@ -126,11 +123,6 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
             <#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))
         }
     }
-}
-
-/// The place of the user's tokens with the hygiene of generated ones, so that lints leave the code alone.
-fn inside(tokens: &impl Spanned) -> Span {
-    Span::mixed_site().located_at(tokens.span())
 }
 
 fn doc_function(exported_name: &str) -> TokenStream {

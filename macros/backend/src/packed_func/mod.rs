@@ -3,7 +3,6 @@
 mod function;
 mod generate;
 mod options;
-mod types;
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -22,7 +22,7 @@ use definition::{PATH_KEY, STEP_KEY};
 /// How a step goes from an object to a part of it, or to where a part is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(in crate::builtins) enum Kind {
+pub(crate) enum Kind {
     Attr = 0,
     ArrayItem = 1,
     MapItem = 2,
@@ -137,7 +137,7 @@ unsafe fn last_step<'a>(path: *mut TVMFFIObject, name: &str) -> Result<Option<(*
         let PathBody { parent, step, .. } = embedded::body::<PathBody>(path);
         let Some(parent) = parent else { return Ok(None) };
         let Some(step) = step else { return Err(failed(name, "->step.has_value()")) };
-        if parent.type_index() != PATH.index.get() {
+        if parent.type_index() != PATH.host_index() {
             return Err(failed(name, " != nullptr"));
         }
         Ok(Some((parent.object(), embedded::body(step.object()))))
@@ -189,6 +189,34 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
         }
         paths_equal(path, other)
     }
+}
+
+/// The steps of a path, the first one first: how each goes, and the name, index or key.
+///
+/// # Errors
+/// TypeError for another value; what is wrong with a path that somebody changed.
+pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
+    let path = path.object().filter(|_| path.type_index() == PATH.host_index());
+    let Some(mut path) = path else { bail!(TypeError, "expected {PATH_KEY}") };
+    let mut steps = Vec::new();
+    // SAFETY: the value keeps the path alive, and a path its parents.
+    unsafe {
+        while let Some((parent, step)) = last_step(path, "current")? {
+            let kind = match step.kind {
+                0 => Kind::Attr,
+                1 => Kind::ArrayItem,
+                2 => Kind::MapItem,
+                3 => Kind::AttrMissing,
+                4 => Kind::ArrayItemMissing,
+                5 => Kind::MapItemMissing,
+                kind => bail!(InternalError, "an access step of unknown kind {kind}"),
+            };
+            steps.push((kind, step.key.clone()));
+            path = parent;
+        }
+    }
+    steps.reverse();
+    Ok(steps)
 }
 
 /// The steps of a path, the first one first; each with a reference of its own.

@@ -17,10 +17,10 @@ use super::setters::{set_i64, set_text};
 /// What an enum type knows about its instances; the value of `__ffi_enum__`.
 #[derive(Clone)]
 #[repr(C)]
-struct EnumStateBody {
-    entries: ObjRef<ObjectRoot>,
-    indexes: ObjRef<ObjectRoot>,
-    attrs: ObjRef<ObjectRoot>,
+pub(super) struct EnumStateBody {
+    pub(super) entries: ObjRef<ObjectRoot>,
+    pub(super) indexes: ObjRef<ObjectRoot>,
+    pub(super) attrs: ObjRef<ObjectRoot>,
 }
 
 impl Default for EnumStateBody {
@@ -44,9 +44,9 @@ fn owned(new: *mut TVMFFIObject) -> ObjRef<ObjectRoot> {
 /// An instance of an enum.
 #[derive(Clone)]
 #[repr(C)]
-struct EnumBody {
-    int_index: i64,
-    str_index: Any,
+pub(super) struct EnumBody {
+    pub(super) int_index: i64,
+    pub(super) str_index: Any,
 }
 
 /// Where the name is in an instance of an enum.
@@ -74,7 +74,7 @@ macro_rules! body {
         static $type: Type = Type {
             schema: concat!("{\"type\":\"", $key, "\"}"),
             text: $key,
-            accepts: Accepts::Kind(|| $definition.index.get()),
+            accepts: Accepts::Kind(|| $definition.host_index()),
         };
 
         impl Body for $body {
@@ -207,7 +207,7 @@ pub(in crate::builtins) static ENUM: BuiltinType = BuiltinType {
 pub(in crate::builtins) static INT_ENUM: BuiltinType = BuiltinType {
     key: "ffi.IntEnum",
     index: Index::dynamic(),
-    parent: || ENUM.index.get(),
+    parent: || ENUM.host_index(),
     metadata: Some(unique_instances(creator::<IntEnumBody>)),
     fields: &[BuiltinField { name: "value", flags: VALUE_FLAGS, ..INT_INDEX }],
     methods: &[],
@@ -222,7 +222,7 @@ pub(in crate::builtins) static INT_ENUM: BuiltinType = BuiltinType {
 pub(in crate::builtins) static STR_ENUM: BuiltinType = BuiltinType {
     key: "ffi.StrEnum",
     index: Index::dynamic(),
-    parent: || ENUM.index.get(),
+    parent: || ENUM.host_index(),
     metadata: Some(unique_instances(creator::<StrEnumBody>)),
     fields: &[BuiltinField { name: "value", flags: VALUE_FLAGS, ..STR_INDEX }],
     methods: &[],
@@ -260,7 +260,7 @@ fn convert(args: &Arguments<'_>, to: &Type) -> Result<Any> {
 
 /// Whether a type is an enum.
 pub(in crate::builtins) fn is_enum(info: TypeInfo) -> bool {
-    let root = ENUM.index.get();
+    let root = ENUM.host_index();
     info.index() == root || info.ancestor(1).is_some_and(|ancestor| ancestor.index() == root)
 }
 
@@ -275,7 +275,7 @@ pub(in crate::builtins) unsafe fn name_of<'a>(instance: *mut TVMFFIObject) -> &'
 
 /// Whether a type is an enum of integers.
 pub(in crate::builtins) fn is_int_enum(info: TypeInfo) -> bool {
-    info.is_a(INT_ENUM.index.get())
+    info.is_a(INT_ENUM.host_index())
 }
 
 /// What an instance of an enum is written as: its integer in an enum of integers, else its name.

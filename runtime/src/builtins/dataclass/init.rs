@@ -7,15 +7,15 @@ use core::ffi::c_void;
 
 use super::creation::create_empty;
 use super::py_class::known_type;
-use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIFieldInfo, TVMFFIObject, field_flag, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIErrorCell, TVMFFIFieldInfo, TVMFFIObject, field_flag, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::signature::type_key;
 use crate::builtins::values;
-use crate::embedded::{self, type_attr};
-use crate::function::{guard_nameless, views};
+use crate::embedded;
+use crate::function::{Function, guard_nameless, views};
 use crate::reflect::{Field, TypeInfo, call_function};
 use crate::value::{Any, AnyView};
-use crate::{Error, Result, bail, error};
+use crate::{Error, Result, bail, error, host};
 
 /// The parameters of a type's constructor.
 struct Init {
@@ -268,12 +268,23 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
 /// RuntimeError when the type has a constructor.
 pub(super) fn register(info: TypeInfo) -> Result<()> {
     let function = embedded::new_function(call, Init::of(info));
+    let name = TVMFFIByteArray::new(b"__ffi_init__");
     // SAFETY: the function is new; the column takes a reference of its own, and ours goes with the value.
     unsafe {
         let function = Any::from_object(function);
-        type_attr::register_attr(info.index(), b"__ffi_init__", function.as_view().raw())?;
+        Error::check((host::api().type_register_attr)(info.index(), &name, function.as_view().raw()))
     }
-    Ok(())
+}
+
+/// Registers the generated constructor of a Rust type whose fields are registered: the one that the host makes, or else ours.
+///
+/// # Errors
+/// RuntimeError when the type has a constructor.
+pub(crate) fn register_generated_init(info: TypeInfo) -> Result<()> {
+    match Function::get_global("ffi._RegisterFFIInit")? {
+        Some(register) => register.call((info.index(),)).map(drop),
+        None => register(info),
+    }
 }
 
 /// `ffi._RegisterFFIInit`.

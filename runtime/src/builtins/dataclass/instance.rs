@@ -22,7 +22,7 @@ pub(in crate::builtins) trait Body: Send + Sync + Sized + 'static {
 
 /// A new object; the caller owns its one reference.
 pub(in crate::builtins) fn new_instance<T: Body>(body: T) -> *mut TVMFFIObject {
-    embedded::new_object(T::definition().index.get(), body)
+    embedded::new_object(T::definition().host_index(), body)
 }
 
 /// A new object as a value.

@@ -1,6 +1,7 @@
 //! What languages with classes need to define types of objects at run time, and the enums that they share.
 
 pub(in crate::builtins) mod creation;
+pub(in crate::builtins) mod enum_registration;
 mod enum_state_fields;
 pub(in crate::builtins) mod enums;
 mod fields;
@@ -11,6 +12,8 @@ pub(in crate::builtins) mod py_class;
 pub(in crate::builtins) mod setters;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use init::register_generated_init;
 
 use super::builtin::Builtin;
 use super::signature::{FUNCTION, INT, Signature, VOID};

@@ -10,7 +10,7 @@ use crate::builtins::field_value::type_info;
 use crate::builtins::reentry::hook;
 use crate::builtins::signature::{Accepts, INT, STRING, Type};
 use crate::embedded::release::{release_elements, retain};
-use crate::embedded::{map, new_bytes, new_string, seq, shape, text_of, type_table};
+use crate::embedded::{map, new_bytes, new_string, seq, shape, text_of};
 use crate::reflect::{AttrColumn, Field, Fields, TypeInfo, call_function};
 use crate::value::Any;
 use crate::{Error, Result, bail, error};
@@ -154,7 +154,7 @@ impl Decoder<'_> {
         unsafe {
             let key = required(object, b"type")?;
             expect(&key, &STRING)?;
-            let index = type_table::index_of(text_of(&key).unwrap_or_default())?;
+            let index = TypeInfo::by_key(text_of(&key).unwrap_or_default())?.index();
             if index == type_index::NONE {
                 return Ok(Started::Done(Any::NONE));
             }

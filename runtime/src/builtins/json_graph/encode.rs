@@ -3,7 +3,7 @@
 //! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
 //! references to all that it still needs.
 
-use super::base64;
+use super::leaf;
 use super::node_table::{NodeTable, hash, may_call_hooks};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::builtins::address_map::AddressMap;
@@ -13,7 +13,7 @@ use crate::builtins::field_value::{Read, give_up, read, type_info};
 use crate::builtins::kept::Kept;
 use crate::builtins::reentry::hook;
 use crate::builtins::signature::type_key;
-use crate::embedded::{self, dtype, map, seq, shape, text_of};
+use crate::embedded::{self, map, seq};
 use crate::reflect::{AttrColumn, Fields, TypeInfo, call_function};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
@@ -216,7 +216,7 @@ impl Encoder<'_> {
                     Parts::Fields(info.fields())
                 }
                 _ => {
-                    self.leaf(&value)?;
+                    leaf::write(&value, self.output)?;
                     return Ok(Seen::Written(hash));
                 }
             };
@@ -270,45 +270,6 @@ impl Encoder<'_> {
             bail!(ValueError, "Cycle detected during serialization: a {what} contains itself");
         }
         Ok(())
-    }
-
-    /// A value without parts.
-    unsafe fn leaf(&mut self, value: &TVMFFIAny) -> Result<()> {
-        let index = value.type_index;
-        let integers = |integers: &[i64]| integers.iter().map(|integer| TVMFFIAny::int(*integer)).collect::<Vec<_>>();
-        // Small texts are texts.
-        let key_index = match index {
-            type_index::SMALL_STR => type_index::STR,
-            type_index::SMALL_BYTES => type_index::BYTES,
-            _ => index,
-        };
-        let key = TypeInfo::from_raw(type_info(key_index)?).key_bytes();
-        // SAFETY: see above; of a value, the member is read that its type index names.
-        unsafe {
-            match index {
-                type_index::NONE => self.output.node(key, Data::Absent),
-                type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::SMALL_STR | type_index::STR => {
-                    self.output.node(key, Data::Value(value))
-                }
-                type_index::DATA_TYPE => {
-                    self.output.node(key, Data::Text(dtype::format(value.payload.v_dtype)?.as_bytes()))
-                }
-                type_index::DEVICE => {
-                    let device = value.payload.v_device;
-                    let data = integers(&[device.device_type.into(), device.device_id.into()]);
-                    self.output.node(key, Data::List(&data))
-                }
-                type_index::SMALL_BYTES | type_index::BYTES => {
-                    let digits = base64::encode(text_of(value).unwrap_or_default());
-                    self.output.node(key, Data::Text(&digits))
-                }
-                type_index::SHAPE => {
-                    let data = integers(shape::dimensions(value.payload.v_obj));
-                    self.output.node(key, Data::List(&data))
-                }
-                _ => bail!(RuntimeError, "Cannot serialize type `{}`", type_key(&AnyView::from_raw(*value))),
-            }
-        }
     }
 
     /// The data of an object that is not written field by field.

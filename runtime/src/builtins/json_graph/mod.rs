@@ -11,6 +11,7 @@
 mod base64;
 mod decode;
 mod encode;
+mod leaf;
 mod node_table;
 mod plain;
 mod text_output;
@@ -19,8 +20,8 @@ mod value_output;
 use super::builtin::Builtin;
 use super::json;
 use super::signature::{ANY, STRING, Signature};
-use crate::embedded;
 use crate::value::Any;
+use crate::{Result, embedded};
 
 pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
     Builtin {
@@ -45,9 +46,19 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.FromJSONGraphString",
         signature: Signature::Typed(&[&STRING], &ANY),
-        run: |args| decode::decode(&json::parse(args.bytes(0))?),
+        run: |args| from_text(args.bytes(0)),
     },
 ];
+
+/// The text of a graph, without metadata.
+pub(crate) fn to_text(root: &Any) -> Result<Vec<u8>> {
+    text_output::to_text(root, &Any::NONE)
+}
+
+/// The value of the root in the text of a graph.
+pub(crate) fn from_text(text: &[u8]) -> Result<Any> {
+    decode::decode(&json::parse(text)?)
+}
 
 #[cfg(test)]
 mod tests;

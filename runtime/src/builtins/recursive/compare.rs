@@ -31,7 +31,7 @@ static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
-pub(super) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
+pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     // SAFETY: promised by the caller.
     unsafe {
         if let Some(ordering) = compare_leaves(left, right, equality_only)? {

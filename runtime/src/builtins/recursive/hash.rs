@@ -31,7 +31,7 @@ static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &INT);
 ///
 /// # Safety
 /// `value` is a valid value or view, but no rvalue reference, and stays alive for the call.
-pub(super) unsafe fn hash(value: &TVMFFIAny) -> Result<u64> {
+pub(crate) unsafe fn hash(value: &TVMFFIAny) -> Result<u64> {
     if let Some(hash) = hash_leaf(value) {
         return Ok(hash);
     }

@@ -1,7 +1,7 @@
 //! Field-by-field comparison and hash of any values: what `==`, `<` and `hash()` mean for objects.
 
-mod compare;
-mod hash;
+pub(crate) mod compare;
+pub(crate) mod hash;
 mod leaf;
 mod pair_set;
 

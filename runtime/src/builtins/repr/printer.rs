@@ -1,6 +1,6 @@
 //! The printer: a stack of the objects that are being printed, and texts that grow at the end.
 //!
-//! A text is written once, where it belongs. An object that comes again is a copy of that part of the text; one that is still
+//! A value that is not taken apart is written by the printer as a visitor. A text is written once, where it belongs. An object that comes again is a copy of that part of the text; one that is still
 //! being printed is `...`. Only objects that others refer to can come again, and only those are remembered, unless a hook is
 //! called: it may ask for anything.
 
@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use super::leaf::{name_of_marker, push_device, push_dimensions, push_tensor};
 use super::number::{push_address, push_float, push_int};
 use super::text::{push_bytes, push_text};
-use crate::abi::{DLTensor, TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::big_int;
 use crate::builtins::children::Children;
@@ -19,9 +19,9 @@ use crate::builtins::reentry::{Reentry, call_hook};
 use crate::builtins::signature::{ANY_VIEW, STRING, Signature};
 use crate::embedded::release::{retain, to_owned};
 use crate::embedded::{self, big_int::content, dtype, shape};
-use crate::reflect::{AttrColumn, TypeInfo};
-use crate::value::{Any, AnyView};
-use crate::{Result, bail, error};
+use crate::reflect::{AttrColumn, AttrVisitor, TypeInfo, dispatch};
+use crate::value::{Any, AnyView, DataType, Device};
+use crate::{ObjRef, ObjectRoot, Result, Tensor, bail, error};
 
 static REPR: AttrColumn = AttrColumn::new("__ffi_repr__");
 
@@ -57,6 +57,8 @@ pub(super) struct Printer {
     done: Vec<Done>,
     /// The objects in `seen`: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
+    /// Whether the value that was visited last is an object whose parts are to be printed.
+    has_parts: bool,
     /// Whether objects are shown with their addresses; not known before the first one.
     with_addresses: Option<bool>,
     /// The function that hooks get to print what their object consists of.
@@ -96,6 +98,7 @@ impl Printer {
             seen: AddressMap::default(),
             done: Vec::new(),
             kept: Vec::new(),
+            has_parts: false,
             with_addresses: None,
             callback: None,
         }
@@ -104,6 +107,11 @@ impl Printer {
     /// What is printed.
     pub(super) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// What is printed, taken out.
+    pub(super) fn into_text(self) -> Vec<u8> {
+        self.text
     }
 
     /// Prints a value behind the current text.
@@ -277,6 +285,15 @@ impl Printer {
         *self.with_addresses.get_or_insert_with(|| std::env::var_os(WITH_ADDRESSES).is_some_and(|value| value == "1"))
     }
 
+    /// The key of a type whose values are not printed.
+    fn push_key(&mut self, index: i32) -> Result<()> {
+        let Some(info) = TypeInfo::of(index) else {
+            bail!(InternalError, "Cannot find type info for type_index={index}");
+        };
+        self.text.extend_from_slice(info.key_bytes());
+        Ok(())
+    }
+
     fn push_address_of(&mut self, object: *mut TVMFFIObject) {
         if self.shows_addresses() {
             self.text.push(b'@');
@@ -315,44 +332,12 @@ impl Printer {
     }
 
     /// Prints a value that is not taken apart; false for the others.
+    #[inline(always)]
     unsafe fn print_leaf(&mut self, value: &TVMFFIAny) -> Result<bool> {
-        let out = &mut self.text;
-        // SAFETY: the caller passes a valid value; the member read is the one that the type index names.
-        unsafe {
-            match value.type_index {
-                type_index::NONE => out.extend_from_slice(b"None"),
-                type_index::BOOL => out.extend_from_slice(if value.payload.v_int64 != 0 { b"True" } else { b"False" }),
-                type_index::INT => push_int(out, value.payload.v_int64),
-                type_index::FLOAT => push_float(out, value.payload.v_float64),
-                type_index::DATA_TYPE => out.extend_from_slice(dtype::format(value.payload.v_dtype)?.as_bytes()),
-                type_index::DEVICE => push_device(out, value.payload.v_device),
-                type_index::SMALL_STR | type_index::STR | type_index::RAW_STR => {
-                    push_text(out, embedded::text_of(value).unwrap_or_default());
-                }
-                type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR => {
-                    push_bytes(out, embedded::text_of(value).unwrap_or_default());
-                }
-                index if index < type_index::STATIC_OBJECT_BEGIN => match TypeInfo::of(index) {
-                    Some(info) => out.extend_from_slice(info.key_bytes()),
-                    None => bail!(InternalError, "Cannot find type info for type_index={index}"),
-                },
-                type_index::TENSOR => {
-                    let tensor = embedded::body::<DLTensor>(value.payload.v_obj);
-                    push_tensor(out, tensor)?;
-                    self.push_address_of(value.payload.v_obj);
-                }
-                type_index::SHAPE => {
-                    out.extend_from_slice(b"Shape(");
-                    push_dimensions(out, shape::dimensions(value.payload.v_obj));
-                    out.push(b')');
-                }
-                type_index::BIG_INT => {
-                    out.extend_from_slice(big_int::to_decimal(content(value).as_slice()).as_bytes());
-                }
-                _ => return self.print_again(value),
-            }
-        }
-        Ok(true)
+        self.has_parts = false;
+        // SAFETY: the caller passes a valid value, which is no rvalue reference.
+        dispatch(&unsafe { AnyView::from_raw(*value) }, "", self)?;
+        Ok(!self.has_parts)
     }
 
     /// Prints an object that is printed already, is being printed, has a hook, or a name of its own; false for the others.
@@ -434,6 +419,95 @@ impl Printer {
         }
         self.remember(object, start);
         Ok(())
+    }
+}
+
+/// Prints a value; an object with parts that are to be printed sets [`Printer::has_parts`].
+impl AttrVisitor for Printer {
+    #[inline]
+    fn visit_none(&mut self, _: &str) -> Result<()> {
+        self.text.extend_from_slice(b"None");
+        Ok(())
+    }
+
+    #[inline]
+    fn visit_bool(&mut self, _: &str, value: bool) -> Result<()> {
+        self.text.extend_from_slice(if value { b"True" } else { b"False" });
+        Ok(())
+    }
+
+    #[inline]
+    fn visit_i64(&mut self, _: &str, value: i64) -> Result<()> {
+        push_int(&mut self.text, value);
+        Ok(())
+    }
+
+    fn visit_u64(&mut self, _: &str, value: u64) -> Result<()> {
+        self.text.extend_from_slice(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_f64(&mut self, _: &str, value: f64) -> Result<()> {
+        push_float(&mut self.text, value);
+        Ok(())
+    }
+
+    #[inline]
+    fn visit_text(&mut self, _: &str, value: &[u8]) -> Result<()> {
+        push_text(&mut self.text, value);
+        Ok(())
+    }
+
+    fn visit_bytes(&mut self, _: &str, value: &[u8]) -> Result<()> {
+        push_bytes(&mut self.text, value);
+        Ok(())
+    }
+
+    fn visit_opaque(&mut self, _: &str, _: *mut c_void) -> Result<()> {
+        self.push_key(type_index::OPAQUE_PTR)
+    }
+
+    fn visit_data_type(&mut self, _: &str, value: DataType) -> Result<()> {
+        self.text.extend_from_slice(dtype::format(value.raw())?.as_bytes());
+        Ok(())
+    }
+
+    fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
+        push_device(&mut self.text, value.raw());
+        Ok(())
+    }
+
+    fn visit_tensor(&mut self, _: &str, value: &Tensor) -> Result<()> {
+        // SAFETY: a tensor has as many dimensions as it says.
+        unsafe { push_tensor(&mut self.text, value.dl_tensor())? };
+        self.push_address_of(value.as_object().object());
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn visit_object(&mut self, _: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
+        let (object, index) = (value.object(), value.type_index());
+        // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
+        unsafe {
+            if index == type_index::SHAPE {
+                self.text.extend_from_slice(b"Shape(");
+                push_dimensions(&mut self.text, shape::dimensions(object));
+                self.text.push(b')');
+            } else {
+                self.has_parts = !self.print_again(&TVMFFIAny::pointer(index, object.cast()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_other(&mut self, _: &str, value: &AnyView<'_>) -> Result<()> {
+        if value.type_index() == type_index::BIG_INT {
+            // SAFETY: the type index says that the value is a big integer.
+            let digits = big_int::to_decimal(unsafe { content(value.raw()).as_slice() });
+            self.text.extend_from_slice(digits.as_bytes());
+            return Ok(());
+        }
+        self.push_key(value.type_index())
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn new_key(args: &Arguments<'_>) -> Result<Any> {
 
 /// The body of a key; an error that names the variable for other values.
 fn body<'a>(value: &'a TVMFFIAny, name: &str) -> Result<&'a KeyBody> {
-    if value.type_index != KEY.index.get() {
+    if value.type_index != KEY.host_index() {
         bail!(InternalError, "Check not null: {name} ");
     }
     // SAFETY: the value is a key, alive for `'a`; the type has no descendants.

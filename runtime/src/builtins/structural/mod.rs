@@ -1,8 +1,8 @@
 //! Structural equality, hash and key: values are the same when they are built in the same way, whatever the addresses of their
 //! objects and the names of their variables.
 
-mod equal;
-mod hash;
+pub(crate) mod equal;
+pub(crate) mod hash;
 mod key;
 mod kind;
 mod leaf;
@@ -21,9 +21,9 @@ use crate::{Error, Result};
 
 /// What an operation does with free variables and tensors.
 #[derive(Clone, Copy, Default)]
-struct Options {
-    map_free_vars: bool,
-    skip_tensor_content: bool,
+pub(crate) struct Options {
+    pub(crate) map_free_vars: bool,
+    pub(crate) skip_tensor_content: bool,
 }
 
 static PATH_PAIR: Type = Type {

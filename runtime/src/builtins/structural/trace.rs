@@ -59,7 +59,7 @@ impl Trace {
             // SAFETY: the steps are objects, whose references go over to the path.
             let path =
                 unsafe { access_path::of_steps(steps.into_iter().rev().map(|step| step.into_raw().payload.v_obj)) };
-            TVMFFIAny::pointer(access_path::PATH.index.get(), path.cast())
+            TVMFFIAny::pointer(access_path::PATH.host_index(), path.cast())
         });
         // SAFETY: a new array, which owns both paths.
         unsafe { Any::from_object(seq::new_array(paths.to_vec())) }

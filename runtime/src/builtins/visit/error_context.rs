@@ -143,6 +143,15 @@ unsafe extern "C" fn set_pattern(slot: *mut c_void, value: *const TVMFFIAny) -> 
     })
 }
 
+/// Whether an object is such a context.
+///
+/// # Safety
+/// It is alive, or NULL.
+pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    !object.is_null() && unsafe { (*object).type_index } == CONTEXT.host_index()
+}
+
 /// The objects that a context recorded, borrowed.
 ///
 /// # Safety
@@ -167,7 +176,7 @@ pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
     unsafe {
         let cell = embedded::body_ptr::<TVMFFIErrorCell>(outcome.payload.v_obj);
         let extra = (*cell).extra_context;
-        if !extra.is_null() && (*extra).type_index == CONTEXT.index.get() {
+        if is_context(extra) {
             let pattern = embedded::body::<ContextBody>(extra).pattern.object();
             // The one failure is that there is no memory; then the record is a node short.
             let _ = list::push(pattern, retain(node));

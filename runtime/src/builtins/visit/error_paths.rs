@@ -1,17 +1,17 @@
 //! `ffi.VisitErrorContext.FindAccessPaths`: where in a value the objects are that an error's context recorded.
 
-use super::error_context::pattern;
+use super::error_context::{is_context, pattern};
 use super::frames::{MAX_DEPTH, too_deep};
-use crate::Result;
-use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIObject, type_index};
 use crate::builtins::access_path::{self, Kind};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::signature::{Accepts, OBJECT, Type};
 use crate::embedded::map::{self, END};
 use crate::embedded::release::{is_object, release, retain};
-use crate::embedded::{dec_ref, inc_ref, seq};
+use crate::embedded::{self, dec_ref, inc_ref, seq};
 use crate::reflect::{Field, Fields, TypeInfo};
-use crate::value::Any;
+use crate::value::{Any, AnyView, IntoAny};
+use crate::{Error, Result};
 
 /// An object, which may be none; messages do not say so.
 pub(super) static ROOT: Type = Type { accepts: Accepts::Optional(&OBJECT), ..OBJECT };
@@ -239,10 +239,41 @@ impl Frame {
 
 /// `ffi.VisitErrorContext.FindAccessPaths`.
 pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
-    let (root, context) = (args.object(0), args.object(1));
+    // SAFETY: the signature asks for a context; the caller keeps the arguments alive.
+    unsafe {
+        let found = find(args.object(0), args.object(1), args.flag(2))?;
+        // A new array of our own paths; its one reference goes over to the value.
+        Ok(Any::from_object(seq::new_array(found)))
+    }
+}
+
+/// The paths in a value to the objects that an operation was visiting when it failed. None when the value is no object, or when the
+/// error has no such record.
+pub(crate) fn places(root: &AnyView<'_>, error: &Error, prefix_is_enough: bool) -> Result<Vec<Any>> {
+    let error = error.clone().into_any();
+    // SAFETY: the caller keeps the root alive, and `error` its context; what is found is owned.
+    unsafe {
+        let cell = embedded::body::<TVMFFIErrorCell>(error.as_view().raw().payload.v_obj);
+        match (root.object(), is_context(cell.extra_context)) {
+            (Some(root), true) => {
+                let found = find(root, cell.extra_context, prefix_is_enough)?;
+                Ok(found.into_iter().map(|path| Any::from_raw(path)).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// # Safety
+/// `root` is a live object or NULL, and `context` is a live context.
+unsafe fn find(
+    root: *mut TVMFFIObject,
+    context: *mut TVMFFIObject,
+    prefix_is_enough: bool,
+) -> Result<Vec<TVMFFIAny>> {
     let mut found = Vec::new();
     if !root.is_null() {
-        // SAFETY: the signature asks for a context; the caller keeps the arguments alive.
+        // SAFETY: promised by the caller.
         unsafe {
             let mut records: Vec<_> =
                 pattern(context).iter().filter(|node| is_object(node)).map(|node| node.payload.v_obj).collect();
@@ -250,7 +281,7 @@ pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
             inc_ref(root);
             let mut search = Search {
                 records,
-                prefix_is_enough: args.flag(2),
+                prefix_is_enough,
                 matched: 0,
                 frames: Vec::new(),
                 steps: Vec::new(),
@@ -265,6 +296,5 @@ pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
             }
         }
     }
-    // SAFETY: a new array of our own paths; its one reference goes over to the value.
-    unsafe { Ok(Any::from_object(seq::new_array(found))) }
+    Ok(found)
 }

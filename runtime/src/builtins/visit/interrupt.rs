@@ -1,7 +1,7 @@
 //! `ffi.VisitInterrupt`: what stops a visit, with a value for the one who started it.
 
 use super::outcome::mismatch;
-use crate::Result;
+use crate::{Result, embedded};
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::dataclass::instance::{Body, copy_function, creator, instance, new_function};
@@ -73,6 +73,22 @@ pub(super) static OPTIONAL: Type = Type {
 /// `ffi.VisitInterrupt`.
 pub(super) fn create(args: &Arguments<'_>) -> Result<Any> {
     Ok(instance(InterruptBody { value: args.owned(0)? }))
+}
+
+/// A new interrupt without a value.
+pub(crate) fn new_interrupt() -> Any {
+    instance(InterruptBody::default())
+}
+
+/// The value of an interrupt; none for another value.
+pub(crate) fn interrupt_value(interrupt: &Any) -> Any {
+    match interrupt.as_view().object() {
+        // SAFETY: the value keeps the object alive, and the index is that of interrupts.
+        Some(object) if interrupt.type_index() == type_index::VISIT_INTERRUPT => unsafe {
+            embedded::body::<InterruptBody>(object).value.clone()
+        },
+        _ => Any::NONE,
+    }
 }
 
 /// What a function gave, which has to be none, an interrupt or an error.

@@ -5,7 +5,8 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::container::sequence;
 use crate::embedded::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 use crate::reflect::TypeInfo;
-use crate::value::AnyView;
+use crate::value::{AnyView, IntoAny};
+use crate::Function;
 
 /// A callback.
 pub(super) struct Link {
@@ -22,10 +23,18 @@ pub(super) struct Link {
 pub(super) struct Links {
     first: *mut Link,
     count: usize,
+    // Where some are for before the children and some for after: how many there are for before. Else 0.
+    before: usize,
 }
+
+/// A callback of a Rust operation: the type index that it is for, and its function.
+pub(crate) type Callback = (i32, Function);
 
 /// More callbacks than anyone has; a plan has 24 bits for their number.
 const MAX_LINKS: usize = 1 << 20;
+
+/// Where each number is one of a pair.
+pub(crate) const MAX_PAIRED: usize = (1 << 12) - 2;
 
 /// The body of an object that has callbacks.
 ///
@@ -48,21 +57,47 @@ pub(super) struct Callbacks<'a> {
 /// A new visitor or mutator with these callbacks, in their order; the caller owns its reference.
 pub(super) fn new_object<B: HasLinks>(type_index: i32, body: B, callbacks: &[Callbacks<'_>]) -> *mut TVMFFIObject {
     let count: usize = callbacks.iter().map(|callbacks| sequence(callbacks.entries).map_or(0, <[_]>::len)).sum();
-    let count = count.min(MAX_LINKS);
-    let object = new_object_with_tail(type_index, body, count * size_of::<Link>());
+    let all = callbacks.iter().flat_map(|callbacks| {
+        let entries = sequence(callbacks.entries).unwrap_or_default();
+        entries.iter().filter_map(|entry| Link::new(entry, callbacks.takes_more))
+    });
+    with_links(type_index, body, count.min(MAX_LINKS), 0, all)
+}
+
+/// A new visitor or mutator with the callbacks of a Rust operation, those for before and those for after the children; all get the
+/// region. The caller owns its reference.
+pub(super) fn new_object_of_pairs<B: HasLinks>(
+    type_index: i32,
+    body: B,
+    before: &[Callback],
+    after: &[Callback],
+) -> *mut TVMFFIObject {
+    let all = before.iter().chain(after).map(|(target, function)| {
+        // SAFETY: what a function's value owns goes over to the link.
+        let function = unsafe { function.clone().into_any().into_raw().payload.v_obj };
+        Link { function, target: *target, takes_more: true }
+    });
+    let first_after = if after.is_empty() { 0 } else { before.len() };
+    with_links(type_index, body, before.len() + after.len(), first_after, all)
+}
+
+fn with_links<B: HasLinks>(
+    type_index: i32,
+    body: B,
+    capacity: usize,
+    before: usize,
+    all: impl Iterator<Item = Link>,
+) -> *mut TVMFFIObject {
+    let object = new_object_with_tail(type_index, body, capacity * size_of::<Link>());
     // SAFETY: the object is new and ours; its tail has room for so many links and is aligned to 8.
     unsafe {
         let cell = object.cast::<ObjectCell<B>>();
         let links = (*cell).body.links();
         links.first = cell.add(1).cast();
-        for callbacks in callbacks {
-            for entry in sequence(callbacks.entries).unwrap_or_default() {
-                let Some(link) = Link::new(entry, callbacks.takes_more) else { continue };
-                if links.count < count {
-                    links.first.add(links.count).write(link);
-                    links.count += 1;
-                }
-            }
+        links.before = before;
+        for link in all.take(capacity) {
+            links.first.add(links.count).write(link);
+            links.count += 1;
         }
     }
     object
@@ -71,7 +106,7 @@ pub(super) fn new_object<B: HasLinks>(type_index: i32, body: B, callbacks: &[Cal
 impl Links {
     /// None.
     pub(super) const fn new() -> Self {
-        Self { first: core::ptr::dangling_mut(), count: 0 }
+        Self { first: core::ptr::dangling_mut(), count: 0, before: 0 }
     }
 
     fn all(&self) -> &[Link] {
@@ -79,15 +114,29 @@ impl Links {
         unsafe { core::slice::from_raw_parts(self.first, self.count) }
     }
 
-    /// The number of the callback for values of this type.
+    /// The number of the callback for values of this type, or of the pair of callbacks for before and after, of which one may be
+    /// missing.
     pub(super) fn find(&self, type_index: i32) -> Option<usize> {
-        self.all().iter().position(|link| link.target == type_index || fits(type_index, link.target))
+        let fitting = |link: &Link| link.target == type_index || fits(type_index, link.target);
+        if self.before == 0 {
+            return self.all().iter().position(fitting);
+        }
+        let (before, after) = self.all().split_at(self.before);
+        let number = |links: &[Link]| links.iter().position(fitting).map_or(0, |number| number + 1);
+        (number(before) * (after.len() + 1) + number(after)).checked_sub(1)
     }
 
     /// The callback of this number.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&Link> {
         self.all().get(number)
+    }
+
+    /// The callbacks of a pair; numbers count from 1, and 0 is none.
+    pub(super) fn pair(&self, number: usize) -> [Option<&Link>; 2] {
+        let (before, after) = self.all().split_at(self.before);
+        let (first, second) = (number / (after.len() + 1), number % (after.len() + 1));
+        [before.get(first.wrapping_sub(1)), after.get(second.wrapping_sub(1))]
     }
 }
 

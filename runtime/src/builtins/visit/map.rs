@@ -4,12 +4,14 @@
 //! the value. A mutation leaves a value's children to its callback, which gets the mutator for that; only values without a callback
 //! are mutated by default.
 
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 
 use super::default_mutate::{self, Begun, default_mutate, leaf, mutate_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
-use super::links::{self, Callbacks, HasLinks, Link, Links};
+use super::links::{self, Callback, Callbacks, HasLinks, Link, Links};
 use super::mutator::{self, MUTATOR, MutatorCell, MutatorTable, is_exclusive, value_or_unchanged};
 use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
 use super::plans::{Plan, Plans};
@@ -18,11 +20,12 @@ use super::region::{self, Region};
 use super::remap::Remap;
 use super::visitor::as_argument;
 use crate::Result;
-use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::stack_space;
 use crate::embedded;
-use crate::embedded::release::{is_object, release, to_owned};
+use crate::embedded::release::{is_object, release, retain, to_owned};
+use crate::reflect::TypeInfo;
 use crate::value::Any;
 
 /// When callbacks are called.
@@ -32,6 +35,8 @@ enum Style {
     Before,
     /// After the children.
     After,
+    /// Some before, some after.
+    Both,
     /// Instead of mutating the children.
     Instead,
 }
@@ -43,7 +48,11 @@ struct MapBody {
     style: Style,
     plans: Plans,
     remap: Remap,
-    // Of a map first those that get the value, then those that get the region as well.
+    // What shared objects became, where all of them are to stay shared.
+    shared: Option<Remap>,
+    // Whether the callbacks are safe Rust code: nothing that they keep may be changed in place.
+    is_safe: bool,
+    // Of a map first those that get the value, then those that get the region as well; or those for before, then those for after.
     links: Links,
 }
 
@@ -63,6 +72,15 @@ struct Journey {
     then: Then,
     // Owned.
     given: TVMFFIAny,
+    // The object whose outcome is remembered, because it is shared; else NULL. Alive as long as the journey.
+    origin: *mut TVMFFIObject,
+}
+
+impl Journey {
+    #[inline]
+    const fn new(node: TVMFFIAny, in_place: bool) -> Self {
+        Self { node, in_place, then: Then::Nothing, given: TVMFFIAny::NONE, origin: null_mut() }
+    }
 }
 
 /// What is done when a value's children are mutated.
@@ -73,6 +91,8 @@ enum Then {
     UseGiven,
     /// The callback is called now.
     Call,
+    /// A callback was called before, and another one may be called now.
+    UseGivenAndCall,
 }
 
 /// A value whose children are being mutated.
@@ -123,9 +143,16 @@ unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFFIAny, mappe
     }
     // SAFETY: the convention of the table, which only our mutators have.
     guard(|| unsafe {
+        let body = embedded::body::<MapBody>(mutator);
         match to_owned(&mapped) {
-            Ok(mapped) => embedded::body::<MapBody>(mutator).remap.set(var.payload.v_obj, mapped),
+            Ok(mapped) => body.remap.set(var.payload.v_obj, mapped),
             Err(failure) => return failed(failure.into()),
+        }
+        if let Some(shared) = &body.shared
+            && TypeInfo::of(var.type_index).is_some_and(|info| info.structural_kind() == seq_hash_kind::FREE_VAR)
+        {
+            // What uses this variable becomes something else from now on.
+            shared.clear();
         }
         TVMFFIAny::NONE
     })
@@ -163,7 +190,7 @@ impl Mapping<'_> {
         }
         // SAFETY: see above.
         unsafe {
-            let mut journey = Journey { node: value, in_place, then: Then::Nothing, given: TVMFFIAny::NONE };
+            let mut journey = Journey::new(value, in_place);
             let outcome = self.arrive(&mut journey, plan);
             if is_pending(&outcome) { self.traverse(journey) } else { outcome }
         }
@@ -178,12 +205,7 @@ impl Mapping<'_> {
         unsafe {
             let outcome = mutate_whole(self.mutator, &value, way_of(value.type_index), false);
             if is_pending(&outcome) {
-                return self.traverse(Journey {
-                    node: value,
-                    in_place: false,
-                    then: Then::Nothing,
-                    given: TVMFFIAny::NONE,
-                });
+                return self.traverse(Journey::new(value, false));
             }
             with_context(outcome, &value)
         }
@@ -211,8 +233,7 @@ impl Mapping<'_> {
                         if plan.is_quiet() {
                             UNCHANGED
                         } else {
-                            let mut journey =
-                                Journey { node: child, in_place, then: Then::Nothing, given: TVMFFIAny::NONE };
+                            let mut journey = Journey::new(child, in_place);
                             match self.arrive(&mut journey, plan) {
                                 outcome if is_pending(&outcome) => self.descend(&mut frames, &journey),
                                 outcome => outcome,
@@ -237,28 +258,48 @@ impl Mapping<'_> {
         let mut way = plan.way();
         // SAFETY: see above.
         unsafe {
-            if let Some(link) = plan.link(&self.body.links)
-                && self.body.style != Style::After
+            if let Some(shared) = &self.body.shared
+                && !journey.in_place
+                && is_object(&journey.node)
+                && self.region.get() == region::NONE
             {
+                let known = shared.get(journey.node.payload.v_obj);
+                if known.type_index != type_index::NONE {
+                    return known;
+                }
+                journey.origin = journey.node.payload.v_obj;
+            }
+            let link = match self.body.style {
+                Style::After => None,
+                Style::Both => plan.pair(&self.body.links)[0],
+                Style::Before | Style::Instead => plan.link(&self.body.links),
+            };
+            if matches!(self.body.style, Style::After | Style::Both) {
+                journey.then = Then::Call;
+            }
+            if let Some(link) = link {
                 if self.body.style == Style::Instead {
                     let mode = TVMFFIAny::int(i64::from(journey.in_place));
                     let args = [journey.node, as_argument(self.mutator), mode];
                     let outcome = link.call(if link.takes_more { &args } else { &args[..2] });
                     return with_context(outcome, &journey.node);
                 }
+                let owners = if self.body.is_safe && journey.in_place { owners(&journey.node) } else { 0 };
                 let given = self.call(link, &journey.node);
                 if is_error(&given) {
                     return given;
                 }
-                journey.then = Then::UseGiven;
+                if owners != 0 && owners != self::owners(&journey.node) {
+                    journey.in_place = false;
+                }
+                journey.then =
+                    if self.body.style == Style::Both { Then::UseGivenAndCall } else { Then::UseGiven };
                 journey.given = given;
                 if given.type_index != type_index::UNCHANGED {
                     journey.in_place = journey.in_place && (same(&given, &journey.node) || is_exclusive(&given));
                     journey.node = given;
                     way = self.plan(given.type_index).way();
                 }
-            } else if self.body.style == Style::After {
-                journey.then = Then::Call;
             }
             let outcome = mutate_whole(self.mutator, &journey.node, way, journey.in_place);
             if is_pending(&outcome) { PENDING } else { self.depart(outcome, journey) }
@@ -285,7 +326,7 @@ impl Mapping<'_> {
             }
             let (node, way) = (&journey.node, self.plan(journey.node.type_index).way());
             let (copy, identity) = match default_mutate::begin(self.mutator, node, way) {
-                Begun::Container => (core::ptr::null_mut(), Identity::None),
+                Begun::Container => (null_mut(), Identity::None),
                 Begun::Object(copy, identity) => (copy, identity),
                 Begun::Done(outcome) => return self.depart(outcome, journey),
             };
@@ -298,6 +339,21 @@ impl Mapping<'_> {
     /// Leaves a value: what becomes of it, given the outcome of its default mutation.
     #[inline]
     unsafe fn depart(self, outcome: TVMFFIAny, journey: &Journey) -> TVMFFIAny {
+        // SAFETY: see above; the origin is alive, because the value is.
+        unsafe {
+            let outcome = self.finish(outcome, journey);
+            if let Some(shared) = &self.body.shared
+                && !journey.origin.is_null()
+                && !is_error(&outcome)
+            {
+                shared.set(journey.origin, retain(&outcome));
+            }
+            outcome
+        }
+    }
+
+    #[inline]
+    unsafe fn finish(self, outcome: TVMFFIAny, journey: &Journey) -> TVMFFIAny {
         // SAFETY: see above; the outcome and what was given are given up.
         unsafe {
             if is_error(&outcome) {
@@ -312,17 +368,35 @@ impl Mapping<'_> {
                     release(journey.given);
                     outcome
                 }
-                Then::Call => {
-                    let now = if outcome.type_index == type_index::UNCHANGED { &journey.node } else { &outcome };
-                    let Some(link) = self.plan(now.type_index).link(&self.body.links) else { return outcome };
-                    let called = self.call(link, now);
-                    if called.type_index == type_index::UNCHANGED {
-                        return outcome;
-                    }
-                    release(outcome);
-                    called
+                Then::Call => self.call_after(outcome, &journey.node),
+                Then::UseGivenAndCall if outcome.type_index == type_index::UNCHANGED => {
+                    self.call_after(journey.given, &journey.node)
+                }
+                Then::UseGivenAndCall => {
+                    let outcome = self.call_after(outcome, &journey.node);
+                    release(journey.given);
+                    outcome
                 }
             }
+        }
+    }
+
+    /// Calls the callback for after the children, if there is one, for what the outcome makes of a value.
+    #[inline]
+    unsafe fn call_after(self, outcome: TVMFFIAny, node: &TVMFFIAny) -> TVMFFIAny {
+        // SAFETY: see above; the outcome is given up.
+        unsafe {
+            let now = if outcome.type_index == type_index::UNCHANGED { node } else { &outcome };
+            let plan = self.plan(now.type_index);
+            let link =
+                if self.body.style == Style::Both { plan.pair(&self.body.links)[1] } else { plan.link(&self.body.links) };
+            let Some(link) = link else { return outcome };
+            let called = self.call(link, now);
+            if called.type_index == type_index::UNCHANGED {
+                return outcome;
+            }
+            release(outcome);
+            called
         }
     }
 
@@ -351,12 +425,40 @@ unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
     outcome
 }
 
+/// The counts of the references to an object, which tell whether somebody has got one more.
+unsafe fn owners(value: &TVMFFIAny) -> u64 {
+    // SAFETY: the caller passes a live object, whose counts are only ever accessed atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*value.payload.v_obj).combined_ref_count) }.load(Ordering::Acquire)
+}
+
+fn body(style: Style, is_safe: bool, shared: Option<Remap>) -> MapBody {
+    let cell = MutatorCell { table: &TABLE, region: region::NONE, padding: 0 };
+    MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), shared, is_safe, links: Links::new() }
+}
+
 /// Creates a mutator and mutates an owned value with it, in place when nobody else refers to it.
 fn start(root: Any, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
-    let cell = MutatorCell { table: &TABLE, region: region::NONE, padding: 0 };
-    let body = MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), links: Links::new() };
-    let mutator = links::new_object(MUTATOR.index.get(), body, callbacks);
-    // SAFETY: the mutator is new and ours, and so is the value.
+    // SAFETY: the mutator is new, and its reference is given up.
+    unsafe { run(root, links::new_object(MUTATOR.host_index(), body(style, false, None), callbacks)) }
+}
+
+/// Maps an owned value, in place when nobody else refers to it, with callbacks for before and for after the children, at most
+/// [`links::MAX_PAIRED`] each where there are both. `keep_shared` maps each shared object once, whatever its kind.
+pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_shared: bool) -> Result<Any> {
+    let style = match (before.is_empty(), after.is_empty()) {
+        (_, true) => Style::Before,
+        (true, false) => Style::After,
+        (false, false) => Style::Both,
+    };
+    let body = body(style, true, keep_shared.then(Remap::default));
+    // SAFETY: the mutator is new, and its reference is given up.
+    unsafe { run(root, links::new_object_of_pairs(MUTATOR.host_index(), body, before, after)) }
+}
+
+/// # Safety
+/// The mutator is one of ours; the caller's reference to it is given up.
+unsafe fn run(root: Any, mutator: *mut TVMFFIObject) -> Result<Any> {
+    // SAFETY: promised by the caller; the value is ours.
     unsafe {
         let view = *root.as_view().raw();
         let mapping = Mapping::of(mutator);

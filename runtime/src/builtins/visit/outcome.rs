@@ -11,7 +11,7 @@ use crate::value::{Any, AnyView};
 use crate::{Error, Result, embedded};
 
 /// The mutation's outcome that keeps the value as it is.
-pub(super) const UNCHANGED: TVMFFIAny = TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE };
+pub(crate) const UNCHANGED: TVMFFIAny = TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE };
 
 /// No outcome yet: the children come first. Never leaves the traversal that it is in.
 pub(super) const PENDING: TVMFFIAny = TVMFFIAny { type_index: i32::MIN, ..TVMFFIAny::NONE };

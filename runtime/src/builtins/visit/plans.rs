@@ -70,4 +70,9 @@ impl Plan {
     pub(super) fn link(self, links: &Links) -> Option<&Link> {
         links.get((self.0 as u32 as usize >> 8).wrapping_sub(1))
     }
+
+    /// The callbacks for before and after the children, where there are both kinds.
+    pub(super) fn pair(self, links: &Links) -> [Option<&Link>; 2] {
+        links.pair(self.0 as u32 as usize >> 8)
+    }
 }

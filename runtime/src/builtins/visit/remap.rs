@@ -58,6 +58,13 @@ impl Remap {
         // SAFETY: the table owned the value.
         unsafe { release(old) };
     }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        let old = core::mem::take(&mut *self.table());
+        // Now that the table is not locked any more: a destructor may do anything.
+        drop(old);
+    }
 }
 
 impl Drop for Table {

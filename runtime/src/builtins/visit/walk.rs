@@ -10,7 +10,7 @@ use super::default_visit::{SEQUENCE, begin, default_visit, visit_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
 use super::interrupt::interrupt_or_error;
-use super::links::{self, Callbacks, HasLinks, Link, Links};
+use super::links::{self, Callback, Callbacks, HasLinks, Link, Links};
 use super::outcome::{failed, guard, into_result, is_error, is_pending, mismatch};
 use super::plans::{Plan, Plans, Way};
 use super::region::{self, Region};
@@ -30,6 +30,8 @@ enum Style {
     Before,
     /// After the children.
     After,
+    /// Some before, some after.
+    Both,
     /// Instead of visiting the children.
     Instead,
 }
@@ -40,7 +42,7 @@ struct WalkBody {
     cell: VisitorCell,
     style: Style,
     plans: Plans,
-    // First those that get the value, then those that get the region as well.
+    // First those that get the value, then those that get the region as well; or those for before, then those for after.
     links: Links,
 }
 
@@ -188,6 +190,17 @@ impl Walk<'_> {
                     }
                 }
                 Style::After => {}
+                Style::Both => {
+                    if let [Some(link), _] = plan.pair(&self.body.links) {
+                        let outcome = self.call(link, value);
+                        if outcome.type_index == type_index::INT {
+                            return self.depart(value, plan);
+                        }
+                        if outcome.type_index != type_index::NONE {
+                            return outcome;
+                        }
+                    }
+                }
                 Style::Instead => {
                     if let Some(link) = plan.link(&self.body.links) {
                         let outcome = interrupt_or_error(link.call(&[*value, as_argument(self.visitor)]));
@@ -206,10 +219,12 @@ impl Walk<'_> {
     /// Leaves a value whose children were visited.
     #[inline]
     unsafe fn depart(self, node: &TVMFFIAny, plan: Plan) -> TVMFFIAny {
-        if self.body.style != Style::After {
-            return TVMFFIAny::NONE;
-        }
-        let Some(link) = plan.link(&self.body.links) else { return TVMFFIAny::NONE };
+        let link = match self.body.style {
+            Style::After => plan.link(&self.body.links),
+            Style::Both => plan.pair(&self.body.links)[1],
+            Style::Before | Style::Instead => return TVMFFIAny::NONE,
+        };
+        let Some(link) = link else { return TVMFFIAny::NONE };
         // SAFETY: see above.
         let outcome = unsafe { self.call(link, node) };
         if outcome.type_index == type_index::INT { TVMFFIAny::NONE } else { outcome }
@@ -259,12 +274,33 @@ unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
     outcome
 }
 
+fn body(style: Style) -> WalkBody {
+    let cell = VisitorCell { table: &TABLE, region: region::NONE, padding: 0 };
+    WalkBody { cell, style, plans: Plans::new(), links: Links::new() }
+}
+
 /// Creates a visitor and visits a value with it.
 fn start(value: &AnyView<'_>, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
-    let cell = VisitorCell { table: &TABLE, region: region::NONE, padding: 0 };
-    let body = WalkBody { cell, style, plans: Plans::new(), links: Links::new() };
-    let visitor = links::new_object(VISITOR.index.get(), body, callbacks);
-    // SAFETY: the visitor is new and ours; the caller keeps the value alive.
+    // SAFETY: the visitor is new, and its reference is given up.
+    unsafe { run(value, links::new_object(VISITOR.host_index(), body(style), callbacks)) }
+}
+
+/// Walks through a value with callbacks for before and for after the children, at most [`links::MAX_PAIRED`] each where there are
+/// both. The result is none, or the interrupt that stopped the walk.
+pub(crate) fn walk(value: &AnyView<'_>, before: &[Callback], after: &[Callback]) -> Result<Any> {
+    let style = match (before.is_empty(), after.is_empty()) {
+        (_, true) => Style::Before,
+        (true, false) => Style::After,
+        (false, false) => Style::Both,
+    };
+    // SAFETY: the visitor is new, and its reference is given up.
+    unsafe { run(value, links::new_object_of_pairs(VISITOR.host_index(), body(style), before, after)) }
+}
+
+/// # Safety
+/// The visitor is one of ours; the caller's reference to it is given up.
+unsafe fn run(value: &AnyView<'_>, visitor: *mut TVMFFIObject) -> Result<Any> {
+    // SAFETY: promised by the caller, who also keeps the value alive.
     unsafe {
         let walk = Walk::of(visitor);
         let outcome = walk.visit(*value.raw(), walk.plan(value.type_index()));

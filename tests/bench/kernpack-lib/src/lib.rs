@@ -2,6 +2,8 @@
 
 use kernpack::{Result, bail, packed_func};
 
+pub mod record;
+
 kernpack::library!();
 
 /// Adds two integers.

@@ -32,7 +32,7 @@ const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, \
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
-pub(super) unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<bool> {
+pub(crate) unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<bool> {
     // SAFETY: promised by the caller.
     unsafe {
         if let Some(equal) = leaves_equal(left, right) {
@@ -47,7 +47,7 @@ pub(super) unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny, options: Options
 ///
 /// # Safety
 /// As for [`equal`].
-pub(super) unsafe fn first_mismatch(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<Any> {
+pub(crate) unsafe fn first_mismatch(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<Any> {
     let mut comparer = Comparer::new(options, Some(Trace::default()));
     // SAFETY: promised by the caller.
     let equal = unsafe { comparer.run(*left, *right, Region::initial(options.map_free_vars)) }?;

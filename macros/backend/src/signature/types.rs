@@ -7,18 +7,18 @@ use crate::mistakes::Mistakes;
 
 /// Where a type stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+enum Place {
     Parameter,
     Result,
 }
 
 /// Reports what can be seen to be unsupported without knowing the types. The rest is the trait solver's work.
-pub(super) fn check_parameter(ty: &Type, mistakes: &mut Mistakes) {
+pub(crate) fn check_parameter(ty: &Type, mistakes: &mut Mistakes) {
     check(ty, Place::Parameter, mistakes);
 }
 
 /// The same for a result. Of `Result<T, E>` only `T` crosses the ABI as a value.
-pub(super) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
+pub(crate) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
     if let Type::Path(path) = ty
         && let Some(last) = path.path.segments.last()
         && last.ident == "Result"

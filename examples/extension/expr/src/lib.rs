@@ -1,0 +1,12 @@
+//! Expressions as objects: a variable, a constant and a sum, each with the type of its value.
+//!
+//! A library of its own: `libexpr.so` brings the types and the functions that make expressions. `examples/extension` is another
+//! library, which uses the Rust types of this crate. With both in one process there is one `expr.Add`, whoever made it.
+
+kernpack::library!();
+
+mod node;
+mod text;
+
+pub use node::{Add, Expr, IntImm, Var, add, int_imm, var};
+pub use text::text;

@@ -1,0 +1,49 @@
+//! Expressions as people write them.
+
+use kernpack::{ObjRef, packed_func};
+
+use crate::{Add, Expr, IntImm, Var};
+
+/// What is left to write.
+enum Piece {
+    Expr(ObjRef<Expr>),
+    Text(&'static str),
+}
+
+/// An expression as text: `(x + 1) + y`.
+///
+/// Works on expressions of any depth: what is left to write is kept in a list, not on the stack.
+#[packed_func]
+pub fn text(expr: ObjRef<Expr>) -> String {
+    let mut text = String::new();
+    let mut outermost = true;
+    let mut left = vec![Piece::Expr(expr)];
+    while let Some(piece) = left.pop() {
+        let expr = match piece {
+            Piece::Expr(expr) => expr,
+            Piece::Text(piece) => {
+                text.push_str(piece);
+                continue;
+            }
+        };
+        let (open, close) = if outermost { ("", "") } else { ("(", ")") };
+        outermost = false;
+        if let Ok(var) = expr.clone().try_cast::<Var>() {
+            text.push_str(&var.name);
+        } else if let Ok(constant) = expr.clone().try_cast::<IntImm>() {
+            text.push_str(&constant.value.to_string());
+        } else if let Ok(sum) = expr.clone().try_cast::<Add>() {
+            text.push_str(open);
+            left.extend([
+                Piece::Text(close),
+                Piece::Expr(sum.b.clone()),
+                Piece::Text(" + "),
+                Piece::Expr(sum.a.clone()),
+            ]);
+        } else {
+            // A type that another library derives from ours.
+            text.push_str(&expr.type_key());
+        }
+    }
+    text
+}

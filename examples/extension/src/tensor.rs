@@ -1,0 +1,88 @@
+//! Tensors as results of operations: objects whose fields are objects, some of them of another library.
+
+use expr::Expr;
+use kernpack::abi::dtype_code;
+use kernpack::{Any, Array, DataType, ObjRef, Object, Result, Str, ensure, packed_func};
+
+/// What a tensor is the result of.
+#[derive(Object)]
+#[object(key = "extension.Operation")]
+#[repr(C)]
+pub struct Operation {
+    /// What it is called.
+    pub name: Str,
+}
+
+/// An operation that computes nothing: the tensor is given from outside.
+#[derive(Object)]
+#[object(key = "extension.PlaceholderOp")]
+#[repr(C)]
+pub struct PlaceholderOp {
+    #[base]
+    base: Operation,
+}
+
+/// An operation on other tensors.
+#[derive(Object)]
+#[object(key = "extension.ComputeOp")]
+#[repr(C)]
+pub struct ComputeOp {
+    #[base]
+    base: Operation,
+    /// The tensors that it works on.
+    pub inputs: Array<ObjRef<TensorNode>>,
+}
+
+/// A tensor that is not there yet: what is known about a result before it is computed.
+#[derive(Object)]
+#[object(key = "extension.Tensor")]
+#[repr(C)]
+pub struct TensorNode {
+    /// Its dimensions.
+    pub shape: Array<ObjRef<Expr>>,
+    /// The type of its elements.
+    pub dtype: DataType,
+    /// The operation that it is a result of.
+    pub op: ObjRef<Operation>,
+    /// Which one of the operation's results it is.
+    pub value_index: i64,
+}
+
+/// Makes a tensor that is given from outside. A dimension is an integer or an expression.
+#[packed_func]
+pub fn placeholder(shape: Vec<Any>, dtype: DataType, name: Str) -> Result<ObjRef<TensorNode>> {
+    let shape = shape.iter().map(dimension).collect::<Result<Vec<_>>>()?;
+    let op = ObjRef::new(PlaceholderOp { base: Operation { name } }).upcast();
+    Ok(ObjRef::new(TensorNode { shape: shape.into(), dtype, op, value_index: 0 }))
+}
+
+/// The tensor whose elements are one more than those of `x`.
+#[packed_func]
+pub fn add_one(x: ObjRef<TensorNode>, name: Str) -> ObjRef<TensorNode> {
+    let (shape, dtype) = (x.shape.clone(), x.dtype);
+    let op = ObjRef::new(ComputeOp { base: Operation { name }, inputs: vec![x].into() }).upcast();
+    ObjRef::new(TensorNode { shape, dtype, op, value_index: 0 })
+}
+
+/// The name of the operation that a tensor is a result of: `x.op.name`. Takes any object with such fields, Apache TVM's
+/// tensors too.
+#[packed_func]
+pub fn op_name(x: Any) -> Result<Str> {
+    x.field("op")?.field("name")?.to()
+}
+
+/// One dimension, from an integer or an expression of an integer type.
+fn dimension(value: &Any) -> Result<ObjRef<Expr>> {
+    if let Ok(value) = value.to::<i64>() {
+        ensure!(value >= 0, ValueError, "a dimension can not be negative, got {value}");
+        return Ok(expr::int_imm(value, DataType::INT64).upcast());
+    }
+    let expr: ObjRef<Expr> = value.to()?;
+    ensure!(
+        matches!(expr.dtype.code(), dtype_code::INT | dtype_code::UINT),
+        TypeError,
+        "a dimension must be an integer, got an expression of type {}",
+        expr.dtype
+    );
+    Ok(expr)
+}

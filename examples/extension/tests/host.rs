@@ -1,0 +1,127 @@
+//! The calls of `python/run.py` from a Rust program: it links the crate `expr` for its types, and loads both libraries.
+
+use std::process::Command;
+
+use expr::{Add, Expr, Var};
+use kernpack::abi::device_type;
+use kernpack::{Any, Array, DataType, Device, Function, Module, ObjRef, Result, Tensor};
+
+/// Set for a process that loads the libraries the other way round.
+const EXTENSION_FIRST: &str = "EXTENSION_FIRST";
+
+const EXT_DEV: Device = Device::new(device_type::EXT_DEV, 0);
+
+/// `libexpr.so` and `libextension.so`. Cargo builds them beside the test.
+fn load() -> Result<(Module, Module)> {
+    let folder = std::env::current_exe()?;
+    let library = |name: &str| Module::load(folder.with_file_name(name));
+    if std::env::var_os(EXTENSION_FIRST).is_some() {
+        let extension = library("libextension.so")?;
+        return Ok((library("libexpr.so")?, extension));
+    }
+    Ok((library("libexpr.so")?, library("libextension.so")?))
+}
+
+fn variable(expr: &Module, name: &str) -> Result<ObjRef<Var>> {
+    expr.function("var")?.call_as((name, DataType::INT32))
+}
+
+#[test]
+fn functions_take_and_return_functions() -> Result<()> {
+    let (_, extension) = load()?;
+    let subtract = Function::from_fn(|a: i64, b: i64| a - b);
+    let bound: Function = extension.function("bind_add")?.call_as((&subtract, 10))?;
+    assert_eq!(bound.call_as::<i64>((3,))?, 7, "the bound argument comes first");
+
+    let vector: Any = extension.function("ivec_create")?.call((vec![1, 2, 3],))?;
+    let fail = Function::from_fn(|_: i64| -> Result<i64> { Err(kernpack::error!(PermissionError, "not today")) });
+    let error = extension.function("map_vector")?.call((&vector, &fail)).unwrap_err();
+    assert_eq!((error.kind(), error.message()), ("PermissionError", "not today"));
+    Ok(())
+}
+
+#[test]
+fn a_vector_is_shared() -> Result<()> {
+    let (_, extension) = load()?;
+    let vector: Any = extension.function("ivec_create")?.call((vec![1, 2, 3],))?;
+    let same = vector.clone();
+    extension.function("ivec_set")?.call((&same, -1, 30))?;
+    assert_eq!(extension.function("ivec_get")?.call_as::<i64>((&vector, 2))?, 30);
+    let error = extension.function("ivec_get")?.call((&vector, 3)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        ("IndexError", "index 3 is out of range for an IntVector of 3 elements")
+    );
+    Ok(())
+}
+
+#[test]
+fn both_libraries_and_this_program_share_types() -> Result<()> {
+    let (expr, extension) = load()?;
+    let (a, b) = (variable(&expr, "a")?, variable(&expr, "b")?);
+    let sum: ObjRef<Add> = extension.function("sym_add")?.call_as((&a, &b))?;
+    assert!(sum.a.ptr_eq(&a) && sum.b.ptr_eq(&b));
+    assert_eq!(sum.dtype, DataType::INT32);
+    assert_eq!(expr.function("text")?.call_as::<String>((&sum,))?, "a + b");
+    assert_eq!(extension.function("variables")?.call_as::<Vec<String>>((&sum,))?, ["a", "b"]);
+
+    let error = extension.function("sym_add")?.call((&a, 1)).unwrap_err();
+    assert_eq!(error.message(), "expected two expressions of one library (expr.Expr or ir.Expr), got expr.Var and int");
+    Ok(())
+}
+
+#[test]
+fn objects_in_fields_of_objects() -> Result<()> {
+    let (expr, extension) = load()?;
+    let n = variable(&expr, "n")?;
+    let shape = vec![Any::from(4), n.clone().into()];
+    let x: Any = extension.function("placeholder")?.call((shape, DataType::FLOAT32, "x"))?;
+    let y: Any = extension.function("add_one")?.call((&x, "y"))?;
+    let shape: Array<ObjRef<Expr>> = y.field("shape")?.to()?;
+    assert!(shape.get(1).is_some_and(|dimension| dimension.ptr_eq(&n)));
+    assert_eq!(y.field("value_index")?.to::<i64>()?, 0);
+    let inputs: Array<Any> = y.field("op")?.field("inputs")?.to()?;
+    let input = inputs.get(0).unwrap_or_default();
+    assert_eq!(input.field("op")?.field("name")?.to::<String>()?, "x");
+    assert_eq!(extension.function("op_name")?.call_as::<String>((&y,))?, "y");
+    Ok(())
+}
+
+#[test]
+fn tensors_on_the_device() -> Result<()> {
+    let (_, extension) = load()?;
+    let to_device = extension.function("to_device")?;
+    let x = Tensor::from_vec(vec![1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    let there: Tensor = to_device.call_as((&x, EXT_DEV))?;
+    assert_eq!((there.device(), there.shape()), (EXT_DEV, [2, 2].as_slice()));
+    let error = there.view::<f32>().map(drop).unwrap_err();
+    assert!(error.message().contains("on ext_dev:0"), "{error}");
+
+    let more: Tensor = extension.function("ext_dev_add_one")?.call_as((&there,))?;
+    let back: Tensor = to_device.call_as((&more, Device::CPU))?;
+    assert_eq!(back.view::<f32>()?.to_vec(), [2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(x.view::<f32>()?.to_vec(), [1.0, 2.0, 3.0, 4.0]);
+
+    let empty: Tensor = to_device.call_as((&Tensor::zeros::<f32>(&[0, 3])?, EXT_DEV))?;
+    assert_eq!(empty.shape(), [0, 3]);
+    let error = to_device.call((&x, Device::cuda(0))).unwrap_err();
+    assert_eq!(error.message(), "expected cpu:0 or ext_dev:0, got cuda:0");
+    Ok(())
+}
+
+#[test]
+fn the_device_api_is_registered_under_the_name_that_apache_tvm_looks_up() -> Result<()> {
+    load()?;
+    let error = Function::global("device_api.ext_dev")?.call(()).unwrap_err();
+    assert!(error.message().ends_with("nobody has registered device_api.cpu; import tvm first"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn either_library_may_be_loaded_first() {
+    if std::env::var_os(EXTENSION_FIRST).is_some() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap()).env(EXTENSION_FIRST, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

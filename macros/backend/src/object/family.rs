@@ -1,0 +1,526 @@
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{Attribute, DataEnum, DeriveInput, Field, Fields, LitStr, Meta, Type, Variant};
+
+use super::attributes::{Attributes, words};
+use super::definition::{Fingerprint, check_generics, name_self};
+use super::field::{HiddenField, ObjectField, RegisteredField, check_fields};
+use super::generate::thread_safety;
+use crate::doc::Doc;
+use crate::mistakes::Mistakes;
+use crate::name::{claim_type_key, plain, type_key_fault};
+use crate::options::{attribute_options, entries};
+
+/// An enum with data: one object type for each variant, and the enum as their parent.
+pub(super) struct Family {
+    ident: Ident,
+    key: String,
+    attributes: Attributes,
+    doc: Doc,
+    variants: Vec<FamilyVariant>,
+    /// Of all variants.
+    fingerprint: Fingerprint,
+}
+
+struct FamilyVariant {
+    ident: Ident,
+    key: String,
+    doc: Doc,
+    /// All fields, in their order.
+    layout: Vec<(Ident, Type)>,
+    /// The fields that other languages see.
+    fields: Vec<RegisteredField>,
+    /// The other fields.
+    hidden: Vec<HiddenField>,
+}
+
+impl Family {
+    /// Reads the item and reports everything that can not be a family of object types. `None` only if a mistake was reported.
+    pub(super) fn parse(
+        item: &DeriveInput,
+        data: &DataEnum,
+        attributes: Attributes,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        check_representation(&item.attrs, &item.ident, mistakes);
+        check_generics(&item.generics, mistakes);
+        for (option, why) in [
+            ("child_slots", "a family has one subtype for each variant"),
+            ("final", "a family has its variants for subtypes, and no others"),
+            ("rename_all", "it is about the names of variants of an enum without data"),
+        ] {
+            if let Some(key) = attributes.given(option) {
+                mistakes.at(key, format_args!("`{option}` is not supported on an enum with data: {why}; remove it"));
+            }
+        }
+        let key = attributes.key.as_ref().map(LitStr::value);
+        let mut fingerprint = Fingerprint::new();
+        let mut variants: Vec<FamilyVariant> = Vec::new();
+        for variant in &data.variants {
+            fingerprint.add(&variant.ident);
+            let key_of_family = key.as_deref().unwrap_or_default();
+            let Some(variant) = FamilyVariant::parse(item, variant, key_of_family, &attributes, mistakes) else {
+                continue;
+            };
+            for (ident, ty) in &variant.layout {
+                fingerprint.add(ident);
+                fingerprint.add(ty);
+            }
+            let earlier = variants.iter().find(|earlier| earlier.key == variant.key).map(|earlier| &earlier.ident);
+            if let Some(other) = earlier.or((variant.key == key_of_family).then_some(&item.ident)) {
+                let (at, key) = (&variant.ident, &variant.key);
+                mistakes
+                    .at(at, format_args!("the type key `{key}` is that of `{other}`, too; give one of them another"));
+            }
+            variants.push(variant);
+        }
+        Some(Self {
+            ident: item.ident.clone(),
+            key: key?,
+            attributes,
+            doc: Doc::of(&item.attrs),
+            variants,
+            fingerprint,
+        })
+    }
+
+    /// The impls, the reflection data and the registration.
+    pub(super) fn generate(&self, crate_name: &str) -> TokenStream {
+        let Self { ident, key, attributes, variants, .. } = self;
+        let krate = &attributes.krate;
+        let here = ident.span();
+        let claims = variants.iter().map(|variant| claim_type_key(&variant.key, variant.ident.span()));
+        let claims = [claim_type_key(key, here)].into_iter().chain(claims);
+        let object_layout = quote_spanned!(here=> const _: () = __k::assert_object_layout::<#ident>(););
+        let threads = thread_safety(ident, variants.iter().flat_map(|variant| &variant.layout).map(|(_, ty)| ty));
+        let layout = self.layout();
+        let parent = self.parent_definition(crate_name);
+        let definitions = (0..variants.len()).map(|at| self.variant_definition(at, crate_name));
+        let statics: Vec<Ident> = (0..variants.len()).map(static_of).collect();
+        let names: Vec<&Ident> = variants.iter().map(|variant| &variant.ident).collect();
+        let duplicate = self.duplicate();
+        let visits = self.visits();
+        quote! {
+            #(#claims)*
+            #[allow(deprecated, unsafe_code)]
+            const _: () = {
+                use #krate::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _};
+
+                #object_layout
+                #threads
+                #layout
+
+                #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_TYPE: __k::TypeDef = #parent;
+
+                #(#definitions)*
+
+                // SAFETY: layout and alignment are checked above. An object's index is that of its variant's definition, which
+                // describes the layout of that variant; the definitions are those of all variants.
+                unsafe impl #krate::Object for #ident {
+                    const TYPE_KEY: &'static ::core::primitive::str = #key;
+                    type Parent = __k::ObjectRoot;
+                    const CREATABLE: ::core::primitive::bool = false;
+                    const FINAL: ::core::primitive::bool = true;
+                    const DUPLICATE: ::core::option::Option<fn(&#ident) -> #ident> = #duplicate;
+                    const VARIANTS: ::core::option::Option<&'static [&'static __k::TypeDef]> =
+                        ::core::option::Option::Some(&[#(&#statics),*]);
+
+                    #[inline]
+                    fn type_index() -> ::core::primitive::i32 {
+                        __k::type_index_of(&__KERNPACK_TYPE)
+                    }
+
+                    fn type_def() -> ::core::option::Option<&'static __k::TypeDef> {
+                        ::core::option::Option::Some(&__KERNPACK_TYPE)
+                    }
+
+                    #[inline]
+                    fn index_of(&self) -> ::core::primitive::i32 {
+                        match self {
+                            #(Self::#names { .. } => __k::type_index_of(&#statics),)*
+                        }
+                    }
+                }
+
+                #visits
+            };
+        }
+    }
+
+    /// The layout that Rust gives an enum with `#[repr(C, u32)]`, as structs whose offsets can be asked for.
+    fn layout(&self) -> TokenStream {
+        let ident = &self.ident;
+        let structs = self.variants.iter().enumerate().map(|(at, variant)| {
+            let name = struct_of(at);
+            let (fields, types): (Vec<_>, Vec<_>) = variant.layout.iter().map(|(field, ty)| (field, ty)).unzip();
+            quote! {
+                #[repr(C)]
+                #[allow(dead_code)]
+                struct #name {
+                    #(#fields: #types,)*
+                }
+            }
+        });
+        let members = (0..self.variants.len()).map(|at| (format_ident!("variant{at}"), struct_of(at)));
+        let members = members.map(|(member, ty)| quote!(#member: ::core::mem::ManuallyDrop<#ty>));
+        quote! {
+            #(#structs)*
+
+            #[repr(C)]
+            #[allow(dead_code)]
+            union __KernpackVariants {
+                #(#members,)*
+            }
+
+            #[repr(C)]
+            #[allow(dead_code)]
+            struct __KernpackLayout {
+                tag: ::core::primitive::u32,
+                variants: __KernpackVariants,
+            }
+
+            const _: () = ::core::assert!(
+                ::core::mem::size_of::<__KernpackLayout>() == ::core::mem::size_of::<#ident>()
+                    && ::core::mem::align_of::<__KernpackLayout>() == ::core::mem::align_of::<#ident>()
+            );
+        }
+    }
+
+    fn parent_definition(&self, crate_name: &str) -> TokenStream {
+        let Self { ident, key, doc, fingerprint, .. } = self;
+        let child_slots = self.variants.len() as i32;
+        let parts = Parts {
+            key,
+            doc,
+            at: ident.span(),
+            parent: quote!(parent: __k::parent_index::<#ident>, parent_def: __k::parent_def::<#ident>),
+            child_slots,
+            is_final: false,
+            content: quote!(fields: &[], hidden: &[]),
+            create: quote!(create: ::core::option::Option::None, copy: ::core::option::Option::None),
+            init: false,
+            fingerprint,
+        };
+        self.definition(&parts, crate_name)
+    }
+
+    /// What one variant registers, and the types that stand for it and its fields.
+    fn variant_definition(&self, at: usize, crate_name: &str) -> TokenStream {
+        let Self { ident, attributes, variants, .. } = self;
+        let krate = &attributes.krate;
+        let FamilyVariant { ident: variant, key, doc, fields, hidden, .. } = &variants[at];
+        let (name, definition) = (variant_of(at), static_of(at));
+        let mut markers = TokenStream::new();
+        for (index, field) in fields.iter().enumerate() {
+            markers.extend(field.marker(&marker_of(at, index), &name, index, &offset_of(at, &field.ident)));
+        }
+        let tag = at as u32;
+        let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index), krate));
+        let makers = hidden.iter().filter(|field| field.default.is_none()).map(|field| {
+            let ty = &field.ty;
+            quote!(&& __k::HiddenDefault::<#ty>::MAKE.is_some())
+        });
+        let create = attributes.create;
+        let mut fingerprint = Fingerprint::new();
+        for (field, ty) in &variants[at].layout {
+            fingerprint.add(field);
+            fingerprint.add(ty);
+        }
+        let creator = quote!(__k::create_of::<#name>(#create #(#makers)*));
+        let hidden = hidden.iter().map(|field| field.definition(&offset_of(at, &field.ident)));
+        let parts = Parts {
+            key,
+            doc,
+            at: variant.span(),
+            parent: quote! {
+                parent: <#ident as #krate::Object>::type_index, parent_def: <#ident as #krate::Object>::type_def
+            },
+            child_slots: 0,
+            is_final: true,
+            content: quote!(fields: &[#(#fields),*], hidden: &[__k::tag_def::<#tag>(), #(#hidden),*]),
+            create: quote!(create: #creator, copy: __k::copy_of::<#ident>()),
+            init: attributes.has_generated_init(),
+            fingerprint: &fingerprint,
+        };
+        let type_def = self.definition(&parts, crate_name);
+        quote! {
+            struct #name;
+
+            // SAFETY: the definition is made of the fields of this variant of the enum.
+            unsafe impl __k::Defined for #name {
+                type Body = #ident;
+
+                #[inline]
+                fn type_def() -> &'static __k::TypeDef {
+                    &#definition
+                }
+            }
+
+            #markers
+
+            #[__k::linkme::distributed_slice(__k::KERNPACK_TYPES_V1)]
+            #[linkme(crate = __k::linkme)]
+            static #definition: __k::TypeDef = #type_def;
+        }
+    }
+
+    fn definition(&self, parts: &Parts<'_>, crate_name: &str) -> TokenStream {
+        let Self { ident, attributes, .. } = self;
+        let Parts { key, doc, at, parent, child_slots, is_final, content, create, init, fingerprint } = parts;
+        let krate = &attributes.krate;
+        let structural = attributes.structural.constant();
+        let file = quote_spanned!(*at=> ::core::file!());
+        let line = quote_spanned!(*at=> ::core::line!());
+        quote! {
+            __k::TypeDef {
+                key: #key,
+                #parent,
+                doc: #doc,
+                size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
+                child_slots: #child_slots,
+                structural_kind: #krate::abi::seq_hash_kind::#structural,
+                is_final: #is_final,
+                #content,
+                #create,
+                generated_init: #init,
+                fingerprint: #fingerprint,
+                index: __k::TypeIndexCell::new(),
+                crate_name: #crate_name,
+                file: #file,
+                line: #line,
+            }
+        }
+    }
+
+    /// How a value is duplicated: `Clone` if the enum has it, else field by field.
+    fn duplicate(&self) -> TokenStream {
+        let ident = &self.ident;
+        let arms = self.variants.iter().enumerate().map(|(at, variant)| {
+            let name = &variant.ident;
+            let bindings = variant.bindings();
+            let registered = variant.fields.iter().enumerate().map(|(index, field)| {
+                let (field, marker, binding) = (&field.ident, marker_of(at, index), variant.binding(&field.ident));
+                quote!(#field: __k::duplicate_field::<#marker>(#binding))
+            });
+            let hidden = variant.hidden.iter().map(|field| {
+                let (ty, field, binding) = (&field.ty, &field.ident, variant.binding(&field.ident));
+                quote! {
+                    #field: match __k::CloneOf::<#ty>::FN {
+                        ::core::option::Option::Some(clone) => clone(#binding),
+                        ::core::option::Option::None => ::core::unreachable!(),
+                    }
+                }
+            });
+            quote!(#ident::#name { #bindings } => #ident::#name { #(#registered,)* #(#hidden,)* })
+        });
+        let hidden = self.variants.iter().flat_map(|variant| &variant.hidden).map(|field| &field.ty);
+        quote! {{
+            fn by_fields(value: &#ident) -> #ident {
+                match value {
+                    #(#arms,)*
+                }
+            }
+            __k::duplicate_of(__k::CloneOf::<#ident>::FN, true #(&& __k::CloneOf::<#hidden>::FN.is_some())*, by_fields)
+        }}
+    }
+
+    fn visits(&self) -> TokenStream {
+        let Self { ident, attributes, .. } = self;
+        let krate = &attributes.krate;
+        let (shared, exclusive): (Vec<_>, Vec<_>) = self
+            .variants
+            .iter()
+            .enumerate()
+            .map(|(at, variant)| {
+                let name = &variant.ident;
+                let bindings = variant.bindings();
+                let (shared, exclusive): (Vec<_>, Vec<_>) = variant
+                    .fields
+                    .iter()
+                    .enumerate()
+                    .map(|(index, field)| {
+                        let binding = variant.binding(&field.ident);
+                        let binding = quote!(#binding);
+                        field.visits(&marker_of(at, index), &binding, &binding)
+                    })
+                    .unzip();
+                (
+                    quote!(Self::#name { #bindings } => { #(#shared)* }),
+                    quote!(Self::#name { #bindings } => { #(#exclusive)* }),
+                )
+            })
+            .unzip();
+        quote! {
+            #[allow(unused_variables)]
+            impl __k::VisitAttrs for #ident {
+                fn visit_attrs(&self, visitor: &mut dyn __k::AttrVisitor) -> #krate::Result<()> {
+                    match self {
+                        #(#shared)*
+                    }
+                    ::core::result::Result::Ok(())
+                }
+
+                fn visit_attrs_mut(&mut self, visitor: &mut dyn __k::AttrVisitorMut) -> #krate::Result<()> {
+                    match self {
+                        #(#exclusive)*
+                    }
+                    ::core::result::Result::Ok(())
+                }
+            }
+        }
+    }
+}
+
+/// What differs between the definitions of a family.
+struct Parts<'a> {
+    key: &'a str,
+    doc: &'a Doc,
+    at: Span,
+    parent: TokenStream,
+    child_slots: i32,
+    is_final: bool,
+    content: TokenStream,
+    create: TokenStream,
+    init: bool,
+    fingerprint: &'a Fingerprint,
+}
+
+impl FamilyVariant {
+    /// `None` only if a mistake was reported.
+    fn parse(
+        item: &DeriveInput,
+        variant: &Variant,
+        key_of_family: &str,
+        attributes: &Attributes,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let Variant { ident, attrs, fields, discriminant } = variant;
+        if let Some((_, value)) = discriminant {
+            mistakes.at(
+                value,
+                "a discriminant is not supported in an enum with data: the object's type tells which variant it is; remove it",
+            );
+        }
+        let key = key_option(attrs, mistakes);
+        let fields = match fields {
+            Fields::Named(fields) => Some(&fields.named),
+            Fields::Unit => None,
+            Fields::Unnamed(fields) => {
+                mistakes.at(
+                    fields,
+                    "tuple variants are not supported: other languages read fields by name; \
+                     name the fields, as in `{ value: i64 }`",
+                );
+                return None;
+            }
+        };
+        let (mut layout, mut registered, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        for field in fields.into_iter().flatten() {
+            check_field_attributes(&field.attrs, mistakes);
+            let Field { ident: Some(ident), ty, attrs, .. } = field else { continue };
+            layout.push((ident.clone(), name_self(ty.clone(), &item.ident)));
+            match ObjectField::parse(&item.ident, ident.clone(), ty.clone(), attrs, true, mistakes) {
+                ObjectField::Registered(field) => registered.push(*field),
+                ObjectField::Hidden(field) => hidden.push(field),
+            }
+        }
+        check_fields(&registered, attributes.has_generated_init(), mistakes);
+        let key = key.unwrap_or_else(|| format!("{key_of_family}.{}", plain(ident)));
+        Some(Self { ident: ident.clone(), key, doc: Doc::of(attrs), layout, fields: registered, hidden })
+    }
+
+    /// The variable of a field in a pattern.
+    fn binding(&self, field: &Ident) -> Ident {
+        let at = self.layout.iter().position(|(ident, _)| ident == field).unwrap_or_default();
+        format_ident!("__field{at}")
+    }
+
+    /// A pattern's fields, each with its variable.
+    fn bindings(&self) -> TokenStream {
+        let fields = self.layout.iter().map(|(field, _)| {
+            let binding = self.binding(field);
+            quote!(#field: #binding,)
+        });
+        quote!(#(#fields)*)
+    }
+}
+
+/// The key that `#[object(key = "...")]` gives a variant.
+fn key_option(attributes: &[Attribute], mistakes: &mut Mistakes) -> Option<String> {
+    const KNOWN: &str = "`key = \"...\"`";
+    for attribute in attributes {
+        for misplaced in ["base", "field"] {
+            if attribute.path().is_ident(misplaced) {
+                mistakes.at(attribute, format_args!("#[{misplaced}] is not supported on a variant; put it on a field"));
+            }
+        }
+    }
+    let (_, options) = attribute_options(attributes, "object", "#[object(key = \"...\")]", mistakes);
+    let mut key = None;
+    for entry in entries(options, KNOWN, mistakes) {
+        if entry.key == "key" {
+            key = entry.string(mistakes);
+        } else {
+            entry.unknown(KNOWN, mistakes);
+        }
+    }
+    let key = key?;
+    if let Some(fault) = type_key_fault(&key.value()) {
+        mistakes.at(&key, fault);
+    }
+    Some(key.value())
+}
+
+fn check_field_attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
+    for attribute in attributes {
+        if attribute.path().is_ident("object") {
+            mistakes.at(attribute, "#[object(...)] is not supported on a field; write #[field(...)]");
+        }
+        if attribute.path().is_ident("base") {
+            mistakes.at(attribute, "#[base] is not supported in a variant, whose parent is the enum; remove it");
+        }
+    }
+}
+
+/// Checks that the layout is the one that the generated code assumes.
+fn check_representation(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) {
+    let mut given = attributes.iter().filter(|attribute| attribute.path().is_ident("repr"));
+    let Some(first) = given.next() else {
+        mistakes.at(name, "the objects of an enum with data need a fixed layout; add #[repr(C, u32)] to the enum");
+        return;
+    };
+    let all = [first].into_iter().chain(given).filter_map(|attribute| match &attribute.meta {
+        Meta::List(list) => Some(list.tokens.clone()),
+        _ => None,
+    });
+    let mut words: Vec<String> = all.flat_map(words).map(|(word, _)| word).collect();
+    words.sort_unstable();
+    if words != ["C", "u32"] {
+        mistakes.at(first, "the layout of an enum with data is #[repr(C, u32)], and nothing else; write that");
+    }
+}
+
+fn struct_of(variant: usize) -> Ident {
+    format_ident!("__KernpackFields{variant}")
+}
+
+fn variant_of(variant: usize) -> Ident {
+    format_ident!("__KernpackVariant{variant}")
+}
+
+fn static_of(variant: usize) -> Ident {
+    format_ident!("__KERNPACK_TYPE_{variant}")
+}
+
+fn marker_of(variant: usize, field: usize) -> Ident {
+    format_ident!("__F{variant}_{field}")
+}
+
+fn offset_of(variant: usize, field: &Ident) -> TokenStream {
+    let fields = struct_of(variant);
+    quote!(::core::mem::offset_of!(__KernpackLayout, variants) + ::core::mem::offset_of!(#fields, #field))
+}

@@ -1,0 +1,203 @@
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Attribute, Type};
+
+use super::definition::name_self;
+use super::field_options::{FieldDefault, FieldOptions};
+use crate::doc::Doc;
+use crate::mistakes::Mistakes;
+use crate::name::plain;
+
+/// A field of an object: of a struct, or of an enum's variant.
+pub(super) enum ObjectField {
+    Registered(Box<RegisteredField>),
+    Hidden(HiddenField),
+}
+
+/// A field that other languages see.
+pub(super) struct RegisteredField {
+    pub(super) ident: Ident,
+    /// As other languages call it.
+    pub(super) name: String,
+    pub(super) ty: Type,
+    pub(super) doc: Doc,
+    pub(super) options: FieldOptions,
+}
+
+/// A field that only Rust sees.
+pub(super) struct HiddenField {
+    pub(super) ident: Ident,
+    pub(super) ty: Type,
+    /// How it is made when another language creates an object; without it by `Default`, if the type has it.
+    pub(super) default: Option<FieldDefault>,
+}
+
+impl ObjectField {
+    /// Reads one field of the item `owner`. `exposed` is whether it is registered without a word about it: public fields of structs and all
+    /// fields of variants are.
+    pub(super) fn parse(
+        owner: &Ident,
+        ident: Ident,
+        ty: Type,
+        attributes: &[Attribute],
+        exposed: bool,
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let ty = name_self(ty, owner);
+        let mut options = FieldOptions::parse(attributes, mistakes);
+        options.default = options.default.map(|default| default.name_self(owner));
+        if options.skip || !(exposed || options.present) {
+            return Self::Hidden(HiddenField { ident, ty, default: options.default });
+        }
+        let name = options.name.as_ref().map_or_else(|| plain(&ident), |name| name.value());
+        let doc = Doc::of(attributes);
+        Self::Registered(Box::new(RegisteredField { ident, name, ty, doc, options }))
+    }
+}
+
+/// Reports fields of one type that have one name, and fields that the generated constructor, if there is one, could not
+/// set.
+pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mistakes: &mut Mistakes) {
+    for (index, field) in fields.iter().enumerate() {
+        if let Some(earlier) = fields[..index].iter().find(|earlier| earlier.name == field.name) {
+            let at = match &field.options.name {
+                Some(name) => name.to_token_stream(),
+                None => field.ident.to_token_stream(),
+            };
+            let (name, other) = (&field.name, &earlier.ident);
+            mistakes.at(at, format_args!("the field `{other}` is called `{name}`, too; give one of them another name"));
+        }
+        if let (true, Some(option), None) = (generated_init, &field.options.no_init, &field.options.default) {
+            mistakes.at(
+                option,
+                "the generated constructor can not make this field: it is no parameter and has no default; \
+                 add `default = ...` or `default_factory = ...`",
+            );
+        }
+    }
+}
+
+impl RegisteredField {
+    /// The flags, as an expression.
+    fn flags(&self, krate: &impl ToTokens) -> TokenStream {
+        let flags = self.options.flags().into_iter().map(|name| Ident::new(name, proc_macro2::Span::call_site()));
+        let flags = flags.map(|name| quote!(#krate::abi::field_flag::#name));
+        let mut sum = TokenStream::new();
+        for (index, flag) in flags.enumerate() {
+            if index > 0 {
+                sum.extend(quote!(|));
+            }
+            sum.extend(flag);
+        }
+        if sum.is_empty() { quote!(0) } else { sum }
+    }
+
+    /// The default as an `Option<DefaultDef>`.
+    fn default(&self, marker: &Ident) -> TokenStream {
+        let Some(default) = &self.options.default else { return quote!(::core::option::Option::None) };
+        let kind = match default {
+            FieldDefault::Value(_) => quote!(Value),
+            FieldDefault::Factory(_) => quote!(Factory),
+        };
+        let value = default.value(&self.ty);
+        quote! {
+            ::core::option::Option::Some(__k::DefaultDef::#kind({
+                fn __kernpack_default() -> __k::Any {
+                    #value
+                    __k::default_of::<#marker>(&value)
+                }
+                __kernpack_default
+            }))
+        }
+    }
+
+    /// The marker type of the field, which names its place. `owner` is the type that the field is registered for, `index` its
+    /// place among the owner's registered fields, `offset` an expression: from the start of the body.
+    pub(super) fn marker(
+        &self,
+        marker: &Ident,
+        owner: &impl ToTokens,
+        index: usize,
+        offset: &TokenStream,
+    ) -> TokenStream {
+        let ty = &self.ty;
+        quote! {
+            struct #marker;
+            // SAFETY: the compiler's own offset of a field of this type, which the owner's definition has at this place.
+            unsafe impl __k::FieldAt for #marker {
+                type Owner = #owner;
+                type Value = #ty;
+                const INDEX: ::core::primitive::usize = #index;
+                const OFFSET: ::core::primitive::usize = #offset;
+            }
+        }
+    }
+
+    /// The `FieldDef`, as a constant expression.
+    pub(super) fn definition(&self, marker: &Ident, krate: &impl ToTokens) -> TokenStream {
+        let Self { name, doc, .. } = self;
+        let (flags, default) = (self.flags(krate), self.default(marker));
+        if self.options.writable {
+            return quote!(__k::writable_field_def::<#marker>(#name, #doc, #flags, #default));
+        }
+        quote!(__k::field_def::<#marker>(#name, #doc, #flags, #default, __k::SetterOf::<#marker>::FN))
+    }
+
+    /// Statements that show the field to a `visitor`, and that lend it; the arguments are references to it.
+    pub(super) fn visits(
+        &self,
+        marker: &Ident,
+        shared: &TokenStream,
+        exclusive: &TokenStream,
+    ) -> (TokenStream, TokenStream) {
+        let Self { name, ty, .. } = self;
+        (
+            quote!(__k::visit_field::<#marker>(#shared, #name, visitor)?;),
+            quote!(__k::visit_field_mut::<#marker>(#exclusive, #name, visitor, __k::ConvertOf::<#ty>::SET)?;),
+        )
+    }
+}
+
+impl HiddenField {
+    /// The `HiddenDef`, as a constant expression.
+    pub(super) fn definition(&self, offset: &TokenStream) -> TokenStream {
+        let ty = &self.ty;
+        let make = match &self.default {
+            None => quote!(__k::HiddenDefault::<#ty>::MAKE),
+            Some(default) => {
+                let value = default.value(ty);
+                quote! {
+                    ::core::option::Option::Some({
+                        unsafe fn __kernpack_make(place: *mut ::core::ffi::c_void) {
+                            #value
+                            // SAFETY: the caller gives the place of the field.
+                            unsafe { place.cast::<#ty>().write(value) }
+                        }
+                        __kernpack_make
+                    })
+                }
+            }
+        };
+        quote!(__k::hidden_def::<#ty>(#offset, #make))
+    }
+}
+
+impl FieldDefault {
+    fn name_self(self, owner: &Ident) -> Self {
+        match self {
+            Self::Value(expression) => Self::Value(name_self(expression, owner)),
+            Self::Factory(function) => Self::Factory(name_self(function, owner)),
+        }
+    }
+
+    /// A statement that makes a variable `value` of the type `ty`. What does not fit is an error under the expression.
+    fn value(&self, ty: &Type) -> TokenStream {
+        match self {
+            Self::Value(expression) => quote!(let value: #ty = #expression;),
+            Self::Factory(function) => quote! {
+                let make: fn() -> #ty = #function;
+                let value = make();
+            },
+        }
+    }
+}

@@ -1,0 +1,161 @@
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Expr, FnArg, Meta, PatType, Receiver, ReceiverKind, Type};
+
+use super::self_type::{SelfType, without_group, wrapper};
+use crate::mistakes::Mistakes;
+use crate::signature::{self, Subject};
+
+/// A parameter of a method, `self` included.
+pub(super) struct Argument {
+    pub(super) name: String,
+    /// What the argument is converted to.
+    pub(super) ty: TokenStream,
+    /// The type as the user wrote it.
+    pub(super) written: TokenStream,
+    pub(super) passing: Passing,
+    /// Whether it is written as a reference to an object of the impl's type: `&Self` or `&ObjRef<Self>`.
+    pub(super) is_object: bool,
+    pub(super) default: Option<Expr>,
+}
+
+/// How the converted argument is handed to the function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    Value,
+    /// Converted to a counted reference; passed as `&Self`.
+    Object,
+    /// Converted to a counted reference; passed as `&ObjRef<T>`.
+    Reference,
+}
+
+impl Passing {
+    /// The expression that hands over the local variable.
+    pub(super) fn pass(self, local: &impl ToTokens) -> TokenStream {
+        match self {
+            Self::Value => quote!(#local),
+            Self::Object => quote!(&*#local),
+            Self::Reference => quote!(&#local),
+        }
+    }
+}
+
+impl Argument {
+    /// Reads the parameter at place `index`. `None` if it can not be one, which was reported.
+    pub(super) fn parse(input: &FnArg, index: usize, self_type: &SelfType, mistakes: &mut Mistakes) -> Option<Self> {
+        let input = match input {
+            FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),
+            FnArg::Typed(input) => input,
+        };
+        let (ty, passing) = converted(&input.ty, self_type);
+        if passing == Passing::Value {
+            signature::check_parameter(&input.ty, mistakes);
+        }
+        let default = default(input, mistakes);
+        let parameter = signature::parameter(input, Subject::Method, mistakes)?;
+        let is_this = index == 0 && parameter.name == "this";
+        let is_object = is_object(&input.ty, self_type);
+        if is_this && !(is_object || self_type.is_reference(&input.ty)) {
+            mistakes.at(
+                &input.ty,
+                "a first parameter called `this` is the object that the method is called on: write `this: &ObjRef<Self>`, or use \
+                 another name",
+            );
+            return None;
+        }
+        let name = if is_this { "self".to_owned() } else { parameter.name };
+        if is_this && default.is_some() {
+            mistakes.at(input, "the object that a method is called on has no default; remove #[default(...)]");
+        }
+        Some(Self { name, ty, written: input.ty.to_token_stream(), passing, is_object, default })
+    }
+
+    /// Whether the method is called on this argument. No other parameter can be called `self`.
+    pub(super) fn is_self(&self) -> bool {
+        self.name == "self"
+    }
+}
+
+/// What a parameter's type is converted to, and how that is passed.
+fn converted(ty: &Type, self_type: &SelfType) -> (TokenStream, Passing) {
+    if let Type::Reference(reference) = without_group(ty)
+        && reference.mutability.is_none()
+    {
+        let content = without_group(&reference.elem);
+        if self_type.is(content) {
+            return (quote!(__k::ObjRef<#content>), Passing::Object);
+        }
+        if let Some(("ObjRef", _)) = wrapper(content) {
+            return (content.to_token_stream(), Passing::Reference);
+        }
+    }
+    (ty.to_token_stream(), Passing::Value)
+}
+
+/// Whether a type is `&Self` or `&ObjRef<Self>`.
+fn is_object(ty: &Type, self_type: &SelfType) -> bool {
+    matches!(without_group(ty), Type::Reference(reference) if reference.mutability.is_none()
+        && (self_type.is(&reference.elem) || self_type.is_reference(&reference.elem)))
+}
+
+fn receiver_argument(receiver: &Receiver, self_type: &SelfType, mistakes: &mut Mistakes) -> Option<Argument> {
+    const READ_ONLY: &str = "others hold references to the object, so a method takes `&self`; to change a field, make it a \
+                             `Field<T>` or an atomic; #[skip] keeps the function for Rust alone";
+    const NO_REFERENCE: &str =
+        "stable Rust has no `self` of this type; write `this: &ObjRef<Self>` as the first parameter";
+    match &receiver.kind {
+        ReceiverKind::Reference(_, _, None) => {}
+        ReceiverKind::Reference(..) => {
+            mistakes.at(receiver, format_args!("`&mut self` is not supported: {READ_ONLY}"));
+            return None;
+        }
+        ReceiverKind::Typed(_, ty) => match without_group(ty) {
+            Type::Reference(reference) if reference.mutability.is_none() && self_type.is(&reference.elem) => {}
+            Type::Reference(reference) if self_type.is_reference(&reference.elem) => {
+                mistakes.at(receiver, NO_REFERENCE);
+                return None;
+            }
+            ty if self_type.is_reference(ty) => {
+                mistakes.at(receiver, NO_REFERENCE);
+                return None;
+            }
+            _ => {
+                mistakes.at(receiver, format_args!("this kind of `self` is not supported: {READ_ONLY}"));
+                return None;
+            }
+        },
+        _ => {
+            mistakes.at(receiver, format_args!("`self` by value is not supported: {READ_ONLY}"));
+            return None;
+        }
+    }
+    let path = &self_type.path;
+    Some(Argument {
+        name: "self".to_owned(),
+        ty: quote!(__k::ObjRef<#path>),
+        written: receiver.self_token.to_token_stream(),
+        passing: Passing::Object,
+        is_object: true,
+        default: None,
+    })
+}
+
+/// The expression of `#[default(...)]`.
+fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> {
+    let mut found = None;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("default")) {
+        if found.is_some() {
+            mistakes.at(attribute, "#[default(...)] is given twice; keep one");
+            continue;
+        }
+        let Meta::List(list) = &attribute.meta else {
+            mistakes.at(attribute, "write the default in parentheses, as in #[default(0)]");
+            continue;
+        };
+        match syn::parse2::<Expr>(list.tokens.clone()) {
+            Ok(expression) => found = Some(expression),
+            Err(_) => mistakes.at(attribute, "#[default(...)] takes a Rust expression, as in #[default(0)]"),
+        }
+    }
+    found
+}

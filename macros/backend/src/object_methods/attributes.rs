@@ -1,0 +1,177 @@
+use proc_macro2::TokenStream;
+use syn::{Attribute, Ident, LitStr, Meta};
+
+use super::operator::{self, Operator};
+use crate::mistakes::Mistakes;
+use crate::options::entries;
+
+/// What an attribute makes of a function or constant.
+pub(super) enum Role {
+    Method { name: Option<LitStr> },
+    Init,
+    Getter { name: Option<LitStr> },
+    Operator(Operator),
+    TypeAttr { name: LitStr },
+    Skip,
+}
+
+/// Takes this macro's attributes away from an item. `Err` when a mistake was reported; `Ok(None)` without one of them.
+pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> Result<Option<Role>, ()> {
+    let mut ours = Vec::new();
+    attributes.retain(|attribute| {
+        let is_ours = NAMES.iter().any(|name| attribute.path().is_ident(name));
+        if is_ours {
+            ours.push(attribute.clone());
+        }
+        !is_ours
+    });
+    let [attribute] = ours.as_slice() else {
+        if let Some(second) = ours.get(1) {
+            mistakes.at(
+                second,
+                "one function has one of #[method], #[init], #[getter], #[operator], #[type_attr], #[skip]; keep one",
+            );
+            return Err(());
+        }
+        return Ok(None);
+    };
+    role(attribute, mistakes).map(Some).ok_or(())
+}
+
+const NAMES: [&str; 7] = ["method", "init", "getter", "setter", "operator", "type_attr", "skip"];
+
+fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
+    let path = attribute.path();
+    if path.is_ident("method") {
+        return Some(Role::Method { name: name(attribute, "#[method(name = \"...\")]", mistakes)? });
+    }
+    if path.is_ident("getter") {
+        return Some(Role::Getter { name: name(attribute, "#[getter(name = \"...\")]", mistakes)? });
+    }
+    if path.is_ident("operator") {
+        return operator(attribute, mistakes).map(Role::Operator);
+    }
+    if path.is_ident("type_attr") {
+        const EXAMPLE: &str = "#[type_attr(name = \"...\")]";
+        let Some(name) = name(attribute, EXAMPLE, mistakes)? else {
+            mistakes.at(attribute, format_args!("a type attribute needs a name; write {EXAMPLE}"));
+            return None;
+        };
+        if let Some(fault) = attribute_name_fault(&name.value()) {
+            mistakes.at(&name, fault);
+        }
+        return Some(Role::TypeAttr { name });
+    }
+    if path.is_ident("setter") {
+        mistakes.at(
+            attribute,
+            "setters are not supported: properties are computed from the fields; write a method, or make the field a `Field<T>` or \
+             an atomic with #[field(writable)]",
+        );
+        return None;
+    }
+    if !matches!(attribute.meta, Meta::Path(_)) {
+        let name = path.get_ident().map(Ident::to_string).unwrap_or_default();
+        mistakes.at(attribute, format_args!("#[{name}] takes no options; write #[{name}]"));
+    }
+    Some(if path.is_ident("init") { Role::Init } else { Role::Skip })
+}
+
+/// The option `name`. `None` if a mistake was reported.
+fn name(attribute: &Attribute, example: &str, mistakes: &mut Mistakes) -> Option<Option<LitStr>> {
+    const KNOWN: &str = "`name = \"...\"`";
+    let tokens = match &attribute.meta {
+        Meta::Path(_) => return Some(None),
+        Meta::List(list) => list.tokens.clone(),
+        Meta::NameValue(_) => {
+            mistakes.at(attribute, format_args!("write {example}, with the options in parentheses"));
+            return None;
+        }
+    };
+    let mut name = None;
+    for entry in entries(tokens, KNOWN, mistakes) {
+        if entry.key == "name" {
+            name = Some(entry.string(mistakes)?);
+        } else {
+            entry.unknown(KNOWN, mistakes);
+            return None;
+        }
+    }
+    Some(name)
+}
+
+fn operator(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Operator> {
+    let tokens = match &attribute.meta {
+        Meta::List(list) => list.tokens.clone(),
+        _ => TokenStream::new(),
+    };
+    let Ok(name) = syn::parse2::<Ident>(tokens) else {
+        mistakes.at(attribute, format_args!("write #[operator(name)]; the operators are {}", operator::KNOWN));
+        return None;
+    };
+    let found = Operator::named(&name);
+    if found.is_none() {
+        mistakes.at(
+            &name,
+            format_args!(
+                "unknown operator `{name}`; the operators are {}; others are methods with Python's names, as in \
+                 #[method(name = \"__add__\")]",
+                operator::KNOWN
+            ),
+        );
+    }
+    found
+}
+
+/// What is wrong with the name of a method or property as other languages see it, if anything.
+pub(super) fn method_name_fault(name: &str) -> Option<String> {
+    let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_identifier {
+        return Some(format!(
+            "`{name}` is not a name that every language can write; use letters A to Z, digits and `_`"
+        ));
+    }
+    if name.starts_with("__ffi_") {
+        return Some(format!("names that begin with `__ffi_` belong to the ABI; use another name than `{name}`"));
+    }
+    if let Some((_, what)) = TAKEN_METHODS.iter().find(|(taken, _)| *taken == name) {
+        return Some(format!("Python would not see `{name}`, which every object has; {what}"));
+    }
+    None
+}
+
+/// Names that each Python object has, so that stock tvm_ffi does not put a method there.
+const TAKEN_METHODS: [(&str, &str); 12] = [
+    ("__init__", "use #[init]"),
+    ("__new__", "use #[init]"),
+    ("__repr__", "use #[operator(repr)]"),
+    ("__str__", "use #[operator(str)]"),
+    ("__hash__", "use #[operator(hash)]"),
+    ("__eq__", "use #[operator(eq)]"),
+    ("__ne__", "use #[operator(eq)]"),
+    ("__lt__", "use #[operator(lt)]"),
+    ("__le__", "use #[operator(lt)]"),
+    ("__gt__", "use #[operator(lt)]"),
+    ("__ge__", "use #[operator(lt)]"),
+    ("same_as", "use another name"),
+];
+
+/// What is wrong with the name of a type attribute, if anything.
+fn attribute_name_fault(name: &str) -> Option<String> {
+    if name.is_empty() || name.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Some("the name of a type attribute is letters, digits and `_`, as in `imagekit.cost`".to_owned());
+    }
+    let instead = match name {
+        "__ffi_init__" => "use #[init]",
+        "__ffi_repr__" => "use #[operator(repr)]",
+        "__ffi_hash__" => "use #[operator(hash)]",
+        "__ffi_eq__" => "use #[operator(eq)]",
+        "__ffi_compare__" => "use #[operator(lt)] or #[operator(compare)]",
+        "__ffi_new__" | "__ffi_shallow_copy__" | "__ffi_type_final__" | "__ffi_enum__" | "__kernpack_fingerprint__" => {
+            "#[derive(Object)] registers it"
+        }
+        _ => return None,
+    };
+    Some(format!("the type attribute `{name}` is not free: {instead}"))
+}

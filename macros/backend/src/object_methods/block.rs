@@ -1,0 +1,139 @@
+use std::collections::HashMap;
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Attribute, FnArg, ImplItem, Item, ItemImpl, Visibility};
+
+use super::attributes::{Role, take};
+use super::member::{Kind, Member, Place};
+use super::self_type::SelfType;
+use crate::mistakes::Mistakes;
+
+/// An impl block and what other languages see of it.
+pub(super) struct Block {
+    pub(super) self_type: SelfType,
+    /// `#[cfg]` attributes of the block.
+    pub(super) conditions: Vec<Attribute>,
+    pub(super) members: Vec<Member>,
+}
+
+impl Block {
+    /// The item without this macro's attributes, and what was read. `None` only if a mistake was reported.
+    pub(super) fn parse(item: TokenStream, mistakes: &mut Mistakes) -> (TokenStream, Option<Self>) {
+        let mut block = match syn::parse2::<ItemImpl>(item.clone()) {
+            Ok(block) => block,
+            Err(error) => {
+                not_an_impl(item.clone(), error, mistakes);
+                return (item, None);
+            }
+        };
+        let self_type = Self::self_type(&block, mistakes);
+        let mut members = Vec::new();
+        for item in &mut block.items {
+            let Some(role) = role_of(item, mistakes) else { continue };
+            if let Some(self_type) = &self_type {
+                members.extend(match &*item {
+                    ImplItem::Fn(item) => Member::function(item, role, self_type, mistakes),
+                    ImplItem::Const(item) => Member::constant(item, role, mistakes),
+                    _ => None,
+                });
+            }
+        }
+        check_names(&members, mistakes);
+        block.items.iter_mut().for_each(strip);
+        let conditions = block.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+        (block.to_token_stream(), self_type.map(|self_type| Self { self_type, conditions, members }))
+    }
+
+    fn self_type(block: &ItemImpl, mistakes: &mut Mistakes) -> Option<SelfType> {
+        if let Some((path, _)) = &block.trait_ {
+            mistakes.at(
+                path,
+                "#[object_methods] is not supported on the impl of a trait; write methods that call the trait's in \
+                 `impl YourType { ... }`",
+            );
+            return None;
+        }
+        if !block.generics.params.is_empty() {
+            mistakes.at(
+                &block.generics,
+                "an impl with parameters is not supported: an object type has none; write `impl YourType { ... }`",
+            );
+            return None;
+        }
+        SelfType::parse(&block.self_ty, mistakes)
+    }
+}
+
+/// What an item is to be. `None`: nothing for other languages, or a mistake that was reported.
+fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
+    match item {
+        ImplItem::Fn(item) => {
+            let is_public = matches!(item.vis, Visibility::Public(_));
+            let role = take(&mut item.attrs, mistakes).ok()?;
+            role.or_else(|| is_public.then_some(Role::Method { name: None })).filter(|role| !matches!(role, Role::Skip))
+        }
+        ImplItem::Const(item) => take(&mut item.attrs, mistakes).ok()?,
+        ImplItem::Type(item) => {
+            if let Ok(Some(_)) = take(&mut item.attrs, mistakes) {
+                mistakes.at(&item.ident, "this attribute is for functions and constants; remove it");
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// Takes `#[default(...)]` from the parameters.
+fn strip(item: &mut ImplItem) {
+    let ImplItem::Fn(item) = item else { return };
+    for input in &mut item.sig.inputs {
+        if let FnArg::Typed(input) = input {
+            input.attrs.retain(|attribute| !attribute.path().is_ident("default"));
+        }
+    }
+}
+
+/// Reports members that would have one name. With `#[cfg]` on one of them, only the registration can tell.
+fn check_names(members: &[Member], mistakes: &mut Mistakes) {
+    let mut seen: HashMap<(Place, &str), &Member> = HashMap::new();
+    for member in members.iter().filter(|member| member.conditions.is_empty()) {
+        let (place, name) = member.place();
+        let Some(earlier) = seen.insert((place, name), member) else { continue };
+        let earlier = &earlier.ident;
+        match (&member.kind, place) {
+            (Kind::Init(_), _) => {
+                mistakes.at(
+                    &member.ident,
+                    format_args!("a type has one constructor, and `{earlier}` is it; remove one #[init]"),
+                );
+            }
+            (_, Place::Name) => mistakes.at(
+                &member.ident,
+                format_args!("`{earlier}` is called `{name}` as well; give one of them another name"),
+            ),
+            (_, Place::Attribute) => mistakes.at(
+                &member.ident,
+                format_args!("`{earlier}` is registered as the type attribute `{name}` as well; remove one of them"),
+            ),
+        }
+    }
+}
+
+/// Says what to use for an item that is not an impl.
+fn not_an_impl(item: TokenStream, error: syn::Error, mistakes: &mut Mistakes) {
+    const ONLY: &str = "#[object_methods] is supported only on `impl YourType { ... }`";
+    match syn::parse2::<Item>(item) {
+        Ok(Item::Struct(item)) => {
+            mistakes.at(item.ident, format_args!("{ONLY}; on the struct itself use #[derive(Object)]"));
+        }
+        Ok(Item::Enum(item)) => {
+            mistakes.at(item.ident, format_args!("{ONLY}; on the enum itself use #[derive(Object)]"));
+        }
+        Ok(Item::Fn(item)) => {
+            mistakes.at(item.sig.ident, format_args!("{ONLY}; use #[packed_func] on a free function"));
+        }
+        Ok(other) => mistakes.at(other, ONLY),
+        Err(_) => mistakes.push(error),
+    }
+}

@@ -1,0 +1,248 @@
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+
+use super::argument::Argument;
+use super::member::{Member, Signature};
+use super::operator::Operator;
+use super::self_type::{SelfType, wrapper};
+use crate::lifetime;
+use crate::options::CratePath;
+use crate::signature::{inside, parameter_info};
+
+/// How a function is entered, and what becomes of its result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Function,
+    /// A constructor: arguments by place and by name.
+    Init,
+    /// The getter of a property.
+    Getter,
+    /// The hook of an operator, which gets a further argument that the user's function need not take.
+    Hook(Operator),
+}
+
+/// One entry point: the description of its parameters, the function that converts, and the function with the C ABI.
+pub(super) struct Callable<'a> {
+    pub(super) member: &'a Member,
+    pub(super) signature: &'a Signature,
+    pub(super) entry: Entry,
+    /// The name in messages.
+    pub(super) name: &'a str,
+    /// Tells the entry points of a block apart.
+    pub(super) number: usize,
+}
+
+impl Callable<'_> {
+    /// The static that describes the function.
+    pub(super) fn info(&self) -> Ident {
+        format_ident!("__KERNPACK_METHOD_{}", self.number)
+    }
+
+    /// The function with the C ABI.
+    pub(super) fn call(&self) -> Ident {
+        format_ident!("__kernpack_call_{}", self.number)
+    }
+
+    fn body(&self) -> Ident {
+        format_ident!("__kernpack_body_{}", self.number)
+    }
+
+    fn arguments(&self) -> &[Argument] {
+        &self.signature.arguments
+    }
+
+    /// The operator whose hook has one parameter more than the user's function.
+    fn callback(&self) -> Option<Operator> {
+        match self.entry {
+            Entry::Hook(operator) if self.arguments().len() == operator.objects() => Some(operator),
+            _ => None,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.arguments().len() + usize::from(self.callback().is_some())
+    }
+
+    /// A bit for each parameter that has a default.
+    fn optional(&self) -> u64 {
+        let arguments = self.arguments().iter().enumerate();
+        arguments.filter(|(_, argument)| argument.default.is_some()).map(|(index, _)| 1 << index).sum()
+    }
+
+    /// Whether callers may leave arguments away or name them.
+    fn is_bound(&self) -> bool {
+        self.entry == Entry::Init || self.optional() != 0
+    }
+
+    /// The items of the entry point.
+    pub(super) fn items(&self, self_type: &SelfType, krate: &CratePath, crate_name: &str) -> TokenStream {
+        let Member { ident, doc, conditions, .. } = self.member;
+        let (info, name) = (self.info(), self.name);
+        let here = ident.span();
+        let callback = self.callback().map(|operator| {
+            let name = operator.callback();
+            quote!(__k::ParamInfo { name: #name, ty: __k::SchemaOf::<#krate::Function>::TYPE })
+        });
+        let parameters = self.arguments().iter().map(|argument| {
+            let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));
+            parameter_info(&argument.name, &ty, &argument.written)
+        });
+        let parameters = parameters.chain(callback);
+        let result = self.returned(self_type);
+        let call = match self.entry {
+            Entry::Getter => quote!(__k::no_entry_point),
+            _ => self.call().into_token_stream(),
+        };
+        let file = quote_spanned!(here=> ::core::file!());
+        let line = quote_spanned!(here=> ::core::line!());
+        let body = self.body_function(self_type, krate);
+        let entry_point = self.entry_point();
+        quote! {
+            #(#conditions)*
+            static #info: __k::FunctionInfo = __k::FunctionInfo {
+                name: {
+                    const NAME: &__k::MethodName<{ __k::method_name_len(__KERNPACK_KEY, #name) }> =
+                        &__k::MethodName::new(__KERNPACK_KEY, #name);
+                    NAME.as_str()
+                },
+                global_name: ::core::option::Option::None,
+                doc: #doc,
+                params: &[#(#parameters),*],
+                ret: <#result as __k::IntoReturn>::TYPE,
+                call: #call,
+                crate_name: #crate_name,
+                file: #file,
+                line: #line,
+            };
+
+            #(#conditions)*
+            #body
+
+            #(#conditions)*
+            #entry_point
+        }
+    }
+
+    fn entry_point(&self) -> TokenStream {
+        let (call, body, info, count) = (self.call(), self.body(), self.info(), self.count());
+        if self.entry == Entry::Getter {
+            return quote! {
+                unsafe extern "C" fn #call(
+                    object: *mut ::core::ffi::c_void,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    // SAFETY: the property is registered at offset 0, so the caller passes a live object and a writable result.
+                    unsafe { __k::call_getter(&#info, object, result, #body) }
+                }
+            };
+        }
+        let run = match self.is_bound() {
+            true => {
+                let optional = self.optional();
+                quote!(__k::call_bound::<#count, _>(&#info, #optional, args, num_args, result, #body))
+            }
+            false => quote!(__k::call_packed::<#count, _>(&#info, args, num_args, result, #body)),
+        };
+        quote! {
+            unsafe extern "C" fn #call(
+                _this: *mut ::core::ffi::c_void,
+                args: *const __k::TVMFFIAny,
+                num_args: ::core::primitive::i32,
+                result: *mut __k::TVMFFIAny,
+            ) -> ::core::primitive::i32 {
+                // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
+                unsafe { #run }
+            }
+        }
+    }
+
+    /// The type that the entry point returns to its caller.
+    fn returned(&self, self_type: &SelfType) -> TokenStream {
+        match self.entry {
+            Entry::Hook(Operator::Hash | Operator::Lt | Operator::Compare) => quote!(::core::primitive::i64),
+            _ => self.converted_result(self_type),
+        }
+    }
+
+    /// The user's result, with new objects in place of values of the type.
+    fn converted_result(&self, self_type: &SelfType) -> TokenStream {
+        let Some(ty) = &self.signature.result else { return quote!(()) };
+        self_type.resolve(lifetime::elide(self.signature.shape.ty(ty)))
+    }
+
+    /// The safe function that converts the arguments, calls the user's function and converts its result.
+    fn body_function(&self, self_type: &SelfType, krate: &CratePath) -> TokenStream {
+        let (body, count, info) = (self.body(), self.count(), self.info());
+        let args = Ident::new("args", Span::mixed_site());
+        let given = Ident::new("given", Span::mixed_site());
+        let locals: Vec<Ident> = self
+            .arguments()
+            .iter()
+            .enumerate()
+            .map(|(index, argument)| Ident::new(&format!("__arg{index}"), inside(&argument.written)))
+            .collect();
+        let conversions = self.arguments().iter().zip(&locals).enumerate().map(|(index, (argument, local))| {
+            let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));
+            // What is wrong with the type is shown under the type.
+            let converted = quote_spanned! {inside(&argument.written)=>
+                // SAFETY: each argument is converted once, and the result lives in this call.
+                unsafe { __k::arg::<#ty>(&#info, #args, #index) }?
+            };
+            match &argument.default {
+                None => quote!(let #local = #converted;),
+                Some(default) => {
+                    let default = self_type.resolve(default.to_token_stream());
+                    quote!(let #local: #ty = if #given & (1u64 << #index) != 0 { #converted } else { #default };)
+                }
+            }
+        });
+        let finish = self.finish(self_type, krate, &locals);
+        let given = self.is_bound().then(|| quote!(, #given: ::core::primitive::u64));
+        quote! {
+            #[inline]
+            fn #body<'a>(#args: &'a [#krate::AnyView<'a>; #count] #given) -> #krate::Result<__k::TVMFFIAny> {
+                #(#conversions)*
+                #finish
+            }
+        }
+    }
+
+    /// The call of the user's function with these local variables.
+    fn user_call(&self, self_type: &SelfType, locals: &[TokenStream]) -> TokenStream {
+        let (path, ident) = (&self_type.path, &self.member.ident);
+        quote!(#path::#ident(#(#locals),*))
+    }
+
+    /// The call and what becomes of its result.
+    fn finish(&self, self_type: &SelfType, krate: &CratePath, locals: &[Ident]) -> TokenStream {
+        let passed: Vec<TokenStream> =
+            self.arguments().iter().zip(locals).map(|(argument, local)| argument.passing.pass(local)).collect();
+        let call = self.user_call(self_type, &passed);
+        let is_result = self.signature.result.as_ref().and_then(wrapper).is_some_and(|(name, _)| name == "Result");
+        let value = if is_result { quote!(#call?) } else { call.clone() };
+        match self.entry {
+            Entry::Hook(Operator::Hash | Operator::Compare) => {
+                quote!(::core::result::Result::Ok(__k::TVMFFIAny::int(#value as ::core::primitive::i64)))
+            }
+            Entry::Hook(Operator::Lt) => {
+                let reversed: Vec<TokenStream> = self
+                    .arguments()
+                    .iter()
+                    .zip(locals.iter().rev())
+                    .map(|(argument, local)| argument.passing.pass(local))
+                    .collect();
+                let reversed = self.user_call(self_type, &reversed);
+                let reversed = if is_result { quote!(#reversed?) } else { reversed };
+                quote! {
+                    let order = if #value { -1 } else if #reversed { 1 } else { 0 };
+                    #krate::Result::Ok(__k::TVMFFIAny::int(order))
+                }
+            }
+            _ => {
+                let result = self.converted_result(self_type);
+                let value = self.signature.shape.value(call);
+                quote!(<#result as __k::IntoReturn>::into_return(#value))
+            }
+        }
+    }
+}

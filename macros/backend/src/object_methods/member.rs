@@ -1,0 +1,185 @@
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Attribute, Ident, ImplItemConst, ImplItemFn, LitStr, Type};
+
+use super::argument::Argument;
+use super::attributes::{Role, method_name_fault};
+use super::operator::Operator;
+use super::self_type::{SelfType, Shape};
+use crate::doc::Doc;
+use crate::mistakes::Mistakes;
+use crate::name::plain;
+use crate::signature::{self, Subject};
+
+/// A function or constant that other languages see.
+pub(super) struct Member {
+    pub(super) ident: Ident,
+    /// The name as other languages see it.
+    pub(super) name: String,
+    pub(super) doc: Doc,
+    /// `#[cfg]` attributes, which the generated items need as well.
+    pub(super) conditions: Vec<Attribute>,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Method(Signature),
+    Init(Signature),
+    Getter(Signature),
+    Operator(Operator, Signature),
+    /// A type attribute that is a function.
+    Hook(Signature),
+    /// A type attribute that is a value of this type.
+    Constant(TokenStream),
+}
+
+/// What goes in and out of a function.
+pub(super) struct Signature {
+    pub(super) arguments: Vec<Argument>,
+    /// The type as the user wrote it; `None`: returns nothing.
+    pub(super) result: Option<Type>,
+    pub(super) shape: Shape,
+}
+
+impl Signature {
+    pub(super) fn is_static(&self) -> bool {
+        !self.arguments.first().is_some_and(Argument::is_self)
+    }
+}
+
+impl Member {
+    /// Reads a function. `None` if it can not be a member, which was reported.
+    pub(super) fn function(
+        item: &ImplItemFn,
+        role: Role,
+        self_type: &SelfType,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let signature = &item.sig;
+        signature::check_signature(signature, Subject::Method, mistakes);
+        signature::check_attributes(&item.attrs, mistakes);
+        signature::check_count(&signature.inputs, mistakes);
+        let mut arguments = Vec::new();
+        let mut complete = true;
+        for (index, input) in signature.inputs.iter().enumerate() {
+            match Argument::parse(input, index, self_type, mistakes) {
+                Some(argument) => arguments.push(argument),
+                None => complete = false,
+            }
+        }
+        let result = signature::result(&signature.output, mistakes);
+        if !complete {
+            return None;
+        }
+        check_defaults(&arguments, mistakes);
+        let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
+        let read = Signature { arguments, result, shape };
+        let ident = signature.ident.clone();
+        let (name, kind) = match role {
+            Role::Method { name } => (method_name(&ident, name, mistakes), Kind::Method(read)),
+            Role::Getter { name } => {
+                check_getter(item, &read, mistakes);
+                (method_name(&ident, name, mistakes), Kind::Getter(read))
+            }
+            Role::Init => {
+                check_init(item, &read, self_type, mistakes);
+                ("__ffi_init__".to_owned(), Kind::Init(read))
+            }
+            Role::Operator(operator) => {
+                operator.check(&ident, &read.arguments, read.result.as_ref(), mistakes);
+                (operator.attribute().to_owned(), Kind::Operator(operator, read))
+            }
+            Role::TypeAttr { name } => (name.value(), Kind::Hook(read)),
+            Role::Skip => return None,
+        };
+        Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
+    }
+
+    /// Reads a constant. `None` if it is none of the members, or can not be one, which was reported.
+    pub(super) fn constant(item: &ImplItemConst, role: Role, mistakes: &mut Mistakes) -> Option<Self> {
+        let Role::TypeAttr { name } = role else {
+            if !matches!(role, Role::Skip) {
+                mistakes.at(&item.ident, "a constant can only be a type attribute: write #[type_attr(name = \"...\")]");
+            }
+            return None;
+        };
+        signature::check_result(&item.ty, mistakes);
+        Some(Self {
+            ident: item.ident.clone(),
+            name: name.value(),
+            doc: Doc::of(&item.attrs),
+            conditions: conditions(&item.attrs),
+            kind: Kind::Constant(item.ty.to_token_stream()),
+        })
+    }
+
+    /// Under which name no second member may be registered.
+    pub(super) fn place(&self) -> (Place, &str) {
+        let place = match self.kind {
+            Kind::Method(_) | Kind::Getter(_) => Place::Name,
+            Kind::Init(_) | Kind::Operator(..) | Kind::Hook(_) | Kind::Constant(_) => Place::Attribute,
+        };
+        (place, &self.name)
+    }
+}
+
+/// What has names of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    Name,
+    Attribute,
+}
+
+fn conditions(attributes: &[Attribute]) -> Vec<Attribute> {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect()
+}
+
+fn method_name(ident: &Ident, name: Option<LitStr>, mistakes: &mut Mistakes) -> String {
+    let text = name.as_ref().map_or_else(|| plain(ident), LitStr::value);
+    if let Some(fault) = method_name_fault(&text) {
+        match name {
+            Some(name) => mistakes.at(name, fault),
+            None => mistakes.at(ident, format_args!("{fault}; #[method(name = \"...\")] sets the name")),
+        }
+    }
+    text
+}
+
+/// A parameter without a default can not follow one that has a default: callers give arguments by place.
+fn check_defaults(arguments: &[Argument], mistakes: &mut Mistakes) {
+    let first = arguments.iter().position(|argument| argument.default.is_some()).unwrap_or(arguments.len());
+    for argument in arguments[first..].iter().filter(|argument| argument.default.is_none()) {
+        mistakes.at(
+            &argument.written,
+            format_args!(
+                "parameter `{}` follows one with a default, so it needs #[default(...)] as well",
+                argument.name
+            ),
+        );
+    }
+}
+
+fn check_getter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistakes) {
+    let ident = &item.sig.ident;
+    if signature.is_static() {
+        mistakes.at(ident, "a property belongs to an object; take `&self`");
+    } else if signature.arguments.len() > 1 {
+        mistakes.at(ident, "a property takes `&self` alone; make it a method: remove #[getter]");
+    }
+    if signature.result.is_none() {
+        mistakes.at(ident, "a property has a value; return it, or make it a method: remove #[getter]");
+    }
+}
+
+fn check_init(item: &ImplItemFn, signature: &Signature, self_type: &SelfType, mistakes: &mut Mistakes) {
+    const RESULTS: &str = "a constructor returns `Self`, `ObjRef<Self>` or a `Result` of one of these";
+    if !signature.is_static() {
+        mistakes
+            .at(&item.sig.ident, "a constructor makes the object, so it has no `self`; take the values of the fields");
+    }
+    match &signature.result {
+        Some(ty) if self_type.is_constructed(ty) => {}
+        Some(ty) => mistakes.at(ty, RESULTS),
+        None => mistakes.at(&item.sig.ident, RESULTS),
+    }
+}

@@ -1,0 +1,157 @@
+//! What `#[derive(Object)]` says about a type: the data that registration, construction and reflection work with.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use super::Object;
+use super::copy::CopyFn;
+use crate::abi::{TVMFFIFieldGetter, TVMFFIFieldSetter, TVMFFIObjectCreator};
+use crate::value::{Any, TypeSchema};
+
+/// An object type as `#[derive(Object)]` describes it.
+pub struct TypeDef {
+    /// Type key.
+    pub key: &'static str,
+    /// Type index of the base type.
+    pub parent: fn() -> i32,
+    /// The base type's definition; `None` when it is the root or another library's.
+    pub parent_def: fn() -> Option<&'static TypeDef>,
+    /// Documentation.
+    pub doc: &'static str,
+    /// Size of the object in bytes, header included.
+    pub size: usize,
+    /// Type indices to reserve for derived types.
+    pub child_slots: i32,
+    /// One of [`crate::abi::seq_hash_kind`].
+    pub structural_kind: i32,
+    /// Whether no type may be derived from this one.
+    pub is_final: bool,
+    /// Fields that other languages see.
+    pub fields: &'static [FieldDef],
+    /// The other fields, but for the base.
+    pub hidden: &'static [HiddenDef],
+    /// Makes an object whose fields are to be set.
+    pub create: Option<TVMFFIObjectCreator>,
+    /// Makes an object of the same content.
+    pub copy: Option<CopyFn>,
+    /// Whether other languages get a constructor made of the fields, unless the type has one of its own.
+    pub generated_init: bool,
+    /// A number made of the names and types of all fields, private ones too.
+    pub fingerprint: u64,
+    /// The index, once registered.
+    pub index: TypeIndexCell,
+    /// Crate that defines the type.
+    pub crate_name: &'static str,
+    /// Where the type is defined.
+    pub file: &'static str,
+    /// Where the type is defined.
+    pub line: u32,
+}
+
+/// A field that other languages see.
+pub struct FieldDef {
+    /// Name.
+    pub name: &'static str,
+    /// Documentation.
+    pub doc: &'static str,
+    /// Type schema.
+    pub ty: TypeSchema,
+    /// Offset in bytes from the object's handle.
+    pub offset: usize,
+    /// Size in bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+    /// Bits of [`crate::abi::field_flag`], without those about the default.
+    pub flags: i64,
+    /// How the field lies in memory.
+    pub storage: Storage,
+    /// Whether it is an unsigned integer of 32 bits or more.
+    pub is_unsigned: bool,
+    /// Reads the field.
+    pub getter: TVMFFIFieldGetter,
+    /// Sets the field of an object that is made or that nobody else refers to; always, when the field is writable.
+    pub setter: Option<TVMFFIFieldSetter>,
+    /// Default.
+    pub default: Option<DefaultDef>,
+    /// Drops the value in place.
+    pub drop: unsafe fn(*mut c_void),
+    /// Whether a field of an object that was made of zeros has a value.
+    pub is_set: unsafe fn(*const c_void) -> bool,
+}
+
+/// The default of a field.
+pub enum DefaultDef {
+    /// A value, made once.
+    Value(fn() -> Any),
+    /// Makes a new value for each object.
+    Factory(fn() -> Any),
+}
+
+/// A field that other languages do not see.
+pub struct HiddenDef {
+    /// Offset in bytes from the object's handle.
+    pub offset: usize,
+    /// Makes its value in an object that another language creates; `None` when nothing says which.
+    pub make: Option<unsafe fn(*mut c_void)>,
+    /// Drops the value in place.
+    pub drop: unsafe fn(*mut c_void),
+}
+
+/// How a value lies in memory, for those who treat fields of other languages' types as bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// Bytes that own nothing; zeros are a value.
+    Plain,
+    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are no value.
+    Any,
+    /// A pointer to an object, which it owns; zero is none.
+    Object,
+    /// As Rust likes it.
+    Rust,
+}
+
+/// A type's index, filled in when the type is registered.
+pub struct TypeIndexCell(AtomicI32);
+
+impl TypeIndexCell {
+    /// Not registered yet.
+    #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
+    pub const fn new() -> Self {
+        Self(AtomicI32::new(-1))
+    }
+
+    /// The index; negative before registration.
+    #[inline]
+    pub(super) fn get(&self) -> i32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self, index: i32) {
+        self.0.store(index, Ordering::Release);
+    }
+}
+
+impl TypeDef {
+    /// The type and its ancestors, as far as Kernpack crates define them.
+    pub(crate) fn lineage(&'static self) -> impl Iterator<Item = &'static Self> {
+        core::iter::successors(Some(self), |def| (def.parent_def)())
+    }
+
+    /// Fields of the ancestors that other languages see.
+    pub(super) fn inherited_fields(&'static self) -> usize {
+        self.lineage().skip(1).map(|def| def.fields.len()).sum()
+    }
+}
+
+/// Where a definition is to be found, for code that is made for one object type: a struct itself, or a marker for an enum's variant.
+///
+/// # Safety
+/// `type_def` describes objects with a `Body` as [`Object`] demands.
+pub unsafe trait Defined: 'static {
+    /// The value of the objects.
+    type Body: Object;
+
+    /// The definition.
+    fn type_def() -> &'static TypeDef;
+}

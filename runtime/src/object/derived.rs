@@ -1,0 +1,102 @@
+//! What generated code asks about a type's base and fields.
+//!
+//! It asks through the type and through the fields' markers, so that a base which is no object, or a field whose type does not fit, is
+//! one error at its place, not one for each question.
+
+use super::{FieldAt, FieldValue, Object, TypeDef};
+use crate::Result;
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, VisitAttrs};
+use crate::value::Any;
+
+/// Type index of the base type.
+pub fn parent_index<T: Object>() -> i32 {
+    T::Parent::type_index()
+}
+
+/// Definition of the base type.
+pub fn parent_def<T: Object>() -> Option<&'static TypeDef> {
+    T::Parent::type_def()
+}
+
+/// Whether objects of the base type can be created field by field.
+pub const fn is_parent_creatable<T: Object>() -> bool {
+    T::Parent::CREATABLE
+}
+
+/// How the value of the base is duplicated.
+pub const fn parent_duplicate<T: Object>() -> Option<fn(&T::Parent) -> T::Parent> {
+    T::Parent::DUPLICATE
+}
+
+/// Compiles for a base that types may be derived from.
+pub const fn assert_open_parent<T: Object>() {
+    assert!(
+        !T::Parent::FINAL,
+        "no type can be derived from this one: it is `final`, or an enum; hold an `ObjRef` of it in a field instead"
+    );
+}
+
+/// A type's way to duplicate its values: `Clone`, else `by_fields`, if all fields allow it.
+pub const fn duplicate_of<T>(
+    clone: Option<fn(&T) -> T>,
+    all_fields: bool,
+    by_fields: fn(&T) -> T,
+) -> Option<fn(&T) -> T> {
+    match clone {
+        Some(clone) => Some(clone),
+        None if all_fields => Some(by_fields),
+        None => None,
+    }
+}
+
+/// A second value of a field.
+pub fn duplicate_field<F: FieldAt>(value: &F::Value) -> F::Value {
+    value.duplicate()
+}
+
+/// A field's default as other languages get it.
+pub fn default_of<F: FieldAt>(value: &F::Value) -> Any {
+    value.field_value()
+}
+
+/// Shows the fields of the base.
+///
+/// # Errors
+/// What the visitor raises.
+pub fn visit_base<T: Object<Parent: VisitAttrs>>(base: &T::Parent, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    base.visit_attrs(visitor)
+}
+
+/// Lends the fields of the base to be changed.
+///
+/// # Errors
+/// What the visitor raises.
+pub fn visit_base_mut<T: Object<Parent: VisitAttrs>>(
+    base: &mut T::Parent,
+    visitor: &mut dyn AttrVisitorMut,
+) -> Result<()> {
+    base.visit_attrs_mut(visitor)
+}
+
+/// Shows a field.
+///
+/// # Errors
+/// What the visitor raises.
+#[inline]
+pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    value.visit_attr(name, visitor)
+}
+
+/// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
+///
+/// # Errors
+/// What the visitor raises.
+#[inline]
+pub fn visit_field_mut<F: FieldAt>(
+    value: &mut F::Value,
+    name: &str,
+    visitor: &mut dyn AttrVisitorMut,
+    set: Option<SetAttr<F::Value>>,
+) -> Result<()> {
+    value.visit_attr_mut(name, visitor, set)
+}

@@ -1,0 +1,328 @@
+//! Enums without data: types of the ABI whose instances are a fixed set of objects, and a Rust enum for the value of each.
+//!
+//! ```
+//! use kernpack::{Any, EnumType, Function, IntoAny, Object};
+//!
+//! #[derive(Object, Clone, Copy, PartialEq, Eq, Debug)]
+//! #[object(key = "docs.Color", enum = "int")]
+//! pub enum Color {
+//!     Red = 1,
+//!     Green,
+//! }
+//!
+//! let next = Function::from_fn(|color: Color| match color {
+//!     Color::Red => Color::Green,
+//!     Color::Green => Color::Red,
+//! });
+//! assert_eq!(next.call_as::<Color>((Color::Red,)).unwrap(), Color::Green);
+//! // The integer stands for the variant, too.
+//! assert_eq!(next.call_as::<Color>((2,)).unwrap(), Color::Red);
+//! assert_eq!(Color::Green.name(), "Green");
+//! let error = next.call((5,)).unwrap_err();
+//! assert_eq!(
+//!     error.message(),
+//!     "closure(0: docs.Color): argument 0: 5 is no docs.Color; its variants are Red = 1, Green = 2",
+//! );
+//! ```
+
+use core::fmt::Write;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::function::did_you_mean;
+use crate::value::{Any, AnyView, Arg, IntoAny, Mismatch, TypeSchema};
+use crate::{Error, Result, embedded, host};
+
+/// An enum without data as `#[derive(Object)]` describes it.
+pub struct EnumDef {
+    /// Type key.
+    pub key: &'static str,
+    /// Documentation.
+    pub doc: &'static str,
+    /// What other languages take for the value of a variant.
+    pub kind: EnumKind,
+    /// The variants.
+    pub variants: &'static [VariantDef],
+    /// Registers the type and its instances with the host.
+    pub register: fn(&'static EnumDef) -> RegisteredEnum,
+    /// The instances, once registered.
+    pub instances: EnumInstances,
+    /// Crate that defines the enum.
+    pub crate_name: &'static str,
+    /// Where the enum stands.
+    pub file: &'static str,
+    /// Where the enum stands.
+    pub line: u32,
+}
+
+/// A variant of an enum without data.
+pub struct VariantDef {
+    /// The name that other languages use; the value of a variant of an enum of strings.
+    pub name: &'static str,
+    /// The value of a variant of an enum of integers; else the position.
+    pub value: i64,
+    /// Documentation.
+    pub doc: &'static str,
+}
+
+/// What other languages take for the value of an enum's variant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EnumKind {
+    /// The discriminant: a type derived from `ffi.IntEnum`.
+    Int,
+    /// The name: a type derived from `ffi.StrEnum`.
+    Str,
+}
+
+/// What registering an enum comes to.
+pub struct RegisteredEnum {
+    /// Index of the type; negative when there is none.
+    pub(crate) type_index: i32,
+    /// The object of each variant. Empty when the host refused the type.
+    pub(crate) objects: Vec<Instance>,
+    /// What went wrong.
+    pub(crate) problem: Option<Error>,
+}
+
+/// The one object of a variant. It lives forever.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instance(pub(crate) *mut TVMFFIObject);
+
+// SAFETY: the pointer is to an object with an atomic count, of which this holds one reference forever.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+/// The instances of an enum, filled in when it is registered.
+pub struct EnumInstances(OnceLock<Instances>);
+
+struct Instances {
+    type_index: i32,
+    by_position: Vec<Instance>,
+    /// The positions, in the order of the objects' addresses.
+    by_address: Vec<(Instance, u32)>,
+}
+
+impl EnumInstances {
+    /// Not registered yet.
+    #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+/// A Rust enum without data that is a type of the ABI. Implement it with `#[derive(Object)]` and
+/// `#[object(key = "...", enum = "int")]` (or `"str"`).
+///
+/// Such an enum is the value itself: it can be a parameter, a result, an element and a field. Other languages see one object for
+/// each variant, and may pass the variant's integer or name in its place.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an enum of the ABI",
+    label = "not an enum of the ABI",
+    note = "add `#[derive(kernpack::Object)]` and `#[object(key = \"...\", enum = \"int\")]` to an enum without data"
+)]
+pub trait EnumType: Sized + Send + Sync + 'static {
+    /// Unique name, for example `imagekit.Color`.
+    const TYPE_KEY: &'static str;
+
+    /// The definition.
+    #[doc(hidden)]
+    fn enum_def() -> &'static EnumDef;
+
+    /// The variant at a position of the definition.
+    #[doc(hidden)]
+    fn at_position(position: usize) -> Option<Self>;
+
+    /// Where the variant stands in the definition.
+    #[doc(hidden)]
+    fn position(&self) -> usize;
+
+    /// Run-time type index; registers the type when needed.
+    fn type_index() -> i32 {
+        Self::enum_def().instances().type_index
+    }
+
+    /// The name that other languages use for the variant.
+    fn name(&self) -> &'static str {
+        Self::enum_def().variants.get(self.position()).map_or("", |variant| variant.name)
+    }
+
+    /// All variants, in their order.
+    fn variants() -> impl Iterator<Item = Self> {
+        (0..Self::enum_def().variants.len()).filter_map(Self::at_position)
+    }
+}
+
+/// The Rust value of an enum's object, or of the integer or name that stands for it.
+///
+/// # Errors
+/// What the variants are.
+#[inline]
+pub fn enum_from_any<T: EnumType>(value: &AnyView<'_>) -> core::result::Result<T, Mismatch> {
+    T::at_position(T::enum_def().position_of(value)?).ok_or(Mismatch::TYPE)
+}
+
+/// The object of an enum's variant, as an owned value.
+#[inline]
+pub fn enum_into_any<T: EnumType>(variant: &T) -> Any {
+    let def = T::enum_def();
+    match def.instance(variant.position()) {
+        Some(view) => Any::from_view(&view).unwrap_or_default(),
+        None => def.payload(variant.position()),
+    }
+}
+
+/// The object of an enum's variant, as an argument.
+#[inline]
+pub fn enum_to_arg<T: EnumType>(variant: &T) -> Arg<'static> {
+    let def = T::enum_def();
+    match def.instance(variant.position()) {
+        Some(view) => Arg::borrowed(view),
+        None => Arg::owned(def.payload(variant.position())),
+    }
+}
+
+impl EnumDef {
+    #[inline]
+    fn instances(&'static self) -> &'static Instances {
+        match self.instances.0.get() {
+            Some(instances) => instances,
+            None => self.register_late(),
+        }
+    }
+
+    #[cold]
+    fn register_late(&'static self) -> &'static Instances {
+        // Binding registers every enum of this artifact, this one included, unless this call is part of that. A problem is
+        // recorded where it is found.
+        host::api();
+        let _ = self.register();
+        self.instances.0.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
+    }
+
+    /// Registers the enum with the host, unless that has happened.
+    ///
+    /// # Errors
+    /// When the key is taken by another type; this artifact's enum then gets a key of its own.
+    pub(crate) fn register(&'static self) -> Result<()> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.instances.0.get().is_some() {
+            return Ok(());
+        }
+        let RegisteredEnum { type_index, objects, problem } = (self.register)(self);
+        let mut by_address: Vec<_> = objects.iter().copied().zip(0..).collect();
+        by_address.sort_unstable();
+        let _ = self.instances.0.set(Instances { type_index, by_position: objects, by_address });
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// A variant's object.
+    #[inline]
+    fn instance(&'static self, position: usize) -> Option<AnyView<'static>> {
+        let instances = self.instances();
+        let Instance(object) = *instances.by_position.get(position)?;
+        // SAFETY: the object lives forever.
+        unsafe { Some(AnyView::from_raw(TVMFFIAny::pointer((*object).type_index, object.cast()))) }
+    }
+
+    /// The object of the variant that a value stands for.
+    ///
+    /// # Errors
+    /// What the variants are.
+    pub(crate) fn convert(&'static self, value: &AnyView<'_>) -> Result<Any> {
+        let position =
+            self.position_of(value).map_err(|mismatch| mismatch.into_error("", &TypeSchema::new(self.key), value))?;
+        Ok(self.instance(position).and_then(|view| Any::from_view(&view)).unwrap_or_default())
+    }
+
+    /// What other languages take for the value of a variant.
+    #[cold]
+    fn payload(&self, position: usize) -> Any {
+        match (self.kind, self.variants.get(position)) {
+            (EnumKind::Int, Some(variant)) => variant.value.into_any(),
+            (EnumKind::Str, Some(variant)) => variant.name.into_any(),
+            (_, None) => Any::NONE,
+        }
+    }
+
+    /// The position of the variant that a value stands for.
+    ///
+    /// # Errors
+    /// What the variants are.
+    pub(crate) fn position_of(&'static self, value: &AnyView<'_>) -> core::result::Result<usize, Mismatch> {
+        let instances = self.instances();
+        let value = &value.lent();
+        if let Some(object) = value.object()
+            && let Ok(at) = instances.by_address.binary_search_by_key(&Instance(object), |entry| entry.0)
+        {
+            return Ok(instances.by_address[at].1 as usize);
+        }
+        let found = match self.kind {
+            EnumKind::Int if value.type_index() == type_index::INT => {
+                let int = value.raw().bits().cast_signed();
+                self.variants.iter().position(|variant| variant.value == int)
+            }
+            EnumKind::Str => {
+                text(value).and_then(|text| self.variants.iter().position(|variant| variant.name.as_bytes() == text))
+            }
+            EnumKind::Int => None,
+        };
+        found.ok_or_else(|| self.mismatch(value))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mismatch(&'static self, value: &AnyView<'_>) -> Mismatch {
+        let variants = self.list();
+        if value.type_index() == self.instances().type_index {
+            return Mismatch::value(format!(
+                "expected one of the variants of {} that this library defines ({variants}), got another object of that type",
+                self.key
+            ));
+        }
+        match (self.kind, text(value)) {
+            (EnumKind::Int, _) if value.type_index() == type_index::INT => {
+                let int = value.raw().bits().cast_signed();
+                Mismatch::value(format!("{int} is no {}; its variants are {variants}", self.key))
+            }
+            (EnumKind::Str, Some(text)) => {
+                let text = String::from_utf8_lossy(text);
+                let hint = did_you_mean(&text, &mut self.variants.iter().map(|variant| variant.name));
+                Mismatch::value(format!("'{text}' is no {}; its variants are {variants}{hint}", self.key))
+            }
+            (kind, _) => {
+                let payload = if kind == EnumKind::Int { "int" } else { "str" };
+                let got = value.type_name();
+                Mismatch::type_note(format!("expected {} ({variants}) or its {payload}, got {got}", self.key))
+            }
+        }
+    }
+
+    /// The variants for people.
+    fn list(&self) -> String {
+        const MOST: usize = 16;
+        let mut list = String::new();
+        for (at, variant) in self.variants.iter().enumerate().take(MOST) {
+            let comma = if at == 0 { "" } else { ", " };
+            let name = variant.name;
+            let _ = match self.kind {
+                EnumKind::Int => write!(list, "{comma}{name} = {}", variant.value),
+                EnumKind::Str => write!(list, "{comma}'{name}'"),
+            };
+        }
+        if self.variants.len() > MOST {
+            list.push_str(", ...");
+        }
+        list
+    }
+}
+
+/// The bytes of a text; `None` for other values.
+fn text<'a>(value: &'a AnyView<'_>) -> Option<&'a [u8]> {
+    match value.type_index() {
+        // SAFETY: a view follows the ABI's rules for its type index.
+        type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => unsafe { embedded::text_of(value.raw()) },
+        _ => None,
+    }
+}

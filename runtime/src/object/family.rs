@@ -1,0 +1,48 @@
+//! Enums with data: families of object types, one for each variant, with the enum as their parent.
+//!
+//! ```
+//! use kernpack::{ObjRef, Object};
+//!
+//! #[derive(Object)]
+//! #[object(key = "docs.Expr")]
+//! #[repr(C, u32)]
+//! pub enum Expr {
+//!     /// A number.
+//!     Const { value: i64 },
+//!     /// A sum.
+//!     Add { lhs: ObjRef<Expr>, rhs: ObjRef<Expr> },
+//! }
+//!
+//! fn evaluate(expr: &ObjRef<Expr>) -> i64 {
+//!     match &**expr {
+//!         Expr::Const { value } => *value,
+//!         Expr::Add { lhs, rhs } => evaluate(lhs) + evaluate(rhs),
+//!     }
+//! }
+//!
+//! let number = |value| ObjRef::new(Expr::Const { value });
+//! let sum = ObjRef::new(Expr::Add { lhs: number(1), rhs: number(2) });
+//! assert_eq!(evaluate(&sum), 3);
+//! assert_eq!(sum.type_key(), "docs.Expr.Add");
+//! ```
+//!
+//! The body of an object is the enum's value, with its tag. So an object's type always belongs to its variant, and its value is never
+//! replaced as a whole: there is no `get_mut` and no `make_mut`.
+
+use core::ffi::c_void;
+
+use super::HiddenDef;
+use crate::embedded::HEADER_SIZE;
+
+/// The tag of a variant as a hidden field: a creator writes it.
+pub const fn tag_def<const TAG: u32>() -> HiddenDef {
+    HiddenDef { offset: HEADER_SIZE, make: Some(write_tag::<TAG>), drop: leave }
+}
+
+unsafe fn write_tag<const TAG: u32>(place: *mut c_void) {
+    // SAFETY: the caller passes the beginning of a body, which is the tag of an enum with `#[repr(C, u32)]`.
+    unsafe { place.cast::<u32>().write(TAG) }
+}
+
+/// A tag owns nothing.
+unsafe fn leave(_: *mut c_void) {}

@@ -1,0 +1,295 @@
+//! Getters and setters of the fields that `#[derive(Object)]` registers.
+//!
+//! A field has a setter even when it is read-only, as in C++: constructors, copies, JSON and rebuilding create an object and set its
+//! fields. Such a setter works while the object is incomplete, or for the holder of the only reference (`exclusive.rs`).
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+
+use super::exclusive::{self, State};
+use super::field_value::{FieldValue, FromFieldValue, MutableField};
+use super::foreign::{is_made_by_rust, key_of};
+use super::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, construction};
+use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag};
+use crate::embedded::HEADER_SIZE;
+use crate::function::guard_nameless;
+use crate::value::{Any, AnyView, Schema};
+use crate::{Result, bail};
+
+/// One registered field of an object type: a marker type that generated code makes.
+///
+/// # Safety
+/// `Owner`'s definition describes at `INDEX` a field that is at `OFFSET` of its `Body` and holds a `Value`.
+pub unsafe trait FieldAt: 'static {
+    /// The type that the field belongs to.
+    type Owner: Defined;
+    /// The field's type.
+    type Value: FieldValue;
+    /// The field's place among the owner's own registered fields.
+    const INDEX: usize;
+    /// Offset in bytes in the body.
+    const OFFSET: usize;
+}
+
+/// The description of a field that only constructors set.
+pub const fn field_def<F: FieldAt>(
+    name: &'static str,
+    doc: &'static str,
+    flags: i64,
+    default: Option<DefaultDef>,
+    setter: Option<TVMFFIFieldSetter>,
+) -> FieldDef {
+    FieldDef {
+        name,
+        doc,
+        ty: <F::Value as Schema>::TYPE,
+        offset: HEADER_SIZE + F::OFFSET,
+        size: size_of::<F::Value>(),
+        align: align_of::<F::Value>(),
+        flags,
+        storage: <F::Value as Schema>::STORAGE,
+        is_unsigned: <F::Value as Schema>::IS_UNSIGNED,
+        getter: get::<F>,
+        setter,
+        default,
+        drop: drop_value::<F::Value>,
+        is_set: is_set::<F::Value>,
+    }
+}
+
+/// The description of a field that every language may write to.
+pub const fn writable_field_def<F: FieldAt>(
+    name: &'static str,
+    doc: &'static str,
+    flags: i64,
+    default: Option<DefaultDef>,
+) -> FieldDef
+where
+    F::Value: MutableField,
+{
+    field_def::<F>(name, doc, flags | field_flag::WRITABLE, default, Some(set_writable::<F>))
+}
+
+/// The description of a field that other languages do not see.
+pub const fn hidden_def<T>(offset: usize, make: Option<unsafe fn(*mut c_void)>) -> HiddenDef {
+    HiddenDef { offset: HEADER_SIZE + offset, make, drop: drop_value::<T> }
+}
+
+/// The setter of a read-only field, `SetterOf::<F>::FN`; `None` for a type that values do not convert to (from [`NoSetter`]).
+pub struct SetterOf<F>(PhantomData<F>);
+
+impl<F: FieldAt> SetterOf<F>
+where
+    F::Value: FromFieldValue,
+{
+    /// The setter.
+    pub const FN: Option<TVMFFIFieldSetter> = Some(set::<F>);
+}
+
+/// The absence of a setter; the inherent constant of [`SetterOf`] goes before it.
+pub trait NoSetter {
+    /// No setter.
+    const FN: Option<TVMFFIFieldSetter> = None;
+}
+
+impl<F> NoSetter for SetterOf<F> {}
+
+/// How a hidden field is made, `HiddenDefault::<T>::MAKE`: its type's default, or not at all (from [`NoDefault`]).
+pub struct HiddenDefault<T>(PhantomData<T>);
+
+impl<T: Default> HiddenDefault<T> {
+    /// Writes the default.
+    pub const MAKE: Option<unsafe fn(*mut c_void)> = Some(make_default::<T>);
+}
+
+/// The absence of a default; the inherent constant of [`HiddenDefault`] goes before it.
+pub trait NoDefault {
+    /// No default.
+    const MAKE: Option<unsafe fn(*mut c_void)> = None;
+}
+
+impl<T> NoDefault for HiddenDefault<T> {}
+
+/// How a value is cloned, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from [`NoClone`]).
+pub struct CloneOf<T>(PhantomData<T>);
+
+impl<T: Clone> CloneOf<T> {
+    /// Clones.
+    pub const FN: Option<fn(&T) -> T> = Some(T::clone);
+}
+
+/// The absence of `Clone`; the inherent constant of [`CloneOf`] goes before it.
+pub trait NoClone<T> {
+    /// No way to clone.
+    const FN: Option<fn(&T) -> T> = None;
+}
+
+impl<T> NoClone<T> for CloneOf<T> {}
+
+unsafe fn make_default<T: Default>(place: *mut c_void) {
+    // SAFETY: the caller passes the place of a `T` that holds none yet.
+    unsafe { place.cast::<T>().write(T::default()) }
+}
+
+unsafe fn drop_value<T>(place: *mut c_void) {
+    // SAFETY: the caller passes the place of a `T` and does not use it afterwards.
+    unsafe { place.cast::<T>().drop_in_place() }
+}
+
+unsafe fn is_set<T: Schema>(place: *const c_void) -> bool {
+    // SAFETY: the caller passes the place of a `T`, or of zeros that stand for none.
+    unsafe { T::is_set(place) }
+}
+
+/// The object whose field is at this address.
+unsafe fn object_of<F: FieldAt>(field: *mut c_void) -> *mut TVMFFIObject {
+    // SAFETY: the caller passes the address of the field in an object.
+    unsafe { field.byte_sub(HEADER_SIZE + F::OFFSET).cast() }
+}
+
+/// Reads the field: the ABI's getter.
+///
+/// # Safety
+/// `field` is the address of the field in a live object of its type, and `result` is writable.
+unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: promised by the caller; a field that is set holds a `Value`.
+    unsafe {
+        let object = object_of::<F>(field);
+        let own = (*object).type_index == F::Owner::type_def().index.get();
+        if (own && exclusive::state(object) == State::Complete) || has_value::<F>(object, field) {
+            return guard_nameless(|| {
+                result.write((*field.cast::<F::Value>()).field_value().into_raw());
+                Ok(())
+            });
+        }
+    }
+    guard_nameless(|| {
+        let def = F::Owner::type_def();
+        bail!(AttributeError, "field '{}' of {} has no value yet", def.fields[F::INDEX].name, def.key)
+    })
+}
+
+/// Whether the field of an object of whatever origin holds a value.
+#[inline(never)]
+unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -> bool {
+    // SAFETY: the caller passes a live object and the field's address in it.
+    unsafe {
+        match exclusive::state(object) {
+            State::Complete if is_made_by_rust((*object).type_index) => true,
+            State::Complete => {
+                <F::Value as Schema>::STORAGE != Storage::Rust && <F::Value as Schema>::is_set(field.cast_const())
+            }
+            State::Incomplete(record) => construction::is_set(object, record, F::Owner::type_def(), F::INDEX),
+        }
+    }
+}
+
+/// Sets a read-only field: the ABI's setter.
+///
+/// # Safety
+/// `field` is the address of the field in a live object of its type, `value` is a valid view, and the caller owns a reference.
+unsafe extern "C" fn set<F: FieldAt>(field: *mut c_void, value: *const TVMFFIAny) -> i32
+where
+    F::Value: FromFieldValue,
+{
+    // SAFETY: promised by the caller.
+    guard_nameless(|| unsafe { store::<F>(field, convert::<F>(&*value.cast())?) })
+}
+
+/// Sets a writable field: the ABI's setter.
+///
+/// # Safety
+/// As for [`set`].
+unsafe extern "C" fn set_writable<F: FieldAt>(field: *mut c_void, value: *const TVMFFIAny) -> i32
+where
+    F::Value: MutableField,
+{
+    // SAFETY: promised by the caller; a field that is set holds a `Value`.
+    guard_nameless(|| unsafe {
+        let value = convert::<F>(&*value.cast())?;
+        let object = object_of::<F>(field);
+        let rust = is_made_by_rust((*object).type_index) || <F::Value as Schema>::STORAGE == Storage::Plain;
+        if exclusive::state(object) == State::Complete && rust {
+            (*field.cast::<F::Value>()).store_field_value(value);
+            return Ok(());
+        }
+        store::<F>(field, value)
+    })
+}
+
+unsafe fn convert<F: FieldAt>(value: &AnyView<'_>) -> Result<F::Value>
+where
+    F::Value: FromFieldValue,
+{
+    F::Value::from_field_value(value).map_err(|mismatch| {
+        let def = F::Owner::type_def();
+        let context = format!("field '{}' of {}: ", def.fields[F::INDEX].name, def.key);
+        mismatch.into_error(&context, &<F::Value as Schema>::TYPE, value)
+    })
+}
+
+unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
+    let place = field.cast::<F::Value>();
+    // SAFETY: the caller passes the field's address in a live object, and owns a reference to it.
+    unsafe {
+        let object = object_of::<F>(field);
+        if let State::Incomplete(record) = exclusive::state(object) {
+            if construction::is_set(object, record, F::Owner::type_def(), F::INDEX) {
+                drop(place.replace(value));
+            } else {
+                place.write(value);
+                construction::set_done(object, record, F::Owner::type_def(), F::INDEX);
+            }
+            return Ok(());
+        }
+        let is_foreign = !is_made_by_rust((*object).type_index);
+        if is_foreign && <F::Value as Schema>::STORAGE == Storage::Rust {
+            let (def, key) = (F::Owner::type_def(), key_of((*object).type_index));
+            bail!(
+                TypeError,
+                "type {key} can not be derived from {}: only Rust code can make its field '{}'; create a {} and hold it in a field",
+                def.key,
+                def.fields[F::INDEX].name,
+                def.key
+            );
+        }
+        // A value that was never set is zeros, which are not dropped.
+        let was_set = !is_foreign || <F::Value as Schema>::is_set(field.cast_const());
+        let mut value = Some(value);
+        let old = exclusive::while_unique(object, || {
+            let new = value.take()?;
+            if was_set {
+                return Some(place.replace(new));
+            }
+            place.write(new);
+            None
+        });
+        // The old value goes when the object is unlocked: its destructor may do anything.
+        match old {
+            Some(old) => drop(old),
+            None => {
+                let (def, key) = (F::Owner::type_def(), key_of((*object).type_index));
+                bail!(
+                    AttributeError,
+                    "field '{}' of {key} is read-only, and the object has other owners; make a changed copy (copy.replace), or declare \
+                     the field in {} as `#[field(writable)]` with the type `Field<...>`",
+                    def.fields[F::INDEX].name,
+                    def.key
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A default's value as the table keeps it.
+pub(super) fn default_value(def: &DefaultDef) -> (Any, i64) {
+    match def {
+        DefaultDef::Value(make) => (make(), field_flag::HAS_DEFAULT),
+        DefaultDef::Factory(make) => {
+            let make = *make;
+            let factory = crate::Function::from_fn(make);
+            (crate::value::IntoAny::into_any(factory), field_flag::HAS_DEFAULT | field_flag::DEFAULT_FROM_FACTORY)
+        }
+    }
+}

@@ -1,0 +1,259 @@
+use core::sync::atomic::{
+    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering,
+};
+use std::sync::{PoisonError, RwLock};
+
+use super::Storage;
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
+use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema};
+
+/// A type that a field of an object may have when other languages see the field.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be a readable field of an object",
+    label = "a public field must be `Clone` and convert to an FFI value",
+    note = "make the field private, or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
+)]
+pub trait FieldValue: Schema {
+    /// A copy of the field's value.
+    fn field_value(&self) -> Any;
+
+    /// A second value of the same content.
+    #[doc(hidden)]
+    fn duplicate(&self) -> Self
+    where
+        Self: Sized;
+
+    /// Shows the value to a visitor.
+    #[doc(hidden)]
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()>;
+
+    /// Gives the value to a visitor to change; `set` is how it is set to a converted value.
+    #[doc(hidden)]
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        set: Option<SetAttr<Self>>,
+    ) -> crate::Result<()>
+    where
+        Self: Sized;
+}
+
+// One error for a type that does not fit, about this trait, in place of one for each bound.
+#[diagnostic::do_not_recommend]
+impl<T: IntoAny + Clone> FieldValue for T {
+    fn field_value(&self) -> Any {
+        self.clone().into_any()
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        IntoAny::visit_attr(self, name, visitor)
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        set: Option<SetAttr<Self>>,
+    ) -> crate::Result<()> {
+        IntoAny::visit_attr_mut(self, name, visitor, set)
+    }
+}
+
+/// A [`FieldValue`] that other languages can make, so that they can create objects with it.
+#[doc(hidden)]
+pub trait FromFieldValue: FieldValue + Sized {
+    /// Converts a value.
+    ///
+    /// # Errors
+    /// Why the value does not convert.
+    fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: FieldValue + for<'a> FromAny<'a>> FromFieldValue for T {
+    fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch> {
+        T::from_any(value)
+    }
+}
+
+/// A type of field that is made for shared mutation, so that other languages may write to it: [`Field<T>`] and atomic numbers.
+#[diagnostic::on_unimplemented(
+    message = "a field of type `{Self}` can not be writable",
+    label = "not made for shared mutation",
+    note = "other languages write while Rust code holds references: use `kernpack::Field<{Self}>`, or an atomic type for a number"
+)]
+pub trait MutableField: FromFieldValue {
+    /// Replaces the value.
+    fn store_field_value(&self, value: Self);
+}
+
+/// A value in an object that every language may read and replace at any time; reading gives a copy.
+///
+/// ```
+/// use kernpack::{Field, ObjRef, Object};
+///
+/// #[derive(Object)]
+/// #[object(key = "docs.Counter")]
+/// #[repr(C)]
+/// pub struct Counter {
+///     #[field(writable)]
+///     pub name: Field<String>,
+/// }
+///
+/// let counter = ObjRef::new(Counter { name: Field::new("a".to_owned()) });
+/// counter.name.set("b".to_owned());
+/// assert_eq!(counter.name.get(), "b");
+/// ```
+#[derive(Default)]
+pub struct Field<T> {
+    value: RwLock<T>,
+}
+
+impl<T> Field<T> {
+    /// A field with this value.
+    pub const fn new(value: T) -> Self {
+        Self { value: RwLock::new(value) }
+    }
+
+    /// A copy of the value.
+    pub fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the value.
+    pub fn set(&self, value: T) {
+        drop(self.replace(value));
+    }
+
+    /// Replaces the value and gives the earlier one.
+    pub fn replace(&self, value: T) -> T {
+        core::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
+    }
+
+    /// The value, for who has the field alone.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone> Clone for Field<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
+impl<T> From<T> for Field<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: Clone + core::fmt::Debug> core::fmt::Debug for Field<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl<T: Schema> Schema for Field<T> {
+    const TYPE: TypeSchema = T::TYPE;
+    const IS_UNSIGNED: bool = T::IS_UNSIGNED;
+}
+
+impl<T: IntoAny + Clone> FieldValue for Field<T> {
+    fn field_value(&self) -> Any {
+        self.get().into_any()
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    // A copy: no lock is held while a visitor runs.
+    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+        IntoAny::visit_attr(&self.get(), name, visitor)
+    }
+
+    fn visit_attr_mut(
+        &mut self,
+        name: &str,
+        visitor: &mut dyn AttrVisitorMut,
+        _: Option<SetAttr<Self>>,
+    ) -> crate::Result<()> {
+        IntoAny::visit_attr_mut(self.get_mut(), name, visitor, None)
+    }
+}
+
+impl<T: IntoAny + Clone + for<'a> FromAny<'a>> FromFieldValue for Field<T> {
+    fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch> {
+        T::from_any(value).map(Self::new)
+    }
+}
+
+impl<T: IntoAny + Clone + for<'a> FromAny<'a>> MutableField for Field<T> {
+    fn store_field_value(&self, value: Self) {
+        self.set(value.into_inner());
+    }
+}
+
+macro_rules! atomic_fields {
+    ($($atomic:ident of $plain:ty),* $(,)?) => {$(
+        impl Schema for $atomic {
+            const TYPE: TypeSchema = <$plain as Schema>::TYPE;
+            const STORAGE: Storage = Storage::Plain;
+            const IS_UNSIGNED: bool = <$plain as Schema>::IS_UNSIGNED;
+        }
+
+        impl FieldValue for $atomic {
+            fn field_value(&self) -> Any {
+                self.load(Ordering::Relaxed).into_any()
+            }
+
+            fn duplicate(&self) -> Self {
+                Self::new(self.load(Ordering::Relaxed))
+            }
+
+            fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
+                IntoAny::visit_attr(&self.load(Ordering::Relaxed), name, visitor)
+            }
+
+            fn visit_attr_mut(
+                &mut self,
+                name: &str,
+                visitor: &mut dyn AttrVisitorMut,
+                _: Option<SetAttr<Self>>,
+            ) -> crate::Result<()> {
+                IntoAny::visit_attr_mut(self.get_mut(), name, visitor, crate::reflect::ConvertOf::<$plain>::SET)
+            }
+        }
+
+        impl FromFieldValue for $atomic {
+            fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch> {
+                <$plain>::from_any(value).map(Self::new)
+            }
+        }
+
+        impl MutableField for $atomic {
+            fn store_field_value(&self, value: Self) {
+                self.store(value.into_inner(), Ordering::Relaxed);
+            }
+        }
+    )*};
+}
+atomic_fields!(
+    AtomicBool of bool, AtomicI8 of i8, AtomicI16 of i16, AtomicI32 of i32, AtomicI64 of i64, AtomicIsize of isize, AtomicU8 of u8,
+    AtomicU16 of u16, AtomicU32 of u32, AtomicU64 of u64, AtomicUsize of usize,
+);

@@ -1,0 +1,71 @@
+//! Objects whose type another language derived from a Rust type (`@py_class` in Python).
+//!
+//! Such an object was allocated as zeros, and its fields were set by our setters; where it is copied or destroyed, its fields are
+//! treated as bytes, values or object pointers. So it may be used as the Rust type if that type, with its ancestors, has no other
+//! storage, has no hidden fields, and every field is set.
+
+use super::{Storage, TypeDef};
+use crate::abi::TVMFFIObject;
+use crate::reflect::{AttrColumn, TypeInfo};
+use crate::value::{Mismatch, type_key};
+
+/// The type attribute that a type defined with `#[derive(Object)]` has. It also tells two definitions of a type apart: layouts that
+/// differ only in private fields, say `Vec<u8>` and `[usize; 3]`, look the same in everything else that is registered.
+pub(super) static FINGERPRINT: AttrColumn = AttrColumn::new("__kernpack_fingerprint__");
+
+/// Whether objects of a type are made by `#[derive(Object)]`'s code only.
+#[inline]
+pub(super) fn is_made_by_rust(index: i32) -> bool {
+    FINGERPRINT.get(index).is_some()
+}
+
+/// The key of a type, for messages.
+#[cold]
+pub(super) fn key_of(index: i32) -> String {
+    type_key(index)
+}
+
+/// Checks that a complete object of a foreign type is a value of the Rust type that its type is derived from.
+///
+/// # Errors
+/// What is in the way.
+///
+/// # Safety
+/// The object is alive, and its type is derived from `definition`'s.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeDef) -> Result<(), Mismatch> {
+    // SAFETY: promised by the caller.
+    let index = unsafe { (*object).type_index };
+    for def in definition.lineage() {
+        let obstacle = match def.fields.iter().find(|field| field.storage == Storage::Rust) {
+            _ if def.is_final => Some("it is final".to_owned()),
+            Some(field) => Some(format!("only Rust code can make its field '{}'", field.name)),
+            None if !def.hidden.is_empty() => Some("it has private fields".to_owned()),
+            None => None,
+        };
+        if let Some(obstacle) = obstacle {
+            return Err(Mismatch::type_note(format!(
+                "expected {}, got {}, whose objects another language makes: a type can not be derived from {} there, because \
+                 {obstacle}",
+                definition.key,
+                key_of(index),
+                def.key
+            )));
+        }
+        for field in def.fields {
+            // SAFETY: the object has the fields of its ancestors, each set by its setter or still zeros.
+            if !unsafe { (field.is_set)(object.byte_add(field.offset).cast()) } {
+                return Err(Mismatch::type_note(format!(
+                    "expected {}, got {} whose field '{}' has no value yet",
+                    definition.key,
+                    key_of(index),
+                    field.name
+                )));
+            }
+        }
+    }
+    // The other ancestors are no Rust types of ours; whoever wrote `unsafe impl Object` for one vouches for it.
+    debug_assert!(TypeInfo::of(index).is_some());
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Registration of what `#[object_methods]` describes: methods, constructors, properties, operators and type attributes.
+
+use core::ffi::c_void;
+use std::collections::HashSet;
+
+use super::{Object, TypeDef};
+use crate::abi::{
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo, field_flag,
+    type_index,
+};
+use crate::function::{FunctionInfo, guard_nameless, write_json_string};
+use crate::registration::KERNPACK_METHODS_V1;
+use crate::value::{Any, TypeSchema};
+use crate::{Error, Result, embedded, host};
+
+/// The methods of one impl block.
+pub struct MethodsDef {
+    /// The type's definition.
+    pub ty: fn() -> Option<&'static TypeDef>,
+    /// The type's key.
+    pub key: &'static str,
+    /// What the block brings.
+    pub members: &'static [MethodDef],
+    /// Crate that the block is in.
+    pub crate_name: &'static str,
+    /// Where the block stands.
+    pub file: &'static str,
+    /// Where the block stands.
+    pub line: u32,
+}
+
+/// One thing that an impl block brings.
+pub enum MethodDef {
+    /// A method.
+    Method {
+        /// Name.
+        name: &'static str,
+        /// The function.
+        info: &'static FunctionInfo,
+        /// Whether it takes no object.
+        is_static: bool,
+    },
+    /// The constructor.
+    Constructor {
+        /// The function.
+        info: &'static FunctionInfo,
+    },
+    /// A value that is computed from the object and read like a field.
+    Property {
+        /// Name.
+        name: &'static str,
+        /// Documentation and result.
+        info: &'static FunctionInfo,
+        /// Computes the value; called with the object itself.
+        getter: TVMFFIFieldGetter,
+    },
+    /// A type attribute that is a function.
+    Hook {
+        /// Name of the attribute.
+        attribute: &'static str,
+        /// The function.
+        info: &'static FunctionInfo,
+    },
+    /// A type attribute that is a value.
+    Constant {
+        /// Name of the attribute.
+        attribute: &'static str,
+        /// Makes the value.
+        value: fn() -> Any,
+    },
+}
+
+/// A type that has a constructor of its own. Only generated code implements it, once for a type: a second `#[init]` does not
+/// compile.
+pub trait HasConstructor: Object {}
+
+/// The name of a method in messages, `<type key>.<method>`, put together at compile time.
+pub struct MethodName<const N: usize>([u8; N]);
+
+/// Length of a [`MethodName`].
+pub const fn method_name_len(key: &str, name: &str) -> usize {
+    key.len() + 1 + name.len()
+}
+
+impl<const N: usize> MethodName<N> {
+    /// Joins the two; `N` is their [`method_name_len`].
+    pub const fn new(key: &str, name: &str) -> Self {
+        let mut text = [b'.'; N];
+        let (start, end) = text.split_at_mut(key.len());
+        start.copy_from_slice(key.as_bytes());
+        end.split_at_mut(1).1.copy_from_slice(name.as_bytes());
+        Self(text)
+    }
+
+    /// The name.
+    pub const fn as_str(&self) -> &str {
+        match core::str::from_utf8(&self.0) {
+            Ok(text) => text,
+            Err(_) => "",
+        }
+    }
+}
+
+/// The constructor's name, as a method and as a type attribute.
+const INIT: &str = "__ffi_init__";
+
+/// What the impl blocks of this artifact bring for a type.
+fn members(def: &'static TypeDef) -> impl Iterator<Item = (&'static MethodsDef, &'static MethodDef)> {
+    let of_type = move |block: &&MethodsDef| (block.ty)().is_some_and(|ty| core::ptr::eq(ty, def));
+    KERNPACK_METHODS_V1.iter().filter(of_type).flat_map(|block| block.members.iter().map(move |member| (block, member)))
+}
+
+/// Whether a type brings its own constructor.
+pub(crate) fn has_constructor(def: &'static TypeDef) -> bool {
+    members(def).any(|(_, member)| matches!(member, MethodDef::Constructor { .. }))
+}
+
+/// Registers everything that the impl blocks of this artifact bring for a type whose own fields are registered. Gives whether the
+/// type has a constructor now.
+///
+/// # Errors
+/// What could not be registered, one sentence each; the rest is registered all the same.
+pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
+    let mut problems = Vec::new();
+    let mut seen = HashSet::new();
+    let mut has_constructor = false;
+    for (block, member) in members(def) {
+        if let Err(problem) = check_name(def, member, &mut seen) {
+            problems.push(format!("type '{}' ({}:{}, crate {}): {problem}", def.key, block.file, block.line, block.crate_name));
+            continue;
+        }
+        has_constructor |= matches!(member, MethodDef::Constructor { .. });
+        if let Err(error) = member.register(index) {
+            problems.push(error.message().to_owned());
+        }
+    }
+    if problems.is_empty() { Ok(has_constructor) } else { Err(Error::runtime_error(problems.join("\n"))) }
+}
+
+/// Checks that nobody else has the member's name.
+fn check_name(
+    def: &'static TypeDef,
+    member: &MethodDef,
+    seen: &mut HashSet<(bool, &'static str)>,
+) -> core::result::Result<(), String> {
+    let (is_attribute, name) = match member {
+        MethodDef::Method { name, .. } | MethodDef::Property { name, .. } => (false, *name),
+        MethodDef::Constructor { .. } => (true, INIT),
+        MethodDef::Hook { attribute, .. } | MethodDef::Constant { attribute, .. } => (true, *attribute),
+    };
+    if !seen.insert((is_attribute, name)) {
+        let what = if is_attribute { "type attributes are" } else { "methods are" };
+        return Err(format!("two {what} called '{name}'; give one of them another name"));
+    }
+    if is_attribute {
+        return Ok(());
+    }
+    let mut owner = Some(def);
+    while let Some(ty) = owner {
+        if ty.fields.iter().any(|field| field.name == name) {
+            let attribute = if matches!(member, MethodDef::Property { .. }) { "getter" } else { "method" };
+            return Err(format!(
+                "'{name}' is a field of {} already, so other languages can not reach the function of this name; use \
+                 #[{attribute}(name = \"...\")], or #[skip] to keep it for Rust alone",
+                ty.key
+            ));
+        }
+        owner = (ty.parent_def)();
+    }
+    Ok(())
+}
+
+impl MethodDef {
+    fn register(&self, index: i32) -> Result<()> {
+        match *self {
+            Self::Method { name, info, is_static } => {
+                register_method(index, name, info, is_static, function(info).as_view().raw())
+            }
+            Self::Constructor { info } => {
+                let function = function(info);
+                register_method(index, INIT, info, true, function.as_view().raw())?;
+                register_attribute(index, INIT, &function)
+            }
+            Self::Property { name, info, getter } => register_property(index, name, info, getter),
+            Self::Hook { attribute, info } => register_attribute(index, attribute, &function(info)),
+            Self::Constant { attribute, value } => register_attribute(index, attribute, &value()),
+        }
+    }
+}
+
+/// A function object for an entry point of this artifact.
+fn function(info: &FunctionInfo) -> Any {
+    // SAFETY: a new object; its one reference goes to the value.
+    unsafe { Any::from_object(embedded::new_function(info.call, ())) }
+}
+
+fn register_method(
+    index: i32,
+    name: &str,
+    info: &FunctionInfo,
+    is_static: bool,
+    function: &TVMFFIAny,
+) -> Result<()> {
+    let metadata = info.metadata_json();
+    let method = TVMFFIMethodInfo {
+        name: TVMFFIByteArray::new(name.as_bytes()),
+        doc: TVMFFIByteArray::new(info.doc.as_bytes()),
+        metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+        flags: if is_static { field_flag::IS_STATIC_METHOD } else { 0 },
+        method: *function,
+    };
+    // SAFETY: the host copies the texts and takes a reference of its own; all of it lives for the call.
+    Error::check(unsafe { (host::api().type_register_method)(index, &method) })
+}
+
+fn register_attribute(index: i32, name: &str, value: &Any) -> Result<()> {
+    // SAFETY: the host copies the name and takes a reference of its own; both live for the call.
+    Error::check(unsafe {
+        (host::api().type_register_attr)(index, &TVMFFIByteArray::new(name.as_bytes()), value.as_view().raw())
+    })
+}
+
+/// A property is a field of size 0 at the object's own address: the getter receives the object. Its static type is None, so that
+/// serializers write null for it and copies take no bytes; its default, None, is what is set when an object is made.
+fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFIFieldGetter) -> Result<()> {
+    const FLAGS: i64 = field_flag::HAS_DEFAULT
+        | field_flag::INIT_OFF
+        | field_flag::REPR_OFF
+        | field_flag::COMPARE_OFF
+        | field_flag::HASH_OFF
+        | field_flag::SEQ_HASH_IGNORE;
+    let metadata = type_metadata(&info.ret);
+    let setter: TVMFFIFieldSetter = set_property;
+    let field = TVMFFIFieldInfo {
+        name: TVMFFIByteArray::new(name.as_bytes()),
+        doc: TVMFFIByteArray::new(info.doc.as_bytes()),
+        metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+        flags: FLAGS,
+        size: 0,
+        alignment: 1,
+        offset: 0,
+        getter: Some(getter),
+        setter: setter as *mut c_void,
+        default_value_or_factory: TVMFFIAny::NONE,
+        field_static_type_index: type_index::NONE,
+    };
+    // SAFETY: the host copies what it keeps; `field` and what it points to live for the call.
+    Error::check(unsafe { (host::api().type_register_field)(index, &field) })
+}
+
+/// The setter of properties. What loads and copies objects sets each field: None from JSON and as the default, and the copy of an
+/// object that the getter gave. A property follows from the fields, so there is nothing to do; anything else is a mistake.
+unsafe extern "C" fn set_property(_: *mut c_void, value: *const TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: the caller of a setter passes a valid view.
+        let index = unsafe { (*value).type_index };
+        if index == type_index::NONE || index >= type_index::STATIC_OBJECT_BEGIN {
+            return Ok(());
+        }
+        Err(Error::new("AttributeError", "a property is computed from the fields of its object and can not be set"))
+    })
+}
+
+/// The stock metadata of a value: a JSON object whose `type_schema` is a JSON string.
+fn type_metadata(ty: &TypeSchema) -> String {
+    let mut schema = String::new();
+    ty.write_json(&mut schema);
+    let mut metadata = String::from("{\"type_schema\":");
+    write_json_string(&mut metadata, &schema);
+    metadata.push('}');
+    metadata
+}

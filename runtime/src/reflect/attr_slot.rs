@@ -1,0 +1,54 @@
+use crate::value::{Any, AnyView, IntoAny, Mismatch, TypeSchema};
+use crate::{Result, error};
+
+/// A field of any type, as a value that can be read and set.
+pub trait AttrSlot {
+    /// The field's value; changing it does not change the field.
+    fn get(&self) -> Any;
+
+    /// Sets the field to a value that converts to its type.
+    ///
+    /// # Errors
+    /// What does not convert, in which case the field stays as it is. TypeError for a type that does not convert from values.
+    fn set(&mut self, value: &Any) -> Result<()>;
+
+    /// The field's type.
+    fn schema(&self) -> TypeSchema;
+}
+
+/// Sets a field to a value; what generated code passes for types that convert from values.
+pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Mismatch>;
+
+/// A field, and how it is set.
+pub(crate) struct Slot<'a, T> {
+    name: &'a str,
+    value: &'a mut T,
+    set: Option<SetAttr<T>>,
+}
+
+impl<'a, T> Slot<'a, T> {
+    pub(crate) const fn new(name: &'a str, value: &'a mut T, set: Option<SetAttr<T>>) -> Self {
+        Self { name, value, set }
+    }
+}
+
+impl<T: IntoAny + Clone> AttrSlot for Slot<'_, T> {
+    fn get(&self) -> Any {
+        self.value.clone().into_any()
+    }
+
+    fn set(&mut self, value: &Any) -> Result<()> {
+        let Some(set) = self.set else { return Err(no_conversion(self.name, &T::TYPE)) };
+        set(self.value, value.as_view())
+            .map_err(|mismatch| mismatch.into_error(&format!("field '{}': ", self.name), &T::TYPE, value.as_view()))
+    }
+
+    fn schema(&self) -> TypeSchema {
+        T::TYPE
+    }
+}
+
+#[cold]
+fn no_conversion(name: &str, schema: &TypeSchema) -> crate::Error {
+    error!(TypeError, "field '{name}' can not be set to a value: nothing converts to its Rust type (schema {schema})")
+}

@@ -1,0 +1,83 @@
+//! From a value to the visitor's method for its kind.
+
+use core::mem::ManuallyDrop;
+
+use super::AttrVisitor;
+use crate::abi::type_index;
+use crate::value::{AnyView, DataType, Device, FromAny, ToArg};
+use crate::{ObjRef, ObjectRoot, Result, Tensor, embedded};
+
+/// Shows a value to a visitor, through the method of its kind. Integers are `i64`, or `u64` when they are larger.
+///
+/// # Errors
+/// What the visitor raises.
+pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    dispatch(&value.lent(), name, visitor)
+}
+
+/// [`visit_value`] for a visitor whose type is known, and values other than rvalue references.
+#[inline(always)]
+pub(crate) fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
+    let raw = value.raw();
+    // SAFETY: of a view, the member is read that its type index names; what it refers to lives as long as the view.
+    unsafe {
+        match value.type_index() {
+            type_index::NONE => visitor.visit_none(name),
+            type_index::INT => visitor.visit_i64(name, raw.payload.v_int64),
+            type_index::BOOL => visitor.visit_bool(name, raw.payload.v_int64 != 0),
+            type_index::FLOAT => visitor.visit_f64(name, raw.payload.v_float64),
+            type_index::OPAQUE_PTR => visitor.visit_opaque(name, raw.payload.v_ptr),
+            type_index::DATA_TYPE => visitor.visit_data_type(name, DataType::from_raw(raw.payload.v_dtype)),
+            type_index::DEVICE => visitor.visit_device(name, Device::from_raw(raw.payload.v_device)),
+            type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
+                visitor.visit_text(name, embedded::text_of(raw).unwrap_or_default())
+            }
+            type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
+                visitor.visit_bytes(name, embedded::text_of(raw).unwrap_or_default())
+            }
+            type_index::BIG_INT => match u64::from_any(value) {
+                Ok(value) => visitor.visit_u64(name, value),
+                Err(_) => visitor.visit_other(name, value),
+            },
+            type_index::TENSOR => visit_tensor(value, name, visitor),
+            index if index >= type_index::STATIC_OBJECT_BEGIN => {
+                let object = ManuallyDrop::new(ObjRef::<ObjectRoot>::from_object(raw.payload.v_obj));
+                visitor.visit_object(name, &object)
+            }
+            _ => visitor.visit_other(name, value),
+        }
+    }
+}
+
+fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
+    match Tensor::from_any(value) {
+        Ok(tensor) => visitor.visit_tensor(name, &tensor),
+        Err(_) => visitor.visit_other(name, value),
+    }
+}
+
+/// Like [`visit_value`], of a value that is an argument as it is.
+pub(crate) fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    let arg = value.to_arg();
+    // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
+    visit_value(&unsafe { AnyView::from_raw(arg.raw()) }, name, visitor)
+}
+
+/// Shows an integer of a field that is `size` bytes large.
+#[inline]
+pub(super) fn visit_integer(
+    value: i64,
+    size: i64,
+    is_unsigned: bool,
+    name: &str,
+    visitor: &mut dyn AttrVisitor,
+) -> Result<()> {
+    if is_unsigned && let Ok(value) = u64::try_from(value) {
+        return visitor.visit_u64(name, value);
+    }
+    match i32::try_from(value) {
+        // An unsigned number of a C++ type may be larger than its size lets expect.
+        Ok(value) if size <= 4 => visitor.visit_i32(name, value),
+        _ => visitor.visit_i64(name, value),
+    }
+}

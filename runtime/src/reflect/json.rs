@@ -1,0 +1,49 @@
+//! Values and the objects that they consist of as JSON, and back.
+
+use crate::builtins::json_graph;
+use crate::value::{Any, AnyView, ToArg};
+use crate::{Result, host};
+
+/// A value and all objects that it consists of as a JSON graph: the text of the global function `ffi.ToJSONGraphString`, which
+/// every implementation of the ABI reads back.
+///
+/// Works on objects of all languages, through their registered fields, or the hook `__data_to_json__` of their type. An object
+/// that several others refer to is written once and is one object again after reading. Depth is bounded by memory only.
+///
+/// # Errors
+/// TypeError for values that JSON can not hold, such as tensors and functions, and for types without a way to make new objects;
+/// ValueError for objects that contain themselves.
+///
+/// ```
+/// use kernpack::reflect::{from_json, to_json};
+/// use kernpack::{Array, Str};
+///
+/// let words: Array<Str> = ["a", "b", "a"].into_iter().map(Str::new).collect();
+/// let text = to_json(&words)?;
+/// assert_eq!(
+///     text,
+///     r#"{"root_index":2,"nodes":[{"type":"ffi.String","data":"a"},{"type":"ffi.String","data":"b"},{"type":"ffi.Array","data":[0,1,0]}]}"#,
+/// );
+/// assert_eq!(from_json(&text)?.to::<Array<Str>>()?, words);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
+    let arg = value.to_arg();
+    // SAFETY: the argument lives to the end of the function.
+    write(&unsafe { AnyView::from_raw(arg.raw()) })
+}
+
+fn write(value: &AnyView<'_>) -> Result<String> {
+    host::api();
+    let text = json_graph::to_text(&value.to_owned()?)?;
+    Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// The value that [`to_json`] wrote, or `ffi.ToJSONGraphString` of any implementation: new objects, made by their types.
+///
+/// # Errors
+/// Where the text is no JSON or no graph, types that are not registered, and what creators and setters of fields raise.
+pub fn from_json(text: &str) -> Result<Any> {
+    host::api();
+    json_graph::from_text(text.as_bytes())
+}

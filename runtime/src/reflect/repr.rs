@@ -1,0 +1,43 @@
+//! Values as one line of text.
+
+use crate::builtins::repr;
+use crate::value::{AnyView, ToArg};
+use crate::{Result, host};
+
+/// A value in one line, as Python prints it: the text of the global function `ffi.ReprPrint`.
+///
+/// Works on objects of all languages, through their registered fields and the hook `__ffi_repr__` of their type. An object that
+/// contains itself is `...` inside. Objects may be in each other a million deep.
+///
+/// For several lines, and for large values, there is [`Tree`](super::Tree).
+///
+/// # Errors
+/// What a field's getter or a hook raises.
+///
+/// ```
+/// use kernpack::reflect::repr;
+/// use kernpack::{ObjRef, Object};
+///
+/// #[derive(Object)]
+/// #[object(key = "docs.repr.Size")]
+/// #[repr(C)]
+/// pub struct Size {
+///     pub width: f64,
+///     pub names: Vec<String>,
+/// }
+///
+/// let size = ObjRef::new(Size { width: 2.5, names: vec!["w".into(), "x".into()] });
+/// assert_eq!(repr(&size)?, r#"docs.repr.Size(width=2.5, names=("w", "x"))"#);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub fn repr<T: ToArg + ?Sized>(value: &T) -> Result<String> {
+    let arg = value.to_arg();
+    // SAFETY: the argument lives to the end of the function.
+    print(&unsafe { AnyView::from_raw(arg.raw()) })
+}
+
+fn print(value: &AnyView<'_>) -> Result<String> {
+    host::api();
+    let text = repr::text_of(value)?;
+    Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}

@@ -1,0 +1,149 @@
+use core::ffi::c_void;
+
+use super::attr_slot::{AttrSlot, Slot};
+use crate::Result;
+use crate::value::{DataType, Device, FromAny, IntoAny};
+
+/// Gets the fields of an object to change them, one after the other, each through the method of its kind.
+///
+/// Only who has exclusive access to an object can have its fields visited this way, so the visitor gets plain `&mut`. What is
+/// not implemented goes to [`AttrVisitorMut::visit_other`], which sees every type of field as a value that can be read and set;
+/// by default it does nothing.
+///
+/// | method | fields |
+/// |---|---|
+/// | `visit_f64` | `f64`; `f32`, which takes a finite number only within its range |
+/// | `visit_i64` | `i64`, `isize` |
+/// | `visit_u64` | `u64`; `u32`, `usize`, which take a number only within their range |
+/// | `visit_i32` | `i32`; `i8`, `i16`, `u8`, `u16`, which take a number only within their range |
+/// | `visit_bool`, `visit_data_type`, `visit_device`, `visit_opaque` | fields of that type |
+/// | `visit_string` | `String` |
+/// | `visit_other` | everything else: objects, tensors, `Option`, `Vec`, maps, `Str`, `Any`, ... |
+///
+/// ```
+/// use kernpack::reflect::{AttrSlot, AttrVisitorMut, VisitAttrs};
+/// use kernpack::{Object, Result};
+///
+/// #[derive(Object)]
+/// #[object(key = "docs.visitor.Vector")]
+/// #[repr(C)]
+/// pub struct Vector {
+///     pub x: f64,
+///     pub y: f64,
+///     pub tags: Vec<String>,
+/// }
+///
+/// struct Double;
+///
+/// impl AttrVisitorMut for Double {
+///     fn visit_f64(&mut self, _name: &str, value: &mut f64) -> Result<()> {
+///         *value *= 2.0;
+///         Ok(())
+///     }
+///
+///     fn visit_other(&mut self, name: &str, value: &mut dyn AttrSlot) -> Result<()> {
+///         if name == "tags" {
+///             let mut tags: Vec<String> = value.get().to()?;
+///             tags.push("doubled".into());
+///             value.set(&tags.into())?;
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let mut vector = Vector { x: 1.0, y: 2.5, tags: vec![] };
+/// vector.visit_attrs_mut(&mut Double)?;
+/// assert_eq!((vector.x, vector.y), (2.0, 5.0));
+/// assert_eq!(vector.tags, ["doubled"]);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub trait AttrVisitorMut {
+    /// A floating point number.
+    ///
+    /// # Errors
+    /// What the visitor wants to end with; so for all methods.
+    fn visit_f64(&mut self, name: &str, value: &mut f64) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// A signed integer of 64 bits.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_i64(&mut self, name: &str, value: &mut i64) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// An unsigned integer.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_u64(&mut self, name: &str, value: &mut u64) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// An integer of at most 32 bits.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_i32(&mut self, name: &str, value: &mut i32) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// A flag.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_bool(&mut self, name: &str, value: &mut bool) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// Text.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_string(&mut self, name: &str, value: &mut String) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// An untyped pointer.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_opaque(&mut self, name: &str, value: &mut *mut c_void) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// The type of a tensor's elements.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_data_type(&mut self, name: &str, value: &mut DataType) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// A device.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_device(&mut self, name: &str, value: &mut Device) -> Result<()> {
+        self.visit_other(name, &mut slot(name, value))
+    }
+
+    /// A field of any other type, or one whose own method is not implemented.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit_other(&mut self, name: &str, value: &mut dyn AttrSlot) -> Result<()> {
+        let _ = (name, value);
+        Ok(())
+    }
+}
+
+/// A field whose type converts both ways.
+fn slot<'a, T>(name: &'a str, value: &'a mut T) -> Slot<'a, T>
+where
+    T: IntoAny + Clone + for<'b> FromAny<'b>,
+{
+    Slot::new(name, value, super::field::ConvertOf::<T>::SET)
+}

@@ -1,0 +1,60 @@
+//! Structural operations on values and objects of any language: equality, hash, walk and rewriting, field by field as the types
+//! registered them.
+//!
+//! Objects are the same when they are built in the same way, whatever their addresses and the names of their variables; what
+//! counts is said at the fields and types (`structural = "..."`). Results are those of the global functions `ffi.StructuralEqual`,
+//! `ffi.StructuralHash`, `ffi.StructuralWalk`, `ffi.StructuralMap`, `ffi.RecursiveEq` and `ffi.DeepCopy`, which need not be there.
+//! All of it runs on a stack of its own on the heap, so that a chain of a million objects is no deeper than one.
+//!
+//! ```
+//! use kernpack::structural::{self, Flow, Rewrite, Walk};
+//! use kernpack::{Array, Result};
+//!
+//! let numbers = Array::from(vec![Array::from(vec![1_i64, 2]), Array::from(vec![3])]);
+//! assert!(structural::equal(&numbers, &numbers.clone())?);
+//!
+//! // The first even number.
+//! let even = Walk::returning()
+//!     .pre(|number: i64| if number % 2 == 0 { Flow::Stop(number) } else { Flow::Continue })
+//!     .run(&numbers)?;
+//! assert_eq!(even, Some(2));
+//!
+//! let doubled = Rewrite::new().post(|number: i64| number * 2).run(numbers)?;
+//! assert_eq!(doubled.get(1).unwrap().iter().collect::<Vec<_>>(), [6]);
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+
+mod callback;
+mod compare;
+mod copy;
+mod flow;
+mod key;
+mod path;
+mod recursive;
+mod region;
+mod replacement;
+mod rewrite;
+mod session;
+mod walk;
+
+pub use callback::{Callback, NodeValue, forms};
+pub use compare::{Difference, Options, equal, first_mismatch, hash};
+pub use copy::deep_copy;
+pub use flow::{Flow, IntoFlow};
+pub use key::StructuralKey;
+pub use path::{AccessPath, AccessStep, paths_of_error};
+pub use recursive::{recursive_compare, recursive_equal, recursive_hash};
+pub use region::Region;
+pub use replacement::{IntoReplacement, Replacement};
+pub use rewrite::Rewrite;
+pub use walk::Walk;
+
+use crate::host;
+use crate::value::{AnyView, Arg};
+
+/// What an argument lends to an operation: never an offer to take the object. Sees to it that the host is bound.
+fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
+    host::api();
+    // SAFETY: the argument is a valid view as long as it lives.
+    unsafe { AnyView::from_raw(arg.raw()) }.lent()
+}

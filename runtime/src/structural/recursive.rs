@@ -1,0 +1,49 @@
+use core::cmp::Ordering;
+
+use super::lent;
+use crate::Result;
+use crate::builtins::recursive as engine;
+use crate::value::{AnyView, ToArg};
+
+/// Whether two values are equal field by field: what `==` means for objects, as `ffi.RecursiveEq` says. Fields that were registered
+/// with `compare = false` do not count; a type's own `__ffi_eq__` decides about its objects.
+///
+/// # Errors
+/// What a type's own comparison raises.
+///
+/// ```
+/// use kernpack::Array;
+/// use kernpack::structural::{recursive_compare, recursive_equal, recursive_hash};
+///
+/// let (one, two) = (Array::from(vec![1_i64]), Array::from(vec![1_i64, 2]));
+/// assert!(!recursive_equal(&one, &two)?);
+/// assert!(recursive_compare(&one, &two)?.is_lt());
+/// assert_eq!(recursive_hash(&one)?, recursive_hash(&Array::from(vec![1_i64]))?);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub fn recursive_equal(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Result<bool> {
+    compare(&lent(&left.to_arg()), &lent(&right.to_arg()), true).map(Ordering::is_eq)
+}
+
+/// The order of two values, field by field, as `ffi.RecursiveLt` and its siblings see it.
+///
+/// # Errors
+/// TypeError for values that have no order: maps, or two different types; what a type's own comparison raises.
+pub fn recursive_compare(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized)) -> Result<Ordering> {
+    compare(&lent(&left.to_arg()), &lent(&right.to_arg()), false)
+}
+
+/// The hash that goes with [`recursive_equal`]: the number that `ffi.RecursiveHash` gives in any language.
+///
+/// # Errors
+/// TypeError for types with an `__ffi_eq__` and no `__ffi_hash__`; what a type's own hash raises.
+pub fn recursive_hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
+    let arg = value.to_arg();
+    // SAFETY: a valid view, which is no offer to take an object.
+    unsafe { engine::hash::hash(lent(&arg).raw()) }
+}
+
+fn compare(left: &AnyView<'_>, right: &AnyView<'_>, equality_only: bool) -> Result<Ordering> {
+    // SAFETY: the callers' views are valid, and none is an offer to take an object.
+    unsafe { engine::compare::compare(left.raw(), right.raw(), equality_only) }
+}

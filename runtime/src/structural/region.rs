@@ -1,0 +1,27 @@
+/// Whether variables are defined or used where a callback is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Region {
+    /// Variables are uses.
+    #[default]
+    Use,
+    /// Variables anywhere below are definitions.
+    Pattern,
+    /// Variables are definitions; what is inside them are uses.
+    Simple,
+}
+
+impl Region {
+    /// The region of this number; [`Region::Use`] for one that nobody knows.
+    pub(super) const fn of_number(number: i64) -> Self {
+        match number {
+            1 => Self::Pattern,
+            2 => Self::Simple,
+            _ => Self::Use,
+        }
+    }
+
+    /// Whether a variable is defined here.
+    pub const fn defines(self) -> bool {
+        !matches!(self, Self::Use)
+    }
+}

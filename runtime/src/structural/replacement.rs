@@ -1,0 +1,55 @@
+use crate::value::{Any, DataType, Device, IntoAny};
+use crate::{Array, Error, ObjRef, Object, Result};
+
+/// What a callback of a [`Rewrite`](super::Rewrite) makes of a value.
+#[derive(Clone, Debug)]
+pub enum Replacement {
+    /// The value stays.
+    Keep,
+    /// This stands in its place.
+    With(Any),
+}
+
+impl Replacement {
+    /// A value that stands in the place of another one.
+    pub fn with(value: impl IntoAny) -> Self {
+        Self::With(value.into_any())
+    }
+}
+
+/// What a callback of a [`Rewrite`](super::Rewrite) may return: [`Replacement`], an object or another value that stands in the node's
+/// place (the node itself, too), or a `Result` of these.
+#[diagnostic::on_unimplemented(
+    message = "a callback of a rewrite can not return `{Self}`",
+    note = "return Replacement, ObjRef<T>, Any, a number, a text, or a Result of these"
+)]
+pub trait IntoReplacement {
+    /// What becomes of the node, or why the rewrite fails.
+    ///
+    /// # Errors
+    /// The callback's own.
+    fn into_replacement(self) -> Result<Replacement>;
+}
+
+impl IntoReplacement for Replacement {
+    fn into_replacement(self) -> Result<Self> {
+        Ok(self)
+    }
+}
+
+impl<R: IntoReplacement, E: Into<Error>> IntoReplacement for Result<R, E> {
+    fn into_replacement(self) -> Result<Replacement> {
+        self.map_err(Into::into)?.into_replacement()
+    }
+}
+
+macro_rules! values {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<$($generics)*> IntoReplacement for $type {
+            fn into_replacement(self) -> Result<Replacement> {
+                Ok(Replacement::with(self))
+            }
+        }
+    )*};
+}
+values!([] Any, [T: Object] ObjRef<T>, [] bool, [] i64, [] f64, [] String, [] DataType, [] Device, [T: IntoAny] Array<T>);

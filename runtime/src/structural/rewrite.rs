@@ -1,0 +1,131 @@
+use super::session::{Entry, Session};
+use super::{Callback, IntoReplacement, Replacement};
+use crate::abi::TVMFFIAny;
+use crate::builtins::visit;
+use crate::value::{Any, AnyView, FromAny, IntoAny};
+use crate::{Result, host};
+
+/// A rewrite of a value: what `ffi.StructuralMap` does, with typed closures.
+///
+/// Callbacks are closures over nodes of one type each, see [`Callback`]; of those for the same order, the first one whose type fits is
+/// called. One for before the children (top-down) gets the node as it is, and the rewrite goes on into what it gives; one for after
+/// them (bottom-up) gets what has become of the node.
+///
+/// What does not change is shared with the result, and what changes is copied: objects field by field through their setters. Arrays,
+/// lists, maps and dicts that nobody else refers to are changed in place, all the way from a root that is given away. A variable and a
+/// node of a graph (`structural = "var"`, `"dag"`) become the same thing wherever they are used; for all other objects
+/// [`keep_sharing`](Self::keep_sharing) does that.
+///
+/// ```
+/// use kernpack::structural::Rewrite;
+/// use kernpack::{ObjRef, Object};
+///
+/// #[derive(Object, Clone)]
+/// #[object(key = "docs.rewrite.Number")]
+/// #[repr(C)]
+/// pub struct Number {
+///     pub value: i64,
+/// }
+///
+/// let numbers: Vec<_> = (1..4).map(|value| ObjRef::new(Number { value })).collect();
+/// let array = kernpack::Array::from(numbers.clone());
+/// let doubled = Rewrite::new()
+///     .pre(|number: ObjRef<Number>| {
+///         if number.value == 1 { number } else { ObjRef::new(Number { value: number.value * 2 }) }
+///     })
+///     .run(array.clone())?;
+/// assert_eq!(doubled.iter().map(|number| number.value).collect::<Vec<_>>(), [1, 4, 6]);
+/// assert!(doubled.get(0).unwrap().ptr_eq(&numbers[0]));
+/// // The array had another owner, who keeps it as it was.
+/// assert_eq!(array.get(2).unwrap().value, 3);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Rewrite<'a> {
+    before: Vec<Entry<'a>>,
+    after: Vec<Entry<'a>>,
+    keep_sharing: bool,
+}
+
+impl<'a> Rewrite<'a> {
+    /// A rewrite without callbacks, which leaves everything as it is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a callback that is called before a node's children: the rewrite goes on into what it gives.
+    #[must_use]
+    pub fn pre<M, F>(mut self, callback: F) -> Self
+    where
+        F: Callback<M> + 'a,
+        F::Output: IntoReplacement,
+    {
+        self.before.push(entry(callback));
+        self
+    }
+
+    /// Adds a callback that is called after a node's children, with what has become of the node.
+    #[must_use]
+    pub fn post<M, F>(mut self, callback: F) -> Self
+    where
+        F: Callback<M> + 'a,
+        F::Output: IntoReplacement,
+    {
+        self.after.push(entry(callback));
+        self
+    }
+
+    /// Rewrites each object once, however many others refer to it, so that a graph stays a graph: callbacks are called once for it, and
+    /// all references get the same result. Where variables are defined, and for what was rewritten before a variable was, objects are
+    /// rewritten again, because their result may be another one.
+    #[must_use]
+    pub const fn keep_sharing(mut self) -> Self {
+        self.keep_sharing = true;
+        self
+    }
+
+    /// Rewrites a value, in place as far as nobody else refers to it. The result has the same type; [`Any`] lets it be any.
+    ///
+    /// # Errors
+    /// What a callback, a hook, a getter or a setter raises, with a record of the objects that were being rewritten
+    /// ([`paths_of_error`](super::paths_of_error)); TypeError when the result has another type.
+    ///
+    /// # Panics
+    /// When a callback does.
+    pub fn run<T: IntoAny + for<'x> FromAny<'x>>(&mut self, root: T) -> Result<T> {
+        self.run_any(root.into_any())?.to()
+    }
+
+    fn run_any(&mut self, root: Any) -> Result<Any> {
+        host::api();
+        let session = Session::begin();
+        // SAFETY: the entries are borrowed until the session ends.
+        let (before, after) =
+            unsafe { (session.functions(&mut self.before)?, session.functions(&mut self.after)?) };
+        let outcome = visit::map(root, &before, &after, self.keep_sharing);
+        session.end();
+        outcome
+    }
+}
+
+fn entry<'a, M, F>(callback: F) -> Entry<'a>
+where
+    F: Callback<M> + 'a,
+    F::Output: IntoReplacement,
+{
+    Entry::new(callback, |output: F::Output, node| Ok(outcome(output.into_replacement()?, node)))
+}
+
+/// The outcome that the engine understands. An object that stays is not owned once more: it may still be changed in place.
+fn outcome(replacement: Replacement, node: &AnyView<'_>) -> TVMFFIAny {
+    match replacement {
+        Replacement::Keep => visit::UNCHANGED,
+        Replacement::With(value) if is_same(&value, node) => visit::UNCHANGED,
+        Replacement::With(value) => value.into_raw(),
+    }
+}
+
+fn is_same(value: &Any, node: &AnyView<'_>) -> bool {
+    let (value, node) = (value.as_view().raw(), node.raw());
+    value.type_index == node.type_index && value.small_len == node.small_len && value.bits() == node.bits()
+}

@@ -1,0 +1,147 @@
+//! The callbacks of one run of a walk or rewrite, as the functions that the engine calls.
+//!
+//! Hooks of foreign types get the visitor, may keep it, and may use it later or elsewhere. The closures borrow from the caller of the
+//! run and belong to its thread, so each call asks first whether the run still goes on, and whether this is its thread.
+
+use core::ffi::c_void;
+use std::any::Any as Payload;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use super::{Callback, Region};
+use crate::abi::{TVMFFIAny, type_index};
+use crate::builtins::reentry::this_thread;
+use crate::builtins::visit;
+use crate::value::{Any, AnyView, IntoAny};
+use crate::{Error, Function, Result, embedded};
+
+/// What the engine calls: gives an outcome, see `builtins::visit::outcome`.
+pub(super) type Call<'a> = Box<dyn FnMut(&AnyView<'_>, Region) -> TVMFFIAny + 'a>;
+
+/// A callback and the index of the type that it is for.
+pub(super) struct Entry<'a> {
+    target: i32,
+    call: Call<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// A closure whose result becomes an outcome, given the node.
+    pub(super) fn new<M, F: Callback<M> + 'a>(
+        mut callback: F,
+        outcome: impl Fn(F::Output, &AnyView<'_>) -> Result<TVMFFIAny> + 'a,
+    ) -> Self {
+        let call = move |node: &AnyView<'_>, region: Region| {
+            let outcome = callback.call(node, region).and_then(|output| outcome(output, node));
+            outcome.unwrap_or_else(|error| error.into_any().into_raw())
+        };
+        Self { target: F::target(), call: Box::new(call) }
+    }
+}
+
+/// A run. Ends when it is dropped: from then on the functions call nothing.
+pub(super) struct Session {
+    shared: Arc<Shared>,
+}
+
+/// What the functions of a run share. Only the thread of the run looks at the cells.
+struct Shared {
+    thread: *const c_void,
+    runs: Cell<bool>,
+    panic: Cell<Option<Box<dyn Payload + Send>>>,
+}
+
+/// The closure of such a function.
+struct Slot {
+    shared: Arc<Shared>,
+    call: *mut Call<'static>,
+    busy: Cell<bool>,
+}
+
+// SAFETY: other threads only compare the thread, and drop; what a panic carries is `Send`.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Session {
+    /// Begins a run of this thread.
+    pub(super) fn begin() -> Self {
+        let shared = Shared { thread: this_thread(), runs: Cell::new(true), panic: Cell::new(None) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The callbacks as functions.
+    ///
+    /// # Safety
+    /// The entries are not touched or moved before the session is dropped.
+    pub(super) unsafe fn functions(&self, entries: &mut [Entry<'_>]) -> Result<Vec<visit::Callback>> {
+        let function = |entry: &mut Entry<'_>| {
+            let call = (&raw mut entry.call).cast();
+            let slot = Slot { shared: self.shared.clone(), call, busy: Cell::new(false) };
+            // SAFETY: a new function, whose reference goes over to the value.
+            let function = unsafe { Any::from_object(embedded::new_function(enter, slot)) };
+            Ok((entry.target, function.to::<Function>()?))
+        };
+        if entries.len() > visit::MAX_PAIRED {
+            crate::bail!(ValueError, "{} callbacks; at most {} are possible", entries.len(), visit::MAX_PAIRED);
+        }
+        entries.iter_mut().map(function).collect()
+    }
+
+    /// Ends the run. A panic of a callback goes on here.
+    pub(super) fn end(self) {
+        let panic = self.shared.panic.take();
+        drop(self);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.runs.set(false);
+    }
+}
+
+unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: the handle is a function object made by `functions`; the rest is the ABI's calling convention: an error that is
+    // returned counts as raised for the engine, which is the only one that has the function.
+    unsafe {
+        let slot: &Slot = embedded::closure_of(this);
+        let outcome = if num_args == 2 {
+            slot.call(&AnyView::from_raw(*args), (*args.add(1)).payload.v_int64)
+        } else {
+            failure("a callback takes a node and a region")
+        };
+        result.write(outcome);
+    }
+    0
+}
+
+impl Slot {
+    /// Calls the closure.
+    fn call(&self, node: &AnyView<'_>, region: i64) -> TVMFFIAny {
+        if self.shared.thread != this_thread() || !self.shared.runs.get() {
+            return failure("a callback can be called only while the walk or rewrite runs, and on its thread");
+        }
+        if self.busy.replace(true) {
+            return failure("a callback is called while it runs");
+        }
+        // SAFETY: the run goes on, so that the entry is where it was; nobody else uses the closure.
+        let call = unsafe { &mut *self.call };
+        let outcome = catch_unwind(AssertUnwindSafe(|| call(node, Region::of_number(region))));
+        self.busy.set(false);
+        outcome.unwrap_or_else(|panic| {
+            self.shared.panic.set(Some(panic));
+            failure("a callback panicked")
+        })
+    }
+}
+
+#[cold]
+fn failure(message: &str) -> TVMFFIAny {
+    let error = Error::with_backtrace("RuntimeError", message, "").into_any().into_raw();
+    debug_assert!(error.type_index == type_index::ERROR);
+    error
+}

@@ -1,0 +1,58 @@
+//! Types and functions that two libraries bring, each in a module of its own.
+
+kernpack::library!();
+
+pub mod point {
+    //! What the libraries' code refers to.
+
+    use kernpack::{ObjRef, Object, packed_func};
+
+    /// A point.
+    #[derive(Object)]
+    #[object(key = "shapes.Point")]
+    #[repr(C)]
+    pub struct Point {
+        /// To the right.
+        pub x: f64,
+        /// Upwards.
+        pub y: f64,
+    }
+
+    /// Makes a point.
+    #[packed_func(name = "shapes.point")]
+    pub fn point(x: f64, y: f64) -> ObjRef<Point> {
+        ObjRef::new(Point { x, y })
+    }
+}
+
+mod circle {
+    //! What nobody's code refers to.
+
+    use super::point::Point;
+    use kernpack::{ObjRef, Object, packed_func};
+
+    /// A circle.
+    #[derive(Object)]
+    #[object(key = "shapes.Circle")]
+    #[repr(C)]
+    struct Circle {
+        /// Where it is.
+        pub center: ObjRef<Point>,
+        /// Half its width.
+        pub radius: f64,
+    }
+
+    /// Makes a circle.
+    #[packed_func(name = "shapes.circle")]
+    fn circle(center: ObjRef<Point>, radius: f64) -> ObjRef<Circle> {
+        ObjRef::new(Circle { center, radius })
+    }
+
+    mod area {
+        /// Gives a circle's area.
+        #[kernpack::packed_func(name = "shapes.area")]
+        fn area(circle: kernpack::ObjRef<super::Circle>) -> f64 {
+            circle.radius * circle.radius * core::f64::consts::PI
+        }
+    }
+}

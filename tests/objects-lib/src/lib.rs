@@ -1,0 +1,12 @@
+//! Object types, one for each thing that a type can have: fields of every kind, bases, defaults, shared mutation, methods,
+//! enums. `tests/data/objects.json` has the table of types and operations. Python, Rust and C++ load this library and run
+//! its rows.
+
+#![allow(missing_docs, reason = "a type's documentation is a part of the table, and some have none")]
+
+pub mod lineage;
+pub mod nested;
+pub mod tracked;
+pub mod values;
+
+kernpack::library!();

@@ -1,0 +1,35 @@
+//! A type derived from a type derived from a type.
+
+use kernpack::Object;
+
+/// Something that lives.
+#[derive(Object)]
+#[object(key = "objects.Animal")]
+#[repr(C)]
+pub struct Animal {
+    /// How many legs it has.
+    pub legs: i64,
+}
+
+/// An animal with a name.
+#[derive(Object)]
+#[object(key = "objects.Pet")]
+#[repr(C)]
+pub struct Pet {
+    #[base]
+    pub animal: Animal,
+    /// What it is called.
+    pub name: String,
+}
+
+/// A pet that barks.
+#[derive(Object)]
+#[object(key = "objects.Dog")]
+#[repr(C)]
+pub struct Dog {
+    #[base]
+    pub pet: Pet,
+    pub breed: Option<String>,
+    /// How loud it barks.
+    pub loudness: f64,
+}

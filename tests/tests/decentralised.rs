@@ -1,0 +1,193 @@
+//! Libraries made of several crates, and several libraries with crates in common: everything registers, in whatever order they
+//! are loaded. Each case is a process of its own, in which this test runs itself again.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kernpack::host::{Origin, origin};
+use kernpack::{Any, Function, IntoAny, Module, Result};
+
+/// What the inner process does: the libraries in their order, `host` for a first use by the program itself.
+const STEPS: &str = "KERNPACK_TEST_STEPS";
+
+fn library(name: &str) -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name(format!("lib{name}.so"))
+}
+
+/// Where the process's implementation of the C ABI comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Host {
+    Program,
+    Stock,
+}
+
+/// Whether this is the inner process; the outer one starts it with each of `cases`, under each host.
+fn runs_inside(test: &str, cases: &[&str], hosts: &[Host]) -> bool {
+    if std::env::var_os(STEPS).is_some() {
+        return true;
+    }
+    for host in hosts {
+        let mut preloaded = None;
+        if *host == Host::Stock {
+            let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
+                // Past the test harness, which hides what a passing test prints.
+                _ = writeln!(
+                    std::io::stderr(),
+                    "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so"
+                );
+                continue;
+            };
+            preloaded = Some(Path::new(&folder).join("libtvm_ffi.so"));
+        }
+        for steps in cases {
+            let mut inside = Command::new(std::env::current_exe().unwrap());
+            inside.args(["--exact", test, "--nocapture"]).env(STEPS, steps);
+            inside.envs(preloaded.iter().map(|path| ("LD_PRELOAD", path)));
+            let output = inside.output().unwrap();
+            let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+            assert!(output.status.success() && text.contains("1 passed"), "{steps} ({host:?}): {text}");
+            assert!(!text.contains("kernpack: "), "nothing to notice: {text}");
+        }
+    }
+    false
+}
+
+/// Does the steps; the libraries by their names.
+fn take_steps() -> Result<Vec<(String, Result<Module>)>> {
+    let mut loaded = Vec::new();
+    for step in std::env::var(STEPS).unwrap().split(' ') {
+        if step == "host" {
+            Function::register_global("test.decentralised.host", &Function::from_fn(|| 1i64))?;
+        } else {
+            loaded.push((step.to_owned(), Module::load(library(step))));
+        }
+    }
+    let expected = if std::env::var_os("LD_PRELOAD").is_some() { Origin::Process } else { Origin::Embedded };
+    assert_eq!(origin(), expected);
+    Ok(loaded)
+}
+
+fn call(name: &str, arguments: &[Any]) -> Any {
+    Function::global(name).unwrap().call(arguments).unwrap()
+}
+
+fn float(value: f64) -> Any {
+    value.into_any()
+}
+
+#[test]
+fn every_order_of_loading() -> Result<()> {
+    let cases =
+        ["left right", "right left", "host left right", "host right left", "left right left", "left left right"];
+    if !runs_inside("every_order_of_loading", &cases, &[Host::Program, Host::Stock]) {
+        return Ok(());
+    }
+    for (name, module) in take_steps()? {
+        // What a library exports, its dependencies export from it, too.
+        let point = module?.function("shapes.point")?.call((3.0, 4.0))?;
+        assert_eq!(call("right.norm", &[point]).to::<f64>()?, 5.0, "{name}");
+    }
+    // Functions and types of the crates that are referred to, in modules that are not.
+    let point = call("shapes.point", &[float(1.0), float(4.0)]);
+    let moved = call("left.shift", &[point, float(2.0)]);
+    assert_eq!((moved.type_name(), moved.field("x")?.to::<f64>()?), ("shapes.Point".into(), 3.0));
+    assert_eq!(call("right.norm", std::slice::from_ref(&moved)).to::<f64>()?, 5.0);
+    let circle = call("shapes.circle", &[moved, float(1.0)]);
+    assert_eq!(circle.field("center")?.field("y")?.to::<f64>()?, 4.0);
+    assert_eq!(call("shapes.area", &[circle]).to::<f64>()?, std::f64::consts::PI);
+    // Those of the crate that no code refers to.
+    let color = call("colors.color", &[0xff_8000_i64.into_any()]);
+    assert_eq!((color.type_name(), color.field("rgb")?.to::<i64>()?), ("colors.Color".into(), 0xff_8000));
+    let mixed = call("colors.mix", &[0xff_0000_i64.into_any(), 0x00_00ff_i64.into_any()]);
+    assert_eq!(mixed.to::<i64>()?, 0x7f_007f);
+    Ok(())
+}
+
+/// Where a line of a library's source is, as messages say it.
+fn place(krate: &str, line: &str) -> String {
+    let file = format!("decentralised/{krate}/src/lib.rs");
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
+    let number = text.lines().position(|text| text == line).unwrap() + 1;
+    format!("tests/{file}:{number}")
+}
+
+#[test]
+fn a_library_names_the_dependencies_that_were_not_linked() {
+    let path = library("forgetful");
+    let place = place("forgetful", "kernpack::library!();");
+    let lines = [("colors", "colors"), ("shapes", "forms")].map(|(krate, name)| {
+        format!(
+            "crate {krate} is a dependency of crate forgetful ({place}), but its functions and types are not in this library: no \
+             code refers to it, so it was not linked; write kernpack::library!(with = [{name}]) there, or \
+             kernpack::library!(without = [{name}]) if they are meant to stay out"
+        )
+    });
+    // The second attempt is no better than the first.
+    for _ in 0..2 {
+        let error = Module::load(&path).err().unwrap();
+        assert_eq!(error.message(), format!("can not load {}: {}", path.display(), lines.join("\n")));
+    }
+}
+
+#[test]
+fn two_libraries_with_different_types_of_one_key() -> Result<()> {
+    let cases = ["left clash", "clash left"];
+    if !runs_inside("two_libraries_with_different_types_of_one_key", &cases, &[Host::Program]) {
+        return Ok(());
+    }
+    let loaded = take_steps()?;
+    let [(first, Ok(_)), (second, Err(error))] = &loaded[..] else { panic!("the first loads, the second does not") };
+    // Both definitions, and the file that the first one is in.
+    let (shapes, clash) = (place("shapes", "    pub struct Point {"), place("clash", "pub struct Point {"));
+    let [of_first, of_second] = match first.as_str() {
+        "left" => [(shapes, "shapes", 40), (clash, "clash", 48)],
+        _ => [(clash, "clash", 48), (shapes, "shapes", 40)],
+    };
+    let problem = format!(
+        "can not load {}: type 'shapes.Point' ({}, crate {}) is already registered in this process by {}, crate {}, in {}, with another \
+         layout: it has {} bytes, ours {}; give one of them another key, or build both from the same version",
+        library(second).display(),
+        of_second.0,
+        of_second.1,
+        of_first.0,
+        of_first.1,
+        library(first).display(),
+        of_first.2,
+        of_second.2,
+    );
+    assert_eq!(error.message().lines().next().unwrap(), problem);
+    // Objects of the two are never confused.
+    let (point, other): (Any, Any) = match first.as_str() {
+        "left" => (call("shapes.point", &[float(1.0), float(2.0)]), call("clash.point", &[1.0, 2.0, 3.0].map(float))),
+        _ => (call("clash.point", &[1.0, 2.0, 3.0].map(float)), call("shapes.point", &[float(1.0), float(2.0)])),
+    };
+    assert_eq!(point.type_name(), "shapes.Point");
+    assert!(other.type_name().starts_with("shapes.Point@tests/decentralised/"), "{}", other.type_name());
+    let (flat, deep) = if first == "left" { (point, other) } else { (other, point) };
+    assert_eq!(call("clash.z", std::slice::from_ref(&deep)).to::<f64>()?, 3.0);
+    assert!(Function::global("clash.z")?.call((&flat,)).is_err());
+    assert!(Function::global("left.shift")?.call((&deep, 1.0)).is_err());
+    Ok(())
+}
+
+#[test]
+fn one_crate_in_two_versions() -> Result<()> {
+    if !runs_inside("one_crate_in_two_versions", &["host"], &[Host::Program]) {
+        return Ok(());
+    }
+    take_steps()?;
+    let other = Function::from_fn(|| vec!["0.2.0", "/elsewhere/libother.so"]);
+    Function::register_global("kernpack.library.shapes", &other)?;
+    let path = library("left");
+    let error = Module::load(&path).err().unwrap();
+    assert_eq!(
+        error.message(),
+        format!(
+            "can not load {0}: crate shapes 0.2.0 is in this process already (from /elsewhere/libother.so), so 0.1.0 (from {0}) can \
+             not be loaded beside it; build both with the same version of shapes",
+            path.display()
+        )
+    );
+    Ok(())
+}

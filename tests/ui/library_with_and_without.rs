@@ -1,0 +1,3 @@
+kernpack::library!(with = [conversions], without = [conversions]);
+
+fn main() {}

@@ -1,0 +1,5 @@
+mod shapes {}
+
+kernpack::library!(with = [shapes]);
+
+fn main() {}

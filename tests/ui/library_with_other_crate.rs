@@ -1,0 +1,3 @@
+kernpack::library!(with = [libc]);
+
+fn main() {}

@@ -1,0 +1,3 @@
+kernpack::library!(with = ["colors"]);
+
+fn main() {}
