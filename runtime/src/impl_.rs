@@ -16,8 +16,8 @@ pub use crate::object::{
     assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
 };
 pub use crate::object::derived::{
-    assert_open_parent, default_of, duplicate_field, duplicate_of, is_parent_creatable, parent_def, parent_duplicate,
-    parent_index, visit_base, visit_base_mut, visit_field, visit_field_mut,
+    NoVisit, VisitOf, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable, is_parent_creatable,
+    parent_def, parent_duplicate, parent_index, visit_base, visit_base_mut, visit_field, visit_field_mut,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::object::{EnumDef, EnumInstances, EnumKind, VariantDef, enum_from_any, enum_into_any, enum_to_arg, tag_def};

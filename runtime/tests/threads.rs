@@ -12,6 +12,8 @@ use kernpack::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObject, TVMFFITypeAttrColumn, TVMFFITypeInfo, type_index,
 };
 use kernpack::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
+use kernpack::reflect::TypeInfo;
+use kernpack::{IntoAny, ObjRef, Object};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 2000;
@@ -370,4 +372,45 @@ fn errors_stay_on_their_thread() {
             assert!(error.is_null());
         }
     });
+}
+
+#[derive(Object)]
+#[object(key = "threads.Label")]
+#[repr(C)]
+pub struct Label {
+    pub text: String,
+}
+
+/// One thread sets a read-only field of an object as often as it may, while others read the object, all through one reference that
+/// none of them owns: what a frontend without a global lock could do.
+#[test]
+fn a_setter_and_readers() {
+    let label = ObjRef::new(Label { text: "0".repeat(20) }).into_any();
+    let (written, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    on_threads(|thread, below| {
+        let field = TypeInfo::by_key(b"threads.Label").unwrap().fields().next().unwrap();
+        for round in 0..ROUNDS {
+            if thread == 0 {
+                let text = char::from(b'a' + (round % 26) as u8).to_string().repeat(1 + below(40)).into_any();
+                // SAFETY: the object has this field, and `label` keeps it. That others use it is what the setter finds out.
+                match unsafe { field.set(label.as_view().raw().payload.v_obj, text.as_view()) } {
+                    Ok(()) => written.fetch_add(1, Ordering::Relaxed),
+                    Err(error) => {
+                        assert_eq!(error.kind(), "AttributeError");
+                        refused.fetch_add(1, Ordering::Relaxed)
+                    }
+                };
+                continue;
+            }
+            let label: ObjRef<Label> = label.to().unwrap();
+            let first = label.text.as_bytes()[0];
+            assert!(label.text.bytes().all(|byte| byte == first), "{}", label.text);
+            drop(label);
+            if below(4) == 0 {
+                std::thread::yield_now();
+            }
+        }
+    });
+    assert_eq!(written.load(Ordering::Relaxed) + refused.load(Ordering::Relaxed), ROUNDS);
+    assert!(written.load(Ordering::Relaxed) > 0);
 }

@@ -1,11 +1,11 @@
-use kernpack::{Array, Object};
+use kernpack::Object;
 
 #[derive(Object)]
 #[object(key = "imagekit.Image")]
 #[repr(C)]
 pub struct Image {
-    #[field(default = Array::new(), default_factory = Array::new)]
-    pub sizes: Array<i64>,
+    #[field(default = Vec::new(), default_factory = Vec::new)]
+    pub sizes: Vec<i64>,
 }
 
 fn main() {}

@@ -12,4 +12,12 @@ fn image(width: i64) -> ObjRef<Image> {
     ObjRef::new(Image { width })
 }
 
-fn main() {}
+fn change(mut image: ObjRef<Image>) {
+    if let Some(image) = image.get_mut() {
+        image.width = 3;
+    }
+}
+
+fn main() {
+    change(image(1));
+}

@@ -56,3 +56,11 @@ pub(crate) fn build_extension(environment: &Environment) -> Result<[PathBuf; 2]>
     let folder = environment.workspace.cargo_target().join("release");
     Ok(["expr", "extension"].map(|name| shared_library(&folder, name)))
 }
+
+/// Builds the libraries of tests/decentralised with optimization and gives their folder.
+pub(crate) fn build_decentralised(environment: &Environment) -> Result<PathBuf> {
+    let mut cargo = environment.cargo("build");
+    cargo.arg("--release").args(["clash", "forgetful", "left", "right"].iter().flat_map(|name| ["--package", name]));
+    step::run("build tests/decentralised", &mut cargo, Show::Warnings)?;
+    Ok(environment.workspace.cargo_target().join("release"))
+}

@@ -40,7 +40,8 @@ fn whole_expansion() {
                 use ::kernpack::impl_ as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Histogram>();
                 const _: () = {
@@ -106,9 +107,7 @@ fn whole_expansion() {
                             __k::HiddenDefault::<Vec<u8>>::MAKE,
                         ),
                     ],
-                    create: __k::create_of::<
-                        Histogram,
-                    >(<Histogram as ::kernpack::Object>::CREATABLE),
+                    create: __k::create_of::<Histogram>(__k::is_creatable::<Histogram>()),
                     copy: __k::copy_of::<Histogram>(),
                     generated_init: true,
                     fingerprint: 9203034741562390005u64,
@@ -210,7 +209,8 @@ fn with_a_base() {
                 use my::kernpack::impl_ as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Square>();
                 const _: () = ::core::assert!(::core::mem::offset_of!(Square, base) == 0);
@@ -231,7 +231,7 @@ fn with_a_base() {
                     is_final: false,
                     fields: &[],
                     hidden: &[],
-                    create: __k::create_of::<Square>(<Square as my::kernpack::Object>::CREATABLE),
+                    create: __k::create_of::<Square>(__k::is_creatable::<Square>()),
                     copy: __k::copy_of::<Square>(),
                     generated_init: true,
                     fingerprint: 4455552364056222083u64,
@@ -292,14 +292,18 @@ fn with_a_base() {
                         &self,
                         visitor: &mut dyn __k::AttrVisitor,
                     ) -> my::kernpack::Result<()> {
-                        __k::visit_base::<Square>(&self.base, visitor)?;
+                        __k::visit_base::<
+                            Square,
+                        >(__k::VisitOf::<Shape>::SHARED, &self.base, visitor)?;
                         ::core::result::Result::Ok(())
                     }
                     fn visit_attrs_mut(
                         &mut self,
                         visitor: &mut dyn __k::AttrVisitorMut,
                     ) -> my::kernpack::Result<()> {
-                        __k::visit_base_mut::<Square>(&mut self.base, visitor)?;
+                        __k::visit_base_mut::<
+                            Square,
+                        >(__k::VisitOf::<Shape>::EXCLUSIVE, &mut self.base, visitor)?;
                         ::core::result::Result::Ok(())
                     }
                 }

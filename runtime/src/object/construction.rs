@@ -32,7 +32,7 @@ const BYTES: usize = size_of::<Record>();
 ///
 /// # Safety
 /// `result` is writable.
-pub unsafe extern "C" fn create<D: Defined>(result: *mut TVMFFIObjectHandle) -> i32 {
+unsafe extern "C" fn create<D: Defined>(result: *mut TVMFFIObjectHandle) -> i32 {
     // SAFETY: promised by the caller.
     guard_nameless(|| unsafe {
         let object = new_incomplete(D::type_def(), embedded::deleter_of::<D::Body>())?;

@@ -150,7 +150,7 @@ impl TypeDef {
 /// `type_def` describes objects with a `Body` as [`Object`] demands.
 pub unsafe trait Defined: 'static {
     /// The value of the objects.
-    type Body: Object;
+    type Body: 'static;
 
     /// The definition.
     fn type_def() -> &'static TypeDef;

@@ -115,7 +115,7 @@ impl<T: Object> ObjRef<T> {
     }
 }
 
-impl<T: ObjectStruct> ObjRef<T> {
+impl<T: Object + ObjectStruct> ObjRef<T> {
     /// The value to be changed in place, when this is the only reference to the object, weak ones included.
     ///
     /// ```

@@ -60,7 +60,7 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
     label = "an enum's object keeps its variant",
     note = "make a new object with `ObjRef::new`"
 )]
-pub unsafe trait ObjectStruct: Object {}
+pub unsafe trait ObjectStruct {}
 
 /// The root of all object types, `ffi.Object`. A reference to it may be any object.
 #[repr(C)]

@@ -1,4 +1,6 @@
-use crate::value::{Any, AnyView, IntoAny, Mismatch, TypeSchema};
+use core::marker::PhantomData;
+
+use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, TypeSchema};
 use crate::{Result, error};
 
 /// A field of any type, as a value that can be read and set.
@@ -18,6 +20,25 @@ pub trait AttrSlot {
 
 /// Sets a field to a value; what generated code passes for types that convert from values.
 pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Mismatch>;
+
+/// Whether a concrete type converts from values, and how: `ConvertOf::<T>::SET`, with [`NoConvert`] in scope.
+pub struct ConvertOf<T>(PhantomData<T>);
+
+impl<T: for<'a> FromAny<'a>> ConvertOf<T> {
+    /// Sets a place to a converted value.
+    pub const SET: Option<SetAttr<T>> = Some(|place, value| {
+        *place = T::from_any(value)?;
+        Ok(())
+    });
+}
+
+/// For types that do not convert; the inherent constant of [`ConvertOf`] goes before it.
+pub trait NoConvert<T> {
+    /// None.
+    const SET: Option<SetAttr<T>> = None;
+}
+
+impl<T> NoConvert<T> for ConvertOf<T> {}
 
 /// A field, and how it is set.
 pub(crate) struct Slot<'a, T> {

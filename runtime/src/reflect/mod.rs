@@ -5,7 +5,6 @@
 mod attr;
 mod attr_slot;
 mod dispatch;
-mod field;
 mod json;
 mod object;
 mod repr;
@@ -18,16 +17,14 @@ pub use attr::AttrColumn;
 pub use attr_slot::AttrSlot;
 pub(crate) use attr_slot::Slot;
 #[doc(hidden)]
-pub use attr_slot::SetAttr;
-pub(crate) use dispatch::{dispatch, visit_lent};
+pub use attr_slot::{ConvertOf, NoConvert, SetAttr};
 pub use dispatch::visit_value;
-#[doc(hidden)]
-pub use field::{ConvertOf, NoConvert, visit_field, visit_field_mut};
+pub(crate) use dispatch::{dispatch, visit_lent};
 pub use json::{from_json, to_json};
 pub use object::visit_object;
 pub use repr::repr;
 pub use tree::Tree;
-pub use visitor::{AttrVisitor, VisitAttrs};
-pub use visitor_mut::AttrVisitorMut;
 pub(crate) use type_info::call_function;
 pub use type_info::{Field, Fields, Method, TypeInfo};
+pub use visitor::{AttrVisitor, VisitAttrs};
+pub use visitor_mut::AttrVisitorMut;

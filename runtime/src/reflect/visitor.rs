@@ -199,7 +199,7 @@ pub trait AttrVisitor {
     label = "no `VisitAttrs` for this type",
     note = "`#[derive(kernpack::Object)]` implements it; a type that implements `Object` by hand needs `impl VisitAttrs`"
 )]
-pub trait VisitAttrs: Object {
+pub trait VisitAttrs {
     /// Shows each field to the visitor.
     ///
     /// # Errors

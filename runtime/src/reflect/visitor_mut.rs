@@ -1,6 +1,6 @@
 use core::ffi::c_void;
 
-use super::attr_slot::{AttrSlot, Slot};
+use super::attr_slot::{AttrSlot, ConvertOf, Slot};
 use crate::Result;
 use crate::value::{DataType, Device, FromAny, IntoAny};
 
@@ -22,7 +22,7 @@ use crate::value::{DataType, Device, FromAny, IntoAny};
 ///
 /// ```
 /// use kernpack::reflect::{AttrSlot, AttrVisitorMut, VisitAttrs};
-/// use kernpack::{Object, Result};
+/// use kernpack::{IntoAny, Object, Result};
 ///
 /// #[derive(Object)]
 /// #[object(key = "docs.visitor.Vector")]
@@ -45,7 +45,7 @@ use crate::value::{DataType, Device, FromAny, IntoAny};
 ///         if name == "tags" {
 ///             let mut tags: Vec<String> = value.get().to()?;
 ///             tags.push("doubled".into());
-///             value.set(&tags.into())?;
+///             value.set(&tags.into_any())?;
 ///         }
 ///         Ok(())
 ///     }
@@ -145,5 +145,5 @@ fn slot<'a, T>(name: &'a str, value: &'a mut T) -> Slot<'a, T>
 where
     T: IntoAny + Clone + for<'b> FromAny<'b>,
 {
-    Slot::new(name, value, super::field::ConvertOf::<T>::SET)
+    Slot::new(name, value, ConvertOf::<T>::SET)
 }

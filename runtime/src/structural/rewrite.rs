@@ -100,8 +100,7 @@ impl<'a> Rewrite<'a> {
         host::api();
         let session = Session::begin();
         // SAFETY: the entries are borrowed until the session ends.
-        let (before, after) =
-            unsafe { (session.functions(&mut self.before)?, session.functions(&mut self.after)?) };
+        let (before, after) = unsafe { (session.functions(&mut self.before)?, session.functions(&mut self.after)?) };
         let outcome = visit::map(root, &before, &after, self.keep_sharing);
         session.end();
         outcome

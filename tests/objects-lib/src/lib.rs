@@ -4,8 +4,16 @@
 
 #![allow(missing_docs, reason = "a type's documentation is a part of the table, and some have none")]
 
+pub mod account;
+pub mod choices;
+pub mod defaults;
+pub mod enums;
+pub mod families;
 pub mod lineage;
+pub mod methods;
 pub mod nested;
+pub mod program;
+pub mod shared;
 pub mod tracked;
 pub mod values;
 

@@ -127,15 +127,15 @@ impl Place {
 
 /// Places in a row.
 #[derive(Object, Clone)]
-#[object(key = "objects.Path")]
+#[object(key = "objects.Walk")]
 #[repr(C)]
-pub struct Path {
+pub struct Walk {
     /// The places.
     pub places: Array<ObjRef<Place>>,
 }
 
 #[object_methods]
-impl Path {
+impl Walk {
     /// The first place, if there is one: an object that is a part of this one.
     #[getter]
     pub fn first(&self) -> Option<ObjRef<Place>> {

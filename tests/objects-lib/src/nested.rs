@@ -26,9 +26,9 @@ pub struct Line {
 
 /// Many points.
 #[derive(Object)]
-#[object(key = "objects.Path")]
+#[object(key = "objects.Trail")]
 #[repr(C)]
-pub struct Path {
+pub struct Trail {
     pub points: Array<ObjRef<Point>>,
     pub corners: Vec<ObjRef<Point>>,
     pub named: Map<Str, ObjRef<Point>>,

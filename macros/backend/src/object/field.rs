@@ -1,5 +1,6 @@
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Attribute, Type};
 
 use super::definition::name_self;
@@ -194,10 +195,13 @@ impl FieldDefault {
     fn value(&self, ty: &Type) -> TokenStream {
         match self {
             Self::Value(expression) => quote!(let value: #ty = #expression;),
-            Self::Factory(function) => quote! {
-                let make: fn() -> #ty = #function;
-                let value = make();
-            },
+            Self::Factory(function) => {
+                let pointer = quote_spanned!(ty.span()=> fn() -> #ty);
+                quote! {
+                    let make: #pointer = #function;
+                    let value = make();
+                }
+            }
         }
     }
 }

@@ -72,7 +72,7 @@ impl FieldOptions {
                     options.set_default(&key, default, mistakes);
                 }
                 "default_factory" => {
-                    let default = entry.expression("Array::new", mistakes).map(FieldDefault::Factory);
+                    let default = entry.expression("Vec::new", mistakes).map(FieldDefault::Factory);
                     options.set_default(&key, default, mistakes);
                 }
                 "init" => options.no_init = switched_off(entry, mistakes),

@@ -33,7 +33,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         const _: () = {
             use #krate::impl_ as __k;
             #[allow(unused_imports)]
-            use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _};
+            use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
 
             #layout
             #base_layout
@@ -157,7 +157,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             is_final: #is_final,
             fields: &[#(#fields),*],
             hidden: &[#(#hidden),*],
-            create: __k::create_of::<#ident>(<#ident as #krate::Object>::CREATABLE),
+            create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
             copy: __k::copy_of::<#ident>(),
             generated_init: #init,
             fingerprint: #fingerprint,
@@ -224,10 +224,10 @@ fn visits(definition: &Definition) -> TokenStream {
     let Definition { ident, attributes, base, fields, .. } = definition;
     let krate = &attributes.krate;
     let base = base.as_ref().map(|base| {
-        let field = &base.ident;
+        let Base { ident: field, ty } = base;
         [
-            quote!(__k::visit_base::<#ident>(&self.#field, visitor)?;),
-            quote!(__k::visit_base_mut::<#ident>(&mut self.#field, visitor)?;),
+            quote!(__k::visit_base::<#ident>(__k::VisitOf::<#ty>::SHARED, &self.#field, visitor)?;),
+            quote!(__k::visit_base_mut::<#ident>(__k::VisitOf::<#ty>::EXCLUSIVE, &mut self.#field, visitor)?;),
         ]
     });
     let [base, base_mut] = base.unwrap_or_default();
@@ -258,7 +258,7 @@ fn visits(definition: &Definition) -> TokenStream {
     }
 }
 
-/// An `Object` impl for a faulty struct. It never runs, because it comes with a `compile_error!`.
+/// The impls of a faulty struct. They never run, because they come with a `compile_error!`.
 pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
     if !item.generics.params.is_empty() {
         return TokenStream::new();
@@ -273,6 +273,20 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
 
             fn type_index() -> ::core::primitive::i32 {
                 -1
+            }
+        }
+
+        #[allow(unsafe_code)]
+        // SAFETY: as above.
+        unsafe impl #krate::impl_::ObjectStruct for #ident {}
+
+        impl #krate::impl_::VisitAttrs for #ident {
+            fn visit_attrs(&self, _: &mut dyn #krate::impl_::AttrVisitor) -> #krate::Result<()> {
+                ::core::result::Result::Ok(())
+            }
+
+            fn visit_attrs_mut(&mut self, _: &mut dyn #krate::impl_::AttrVisitorMut) -> #krate::Result<()> {
+                ::core::result::Result::Ok(())
             }
         }
     }

@@ -154,7 +154,7 @@ impl Decoder<'_> {
         unsafe {
             let key = required(object, b"type")?;
             expect(&key, &STRING)?;
-            let index = TypeInfo::by_key(text_of(&key).unwrap_or_default())?.index();
+            let index = type_index_of(text_of(&key).unwrap_or_default())?;
             if index == type_index::NONE {
                 return Ok(Started::Done(Any::NONE));
             }
@@ -354,6 +354,17 @@ unsafe fn find(position: &mut u64, data: *mut TVMFFIObject, field: Field) -> Res
 #[cold]
 fn required_field(field: Field, info: TypeInfo) -> Error {
     error!(TypeError, "Required field `{}` not set in type `{}`", field.name(), info.key())
+}
+
+/// The index of the type with this key.
+#[inline]
+fn type_index_of(key: &[u8]) -> Result<i32> {
+    #[cfg(feature = "embedded")]
+    if crate::host::origin_while_binding() == crate::host::Origin::Embedded {
+        // Our own table without the way through the host's.
+        return Ok(crate::embedded::type_table::index_of(key)?);
+    }
+    TypeInfo::by_key(key).map(TypeInfo::index)
 }
 
 /// A value that a node of this map must have, borrowed.

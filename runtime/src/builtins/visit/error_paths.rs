@@ -266,11 +266,7 @@ pub(crate) fn places(root: &AnyView<'_>, error: &Error, prefix_is_enough: bool) 
 
 /// # Safety
 /// `root` is a live object or NULL, and `context` is a live context.
-unsafe fn find(
-    root: *mut TVMFFIObject,
-    context: *mut TVMFFIObject,
-    prefix_is_enough: bool,
-) -> Result<Vec<TVMFFIAny>> {
+unsafe fn find(root: *mut TVMFFIObject, context: *mut TVMFFIObject, prefix_is_enough: bool) -> Result<Vec<TVMFFIAny>> {
     let mut found = Vec::new();
     if !root.is_null() {
         // SAFETY: promised by the caller.

@@ -1,7 +1,6 @@
 //! `ffi.VisitInterrupt`: what stops a visit, with a value for the one who started it.
 
 use super::outcome::mismatch;
-use crate::{Result, embedded};
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::dataclass::instance::{Body, copy_function, creator, instance, new_function};
@@ -9,6 +8,7 @@ use crate::builtins::dataclass::setters::set_any;
 use crate::builtins::signature::{ANY, Accepts, Type};
 use crate::builtins::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
 use crate::value::Any;
+use crate::{Result, embedded};
 
 /// What follows the header of an interrupt.
 #[derive(Clone, Default)]

@@ -1,12 +1,12 @@
 //! Callbacks by the types that they are for.
 
 use super::outcome;
+use crate::Function;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::container::sequence;
 use crate::embedded::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 use crate::reflect::TypeInfo;
 use crate::value::{AnyView, IntoAny};
-use crate::Function;
 
 /// A callback.
 pub(super) struct Link {

@@ -292,8 +292,7 @@ impl Mapping<'_> {
                 if owners != 0 && owners != self::owners(&journey.node) {
                     journey.in_place = false;
                 }
-                journey.then =
-                    if self.body.style == Style::Both { Then::UseGivenAndCall } else { Then::UseGiven };
+                journey.then = if self.body.style == Style::Both { Then::UseGivenAndCall } else { Then::UseGiven };
                 journey.given = given;
                 if given.type_index != type_index::UNCHANGED {
                     journey.in_place = journey.in_place && (same(&given, &journey.node) || is_exclusive(&given));
@@ -388,8 +387,11 @@ impl Mapping<'_> {
         unsafe {
             let now = if outcome.type_index == type_index::UNCHANGED { node } else { &outcome };
             let plan = self.plan(now.type_index);
-            let link =
-                if self.body.style == Style::Both { plan.pair(&self.body.links)[1] } else { plan.link(&self.body.links) };
+            let link = if self.body.style == Style::Both {
+                plan.pair(&self.body.links)[1]
+            } else {
+                plan.link(&self.body.links)
+            };
             let Some(link) = link else { return outcome };
             let called = self.call(link, now);
             if called.type_index == type_index::UNCHANGED {

@@ -1,11 +1,9 @@
 use kernpack::Object;
 
 #[derive(Object)]
-#[object(key = "imagekit.Mode")]
-#[repr(C)]
+#[object(key = "imagekit.Mode", enum = "int", rename_all = "Title Case")]
 pub enum Mode {
     Fast,
-    Exact,
 }
 
 fn main() {}

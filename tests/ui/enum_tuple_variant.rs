@@ -1,0 +1,11 @@
+use kernpack::Object;
+
+#[derive(Object)]
+#[object(key = "imagekit.Shape")]
+#[repr(C, u32)]
+pub enum Shape {
+    Circle(f64),
+    Empty,
+}
+
+fn main() {}

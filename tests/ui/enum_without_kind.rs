@@ -1,0 +1,10 @@
+use kernpack::Object;
+
+#[derive(Object)]
+#[object(key = "imagekit.Mode")]
+pub enum Mode {
+    Fast,
+    Exact,
+}
+
+fn main() {}
