@@ -20,7 +20,7 @@ pub use crate::object::derived::{
     parent_def, parent_duplicate, parent_index, visit_base, visit_base_mut, visit_field, visit_field_mut,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
-pub use crate::object::{EnumDef, EnumInstances, EnumKind, VariantDef, enum_from_any, enum_into_any, enum_to_arg, tag_def};
+pub use crate::object::{EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg, family_def, family_index, tag_def};
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::object::{HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::registration::KERNPACK_METHODS_V1;

@@ -102,7 +102,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     }
     let again = loaded_before(&mut note);
     for info in KERNPACK_FUNCTIONS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
-        note(info.register_global());
+        note(info.register_global().map_err(|error| with_advice(error, info.crate_name)));
     }
     for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
@@ -155,6 +155,18 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
         }
     }
     again
+}
+
+/// Only a crate that calls `library!()` is known again when a second library brings it.
+fn with_advice(error: Error, crate_name: &str) -> Error {
+    if KERNPACK_LIBRARIES_V1.iter().any(|library| library.crate_name == crate_name) {
+        return error;
+    }
+    let message = format!(
+        "{}; if it is one crate that two libraries have in common, call kernpack::library!() in the root of {crate_name}",
+        error.message()
+    );
+    Error::new(error.kind(), message)
 }
 
 /// Whether another crate of this artifact depends on it: that two libraries have such a crate in common is nothing special.

@@ -1,7 +1,8 @@
 //! A program that links a library's crate and loads the library as well, as an integration test of one's own library does.
 
 use conversions as _;
-use kernpack::{Any, Function, Module, Result};
+use kernpack::{Any, Function, Module, ObjRef, Result};
+use shapes::point::{Point, point};
 
 #[test]
 fn both_copies_work_side_by_side() -> Result<()> {
@@ -13,5 +14,17 @@ fn both_copies_work_side_by_side() -> Result<()> {
     let point: Any = library.function("point")?.call((5, 6))?;
     let coordinates = Function::global("conversions.coordinates")?;
     assert_eq!(coordinates.call_as::<(i64, i64)>((&point,))?, (5, 6));
+    Ok(())
+}
+
+#[test]
+fn a_program_and_a_library_have_a_crate_in_common() -> Result<()> {
+    let library = Module::load(std::env::current_exe().unwrap().with_file_name("libleft.so"))?;
+    let moved: ObjRef<Point> = library.function("shift")?.call_as((point(1.0, 2.0), 3.0))?;
+    assert_eq!((moved.x, moved.y), (4.0, 2.0));
+    // Made by the library, used by this program's copy of the crate, and the other way round.
+    let circle: Any = library.function("shapes.circle")?.call((&moved, 1.0))?;
+    assert_eq!(Function::global("shapes.area")?.call_as::<f64>((&circle,))?, std::f64::consts::PI);
+    assert_eq!(library.function("shapes.area")?.call_as::<f64>((&circle,))?, std::f64::consts::PI);
     Ok(())
 }

@@ -197,7 +197,7 @@ fn another_language_makes_an_object_field_by_field() {
     let made: ObjRef<Shape> = value.to().unwrap();
     assert_eq!((made.x, made.name.as_str(), made.corners.len(), made.weight), (5, "made", 1, 9));
     assert!(root.is::<Shape>());
-    assert!(set(&value, "core.Shape", "weight", 10).is_err(), "complete, and there are other owners");
+    assert!(set(&value, "core.Shape", "weight", 10).is_err(), "Rust code has seen it, and there are other owners");
     drop((value, made, root));
     assert_eq!(LIVE.get(), before);
 
@@ -208,6 +208,27 @@ fn another_language_makes_an_object_field_by_field() {
     assert_eq!(kept.strong_count(), 2);
     drop(value);
     assert_eq!((kept.strong_count(), LIVE.get()), (1, before));
+}
+
+#[test]
+fn an_object_that_rust_has_not_seen_may_still_be_set() {
+    let value = create("core.Node");
+    let second = value.clone();
+    set(&value, "core.Node", "next", Any::NONE).unwrap();
+    set(&value, "core.Node", "value", 1).unwrap();
+    set(&second, "core.Node", "value", 2).unwrap();
+    assert_eq!(value.field("value").unwrap().to::<i64>().unwrap(), 2);
+    // In a field of another object it is within the reach of Rust code.
+    let outer = create("core.Node");
+    set(&outer, "core.Node", "next", second.clone()).unwrap();
+    assert!(set(&value, "core.Node", "value", 5).is_err());
+    let node: ObjRef<Node> = value.to().unwrap();
+    let copy = attribute("__ffi_shallow_copy__", "core.Node").call((&node,)).unwrap();
+    let shared = copy.clone();
+    set(&copy, "core.Node", "value", 3).unwrap();
+    let copy: ObjRef<Node> = shared.to().unwrap();
+    assert_eq!((node.value, copy.value), (2, 3));
+    assert!(set(&shared, "core.Node", "value", 4).is_err());
 }
 
 #[test]

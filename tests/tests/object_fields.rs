@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernpack::abi::{self, TVMFFIAny, TVMFFIFieldInfo, TVMFFITypeInfo, field_flag, seq_hash_kind, type_index};
 use kernpack::reflect::{AttrVisitor, VisitAttrs};
-use kernpack::{Any, AnyView, Array, Field, Function, IntoAny, ObjRef, Object, Result, host};
+use kernpack::{Any, AnyView, Array, Field, FromAny, Function, IntoAny, ObjRef, Object, Result, host};
 
 /// A parent.
 #[derive(Object)]
@@ -132,10 +132,10 @@ fn create<T: Object>(values: &[(&str, Any)]) -> Result<Any> {
                 Some(value) => value,
                 None if field.flags & field_flag::DEFAULT_FROM_FACTORY != 0 => {
                     let factory = AnyView::from_raw(field.default_value_or_factory);
-                    Any::from_view(&factory).unwrap().to::<Function>()?.call(())?
+                    Any::from_any(&factory).unwrap().to::<Function>()?.call(())?
                 }
                 None if field.flags & field_flag::HAS_DEFAULT != 0 => {
-                    Any::from_view(&AnyView::from_raw(field.default_value_or_factory)).unwrap()
+                    Any::from_any(&AnyView::from_raw(field.default_value_or_factory)).unwrap()
                 }
                 None => continue,
             };
@@ -179,7 +179,7 @@ fn flags_names_and_defaults_are_registered() {
     assert!(text(&fields[3].metadata).contains("ffi.String"), "a Field<String> is a String to others");
     // SAFETY: a value of the table.
     let limit = unsafe { AnyView::from_raw(fields[1].default_value_or_factory) };
-    assert_eq!(Any::from_view(&limit).unwrap().to::<i64>().unwrap(), 10);
+    assert_eq!(Any::from_any(&limit).unwrap().to::<i64>().unwrap(), 10);
     let parent = own_fields(info::<Parent>());
     assert_eq!(parent.iter().map(|field| (text(&field.name), field.flags)).collect::<Vec<_>>(), [("name", 0)]);
     assert_eq!(text(&parent[0].doc), "What it is called.");
@@ -223,7 +223,7 @@ fn objects_are_made_field_by_field() -> Result<()> {
 #[test]
 fn what_is_missing_or_does_not_convert_is_named() {
     let incomplete = create::<Every>(&[("plain", 5.into_any())]).unwrap();
-    let error = incomplete.to::<ObjRef<Every>>().unwrap_err();
+    let error = incomplete.to::<ObjRef<Every>>().err().unwrap();
     assert!(error.message().contains("name"), "{}", error.message());
     let error = create::<Every>(&[("name", "n".into_any()), ("plain", "five".into_any())]).unwrap_err();
     assert_eq!(

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use kernpack::abi::{TVMFFIByteArray, field_flag};
 use kernpack::reflect::{AttrColumn, Method, TypeInfo};
-use kernpack::{Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods};
+use kernpack::{
+    Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods,
+};
 
 /// A point in the plane.
 #[derive(Object, Debug)]
@@ -283,7 +285,10 @@ fn constructors_take_arguments_by_place_and_by_name() -> Result<()> {
         (new.call((1, &marker, "y", 1, "y", 2)), "argument 'y' is given twice"),
         (new.call((1, &marker, "z", 1)), "there is no argument 'z'; did you mean 'x' or 'y'?"),
         (new.call((1, &marker, 2, 1)), "expected the name of an argument, got int"),
-        (new.call((1, &marker, "y")), "behind the marker, names and values come in turn, but the last name has no value"),
+        (
+            new.call((1, &marker, "y")),
+            "behind the marker, names and values come in turn, but the last name has no value",
+        ),
         (new.call(("x",)), "argument 'x': expected float, got str"),
     ] {
         let error = result.unwrap_err();

@@ -47,12 +47,7 @@ where
 /// # Safety
 /// `object` is a live object, and `result` is writable and holds nothing that would have to be released.
 #[inline]
-pub unsafe fn call_getter<F>(
-    info: &'static FunctionInfo,
-    object: *mut c_void,
-    result: *mut TVMFFIAny,
-    body: F,
-) -> i32
+pub unsafe fn call_getter<F>(info: &'static FunctionInfo, object: *mut c_void, result: *mut TVMFFIAny, body: F) -> i32
 where
     F: for<'a> FnOnce(&'a [AnyView<'a>; 1]) -> Result<TVMFFIAny>,
 {

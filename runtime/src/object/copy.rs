@@ -60,6 +60,7 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
             embedded::dec_ref(copied);
             bail!(TypeError, "the copy of an object of type {} has other owners", type_key(index));
         }
+        exclusive::seen(copied);
         Ok(copied)
     }
 }
@@ -93,10 +94,12 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
             };
             embedded::inc_ref_in_order(object);
             let _kept = crate::Any::from_object(object);
-            if exclusive::state(object) != State::Complete {
+            if matches!(exclusive::seen(object), State::Incomplete(_)) {
                 bail!(TypeError, "an object of type {} can not be copied before all of its fields have values", def.key);
             }
-            let copied = crate::Any::from_object(copy(object));
+            let copied = copy(object);
+            exclusive::complete(copied);
+            let copied = crate::Any::from_object(copied);
             result.write(copied.into_raw());
             Ok(())
         })

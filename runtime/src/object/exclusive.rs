@@ -7,6 +7,8 @@
 //! sees the other.
 //!
 //! The same word says that an object is not complete: it was made by its type's creator, and fields are missing (`construction.rs`).
+//! And it says that an object is fresh: another language made or copied it, and no Rust code has got a reference to it so far. Whoever
+//! made it may still set its fields, however many references there are. Its first reference in Rust code ends that.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,12 +19,16 @@ use crate::embedded;
 const COMPLETE: u32 = 0;
 /// Somebody writes to the object.
 const LOCKED: u32 = u32::MAX;
+/// All fields have values, and no Rust code has seen the object.
+const FRESH: u32 = u32::MAX - 1;
 
 /// What the state word of an object says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// All fields have values.
     Complete,
+    /// All fields have values, and no Rust code has seen the object.
+    Fresh,
     /// Fields are missing; the construction record is at this many times 8 bytes from the handle.
     Incomplete(u32),
 }
@@ -40,19 +46,48 @@ fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
 pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
     match word(object).load(Ordering::SeqCst) {
         COMPLETE => State::Complete,
-        LOCKED => wait(object),
-        record => State::Incomplete(record),
+        _ => rare_state(object),
     }
+}
+
+/// Whether all fields of an object have values; waits while somebody writes to it.
+///
+/// # Safety
+/// The object is alive.
+#[inline]
+pub(super) unsafe fn is_complete(object: *mut TVMFFIObject) -> bool {
+    matches!(word(object).load(Ordering::SeqCst), COMPLETE | FRESH)
+        || matches!(rare_state(object), State::Complete | State::Fresh)
 }
 
 #[cold]
 #[inline(never)]
-fn wait(object: *mut TVMFFIObject) -> State {
+fn rare_state(object: *mut TVMFFIObject) -> State {
     loop {
         match word(object).load(Ordering::SeqCst) {
             COMPLETE => return State::Complete,
+            FRESH => return State::Fresh,
             LOCKED => std::thread::yield_now(),
             record => return State::Incomplete(record),
+        }
+    }
+}
+
+/// The state of an object that Rust code gets a reference to; a fresh one is not fresh any more.
+///
+/// # Safety
+/// The object is alive, and a reference of the caller's own is counted.
+#[inline]
+pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
+    // SAFETY: promised by the caller.
+    unsafe {
+        loop {
+            match state(object) {
+                State::Fresh => {
+                    let _ = word(object).compare_exchange(FRESH, COMPLETE, Ordering::SeqCst, Ordering::SeqCst);
+                }
+                other => return other,
+            }
         }
     }
 }
@@ -65,32 +100,41 @@ pub(super) unsafe fn begin(object: *mut TVMFFIObject, record: u32) {
     word(object).store(record, Ordering::Release);
 }
 
-/// Declares an object complete.
+/// Declares an object complete, and fresh.
 ///
 /// # Safety
-/// The object is incomplete, and the caller has set its last field.
+/// The object is new or incomplete, all of its fields have values, and no Rust code has seen it.
 pub(super) unsafe fn complete(object: *mut TVMFFIObject) {
-    word(object).store(COMPLETE, Ordering::SeqCst);
+    word(object).store(FRESH, Ordering::SeqCst);
 }
 
-/// Runs `write` when the object is complete and the caller's reference is the only one; `None` otherwise.
+/// Runs `write` when the object is fresh, or complete and the caller's reference is the only one; `None` otherwise.
 ///
 /// # Safety
 /// The object is alive and complete, and the caller owns a reference to it.
 pub(super) unsafe fn while_unique<R>(object: *mut TVMFFIObject, write: impl FnOnce() -> R) -> Option<R> {
     /// Unlocks also when `write` panics.
-    struct Lock(*mut TVMFFIObject);
+    struct Lock(*mut TVMFFIObject, u32);
     impl Drop for Lock {
         fn drop(&mut self) {
-            word(self.0).store(COMPLETE, Ordering::SeqCst);
+            word(self.0).store(self.1, Ordering::SeqCst);
         }
     }
-    while word(object).compare_exchange(COMPLETE, LOCKED, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-        std::thread::yield_now();
+    let mut before = word(object).load(Ordering::SeqCst);
+    loop {
+        if before == LOCKED {
+            std::thread::yield_now();
+            before = word(object).load(Ordering::SeqCst);
+            continue;
+        }
+        match word(object).compare_exchange(before, LOCKED, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => break,
+            Err(now) => before = now,
+        }
     }
-    let lock = Lock(object);
+    let lock = Lock(object, before);
     // SAFETY: promised by the caller.
-    let result = unsafe { embedded::is_unique_in_order(object) }.then(write);
+    let result = (before == FRESH || unsafe { embedded::is_unique_in_order(object) }).then(write);
     drop(lock);
     result
 }

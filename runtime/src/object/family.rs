@@ -31,8 +31,18 @@
 
 use core::ffi::c_void;
 
-use super::HiddenDef;
+use super::{HiddenDef, Object, TypeDef};
 use crate::embedded::HEADER_SIZE;
+
+/// The type index of a family, for its variants.
+pub fn family_index<T: Object>() -> i32 {
+    T::type_index()
+}
+
+/// The definition of a family, for its variants.
+pub fn family_def<T: Object>() -> Option<&'static TypeDef> {
+    T::type_def()
+}
 
 /// The tag of a variant as a hidden field: a creator writes it.
 pub const fn tag_def<const TAG: u32>() -> HiddenDef {

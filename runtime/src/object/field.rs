@@ -156,7 +156,7 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     unsafe {
         let object = object_of::<F>(field);
         let own = (*object).type_index == F::Owner::type_def().index.get();
-        if (own && exclusive::state(object) == State::Complete) || has_value::<F>(object, field) {
+        if (own && exclusive::is_complete(object)) || has_value::<F>(object, field) {
             return guard_nameless(|| {
                 result.write((*field.cast::<F::Value>()).field_value().into_raw());
                 Ok(())
@@ -175,8 +175,8 @@ unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -
     // SAFETY: the caller passes a live object and the field's address in it.
     unsafe {
         match exclusive::state(object) {
-            State::Complete if is_made_by_rust((*object).type_index) => true,
-            State::Complete => {
+            State::Complete | State::Fresh if is_made_by_rust((*object).type_index) => true,
+            State::Complete | State::Fresh => {
                 <F::Value as Schema>::STORAGE != Storage::Rust && <F::Value as Schema>::is_set(field.cast_const())
             }
             State::Incomplete(record) => construction::is_set(object, record, F::Owner::type_def(), F::INDEX),
@@ -209,7 +209,7 @@ where
         let value = convert::<F>(&*value.cast())?;
         let object = object_of::<F>(field);
         let rust = is_made_by_rust((*object).type_index) || <F::Value as Schema>::STORAGE == Storage::Plain;
-        if exclusive::state(object) == State::Complete && rust {
+        if rust && exclusive::is_complete(object) {
             (*field.cast::<F::Value>()).store_field_value(value);
             return Ok(());
         }

@@ -5,7 +5,7 @@ use core::sync::atomic::{
 use std::sync::{PoisonError, RwLock};
 
 use super::Storage;
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
+use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, Slot, visit_value};
 use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema};
 
 /// A type that a field of an object may have when other languages see the field.
@@ -170,7 +170,6 @@ impl<T: Clone + core::fmt::Debug> core::fmt::Debug for Field<T> {
 
 impl<T: Schema> Schema for Field<T> {
     const TYPE: TypeSchema = T::TYPE;
-    const IS_UNSIGNED: bool = T::IS_UNSIGNED;
 }
 
 impl<T: IntoAny + Clone> FieldValue for Field<T> {
@@ -182,18 +181,18 @@ impl<T: IntoAny + Clone> FieldValue for Field<T> {
         self.clone()
     }
 
-    // A copy: no lock is held while a visitor runs.
+    // A copy: no lock is held while a visitor runs. As registered data show it: they say nothing about the size of a number.
     fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        IntoAny::visit_attr(&self.get(), name, visitor)
+        visit_value(self.field_value().as_view(), name, visitor)
     }
 
     fn visit_attr_mut(
         &mut self,
         name: &str,
         visitor: &mut dyn AttrVisitorMut,
-        _: Option<SetAttr<Self>>,
+        set: Option<SetAttr<Self>>,
     ) -> crate::Result<()> {
-        IntoAny::visit_attr_mut(self.get_mut(), name, visitor, None)
+        visitor.visit_other(name, &mut Slot::new(name, self, set))
     }
 }
 

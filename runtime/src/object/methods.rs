@@ -126,7 +126,10 @@ pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     let mut has_constructor = false;
     for (block, member) in members(def) {
         if let Err(problem) = check_name(def, member, &mut seen) {
-            problems.push(format!("type '{}' ({}:{}, crate {}): {problem}", def.key, block.file, block.line, block.crate_name));
+            problems.push(format!(
+                "type '{}' ({}:{}, crate {}): {problem}",
+                def.key, block.file, block.line, block.crate_name
+            ));
             continue;
         }
         has_constructor |= matches!(member, MethodDef::Constructor { .. });
@@ -194,13 +197,7 @@ fn function(info: &FunctionInfo) -> Any {
     unsafe { Any::from_object(embedded::new_function(info.call, ())) }
 }
 
-fn register_method(
-    index: i32,
-    name: &str,
-    info: &FunctionInfo,
-    is_static: bool,
-    function: &TVMFFIAny,
-) -> Result<()> {
+fn register_method(index: i32, name: &str, info: &FunctionInfo, is_static: bool, function: &TVMFFIAny) -> Result<()> {
     let metadata = info.metadata_json();
     let method = TVMFFIMethodInfo {
         name: TVMFFIByteArray::new(name.as_bytes()),

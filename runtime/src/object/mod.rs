@@ -44,10 +44,12 @@ pub(crate) use enum_type::Instance;
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
-pub use family::tag_def;
+pub use family::{family_def, family_index, tag_def};
 pub use field::{
     CloneOf, FieldAt, HiddenDefault, NoClone, NoDefault, NoSetter, SetterOf, field_def, hidden_def, writable_field_def,
 };
+#[doc(hidden)]
+pub use field_value::FromFieldValue;
 pub use field_value::{Field, FieldValue, MutableField};
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
 pub use reference::ObjRef;

@@ -204,7 +204,7 @@ unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mis
     // SAFETY: promised by the caller.
     unsafe {
         let is_own = T::VARIANTS.is_none() && (*object).type_index == T::type_index();
-        if is_own && exclusive::state(object) == State::Complete {
+        if is_own && exclusive::seen(object) == State::Complete {
             return Ok(());
         }
         check_other::<T>(object)
@@ -225,7 +225,7 @@ unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismat
             _ => {}
         }
         let Some(definition) = T::type_def() else { return Ok(()) };
-        if let State::Incomplete(record) = exclusive::state(object) {
+        if let State::Incomplete(record) = exclusive::seen(object) {
             return Err(incomplete(index, &construction::missing(object, record)));
         }
         if T::VARIANTS.is_none() && !foreign::is_made_by_rust(index) {

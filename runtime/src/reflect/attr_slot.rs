@@ -1,6 +1,7 @@
 use core::marker::PhantomData;
 
-use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, TypeSchema};
+use crate::object::{FieldValue, FromFieldValue};
+use crate::value::{Any, AnyView, Mismatch, TypeSchema};
 use crate::{Result, error};
 
 /// A field of any type, as a value that can be read and set.
@@ -24,10 +25,10 @@ pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Misma
 /// Whether a concrete type converts from values, and how: `ConvertOf::<T>::SET`, with [`NoConvert`] in scope.
 pub struct ConvertOf<T>(PhantomData<T>);
 
-impl<T: for<'a> FromAny<'a>> ConvertOf<T> {
+impl<T: FromFieldValue> ConvertOf<T> {
     /// Sets a place to a converted value.
     pub const SET: Option<SetAttr<T>> = Some(|place, value| {
-        *place = T::from_any(value)?;
+        *place = T::from_field_value(value)?;
         Ok(())
     });
 }
@@ -53,9 +54,9 @@ impl<'a, T> Slot<'a, T> {
     }
 }
 
-impl<T: IntoAny + Clone> AttrSlot for Slot<'_, T> {
+impl<T: FieldValue> AttrSlot for Slot<'_, T> {
     fn get(&self) -> Any {
-        self.value.clone().into_any()
+        self.value.field_value()
     }
 
     fn set(&mut self, value: &Any) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{ObjRef, Object, ObjectRoot, Result, Tensor};
 /// | method | Rust fields | from other languages | else it goes to |
 /// |---|---|---|---|
 /// | `visit_f64` | `f32`, `f64` | `float` | `visit_other` |
-/// | `visit_i64` | `i64`, `isize`, integers in an `Option` or `Any` | integers of 64 bits | `visit_other` |
+/// | `visit_i64` | `i64`, `isize`, integers in an `Option`, `Field` or `Any` | integers of 64 bits | `visit_other` |
 /// | `visit_u64` | `u32`, `u64`, `usize` | integers beyond `i64` that fit | `visit_i64` if it fits, `visit_other` |
 /// | `visit_i32` | `i8`, `i16`, `i32`, `u8`, `u16` | integers of at most 32 bits | `visit_i64` |
 /// | `visit_bool` | `bool` | `bool` | `visit_other` |

@@ -33,7 +33,7 @@ impl<'a> Entry<'a> {
     ) -> Self {
         let call = move |node: &AnyView<'_>, region: Region| {
             let outcome = callback.call(node, region).and_then(|output| outcome(output, node));
-            outcome.unwrap_or_else(|error| error.into_any().into_raw())
+            outcome.unwrap_or_else(|error| visit::own(error).into_any().into_raw())
         };
         Self { target: F::target(), call: Box::new(call) }
     }

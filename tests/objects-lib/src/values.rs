@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kernpack::{Any, Array, Bytes, DataType, Device, Function, Map, Object, Shape, Str, Tensor};
+use kernpack::{Any, Array, Bytes, DataType, Device, Function, Map, Object, Result, Shape, Str, Tensor, packed_func};
 
 /// Numbers of every width.
 #[derive(Object)]
@@ -73,4 +73,10 @@ pub struct Handles {
     pub tensor: Tensor,
     pub function: Function,
     pub anything: Any,
+}
+
+/// A tensor of ones.
+#[packed_func]
+pub fn ones(count: i64) -> Result<Tensor> {
+    Tensor::from_vec(vec![1_i32; usize::try_from(count).unwrap_or(0)], &[count])
 }

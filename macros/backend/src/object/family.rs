@@ -236,9 +236,7 @@ impl Family {
             key,
             doc,
             at: variant.span(),
-            parent: quote! {
-                parent: <#ident as #krate::Object>::type_index, parent_def: <#ident as #krate::Object>::type_def
-            },
+            parent: quote!(parent: __k::family_index::<#ident>, parent_def: __k::family_def::<#ident>),
             child_slots: 0,
             is_final: true,
             content: quote!(fields: &[#(#fields),*], hidden: &[__k::tag_def::<#tag>(), #(#hidden),*]),

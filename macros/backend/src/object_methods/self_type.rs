@@ -113,10 +113,13 @@ impl Shape {
         match self {
             Self::AsIs => value,
             Self::Object => quote!(__k::ObjRef::new(#value)),
-            Self::Inside(shape) => {
-                let inner = shape.value(quote!(value));
-                quote!(#value.map(|value| #inner))
-            }
+            Self::Inside(shape) => match &**shape {
+                Self::Object => quote!(#value.map(__k::ObjRef::new)),
+                shape => {
+                    let inner = shape.value(quote!(value));
+                    quote!(#value.map(|value| #inner))
+                }
+            },
         }
     }
 }

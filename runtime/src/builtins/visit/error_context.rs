@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use super::outcome::is_error;
+use crate::Error;
 use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIObject, seq_hash_kind, type_index};
 use crate::builtins::dataclass::instance::{Body, copy_function, creator, new_function, new_instance};
 use crate::builtins::dataclass::setters::{ObjectField, set_object};
@@ -159,6 +160,34 @@ pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
 pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
     // SAFETY: promised by the caller.
     unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.object()) }
+}
+
+/// The error, or a copy when others hold it as well: nodes are recorded in the error itself, which they may be reading.
+pub(crate) fn own(error: Error) -> Error {
+    // SAFETY: the error is alive until its reference is given up, and its cell what is in it; the copy gets references of its own.
+    unsafe {
+        let object = error.into_raw();
+        let original = Error::from_object(object);
+        if embedded::is_unique(object) {
+            return original;
+        }
+        let cell = embedded::body::<TVMFFIErrorCell>(object);
+        let mut extra = cell.extra_context;
+        let mut own_context = null_mut();
+        if is_context(extra) {
+            let body = embedded::body::<ContextBody>(extra);
+            let nodes = pattern(extra).iter().map(|node| retain(node)).collect();
+            let previous = body.previous.clone().map_or(null_mut(), ObjRef::into_object);
+            own_context = new_instance(ContextBody::new(nodes, previous));
+            extra = own_context;
+        }
+        let (kind, message, backtrace) = (cell.kind.as_slice(), cell.message.as_slice(), cell.backtrace.as_slice());
+        let copy = embedded::new_error(kind, message, backtrace, cell.cause_chain, extra);
+        if !own_context.is_null() {
+            dec_ref(own_context);
+        }
+        Error::from_object(copy)
+    }
 }
 
 /// Adds a node to a failure's context; values that are no objects leave no trace. The error is changed in place, also when others

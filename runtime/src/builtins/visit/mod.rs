@@ -31,6 +31,7 @@ use super::access_path::ARRAY_OF_ACCESS_PATHS;
 use super::builtin::Builtin;
 use super::signature::{ANY, ANY_VIEW, Accepts, BOOL, FUNCTION, INT, Signature, Type, VOID};
 pub(super) use hooks::ATTRS;
+pub(crate) use error_context::own;
 pub(crate) use error_paths::places;
 pub(crate) use interrupt::{interrupt_value, new_interrupt};
 pub(crate) use links::{Callback, MAX_PAIRED};

@@ -1,0 +1,565 @@
+//! What `#[object_methods]` generates and which mistakes it reports.
+
+mod show;
+
+use expect_test::{Expect, expect};
+use kernpack_macros_backend::expand_object_methods;
+use show::{environment, mistakes, pretty, tokens};
+
+#[track_caller]
+fn check(options: &str, item: &str, expect: Expect) {
+    expect.assert_eq(&pretty(expand_object_methods(tokens(options), tokens(item), &environment())));
+}
+
+/// Checks the messages, one to a line, and that nothing but errors is added.
+#[track_caller]
+fn check_mistakes(options: &str, item: &str, expect: &[&str]) {
+    let output = expand_object_methods(tokens(options), tokens(item), &environment());
+    assert!(!output.to_string().contains("__kernpack"), "faulty items get nothing but errors: {output}");
+    let found = mistakes(output);
+    assert_eq!(found.len(), expect.len(), "{item}: {found:#?}");
+    for (found, expect) in found.iter().zip(expect) {
+        assert!(found.contains(expect), "{item}: expected {expect:?}, got {found:?}");
+        assert!(!found.ends_with('.'), "full stop: {found:?}");
+        assert!(!found.starts_with(char::is_uppercase) || found.starts_with("Python"), "not lower case: {found:?}");
+    }
+}
+
+/// A block with these items, and the messages about them.
+#[track_caller]
+fn check_items(items: &str, expect: &[&str]) {
+    check_mistakes("", &format!("impl Point {{ {items} }}"), expect);
+}
+
+#[test]
+fn whole_expansion() {
+    check(
+        "",
+        "impl Point {
+            /// Adds.
+            #[cfg(unix)] pub fn add(&self, other: &Self, #[default(Self::ONE)] times: f64) -> Result<Self> { todo!() }
+            fn private(&self) {}
+        }",
+        expect![[r#"
+            impl Point {
+                /// Adds.
+                #[cfg(unix)]
+                pub fn add(&self, other: &Self, times: f64) -> Result<Self> {
+                    todo!()
+                }
+                fn private(&self) {}
+            }
+            #[allow(deprecated, unsafe_code)]
+            const _: () = {
+                use ::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
+                const __KERNPACK_KEY: &::core::primitive::str = <Point as __k::Object>::TYPE_KEY;
+                #[cfg(unix)]
+                static __KERNPACK_METHOD_0: __k::FunctionInfo = __k::FunctionInfo {
+                    name: {
+                        const NAME: &__k::MethodName<
+                            { __k::method_name_len(__KERNPACK_KEY, "add") },
+                        > = &__k::MethodName::new(__KERNPACK_KEY, "add");
+                        NAME.as_str()
+                    },
+                    global_name: ::core::option::Option::None,
+                    doc: "Adds.",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "self",
+                            ty: __k::SchemaOf::<__k::ObjRef<Point>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "other",
+                            ty: __k::SchemaOf::<__k::ObjRef<Point>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "times",
+                            ty: __k::SchemaOf::<f64>::TYPE,
+                        },
+                    ],
+                    ret: <Result<__k::ObjRef<Point>> as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call_0,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[cfg(unix)]
+                #[inline]
+                fn __kernpack_body_0<'a>(
+                    args: &'a [::kernpack::AnyView<'a>; 3usize],
+                    given: ::core::primitive::u64,
+                ) -> ::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = unsafe {
+                        __k::arg::<__k::ObjRef<Point>>(&__KERNPACK_METHOD_0, args, 0usize)
+                    }?;
+                    let __arg1 = unsafe {
+                        __k::arg::<__k::ObjRef<Point>>(&__KERNPACK_METHOD_0, args, 1usize)
+                    }?;
+                    let __arg2: f64 = if given & (1u64 << 2usize) != 0 {
+                        unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_0, args, 2usize) }?
+                    } else {
+                        Point::ONE
+                    };
+                    <Result<
+                        __k::ObjRef<Point>,
+                    > as __k::IntoReturn>::into_return(
+                        Point::add(&*__arg0, &*__arg1, __arg2).map(|value| __k::ObjRef::new(value)),
+                    )
+                }
+                #[cfg(unix)]
+                unsafe extern "C" fn __kernpack_call_0(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_bound::<
+                            3usize,
+                            _,
+                        >(&__KERNPACK_METHOD_0, 4u64, args, num_args, result, __kernpack_body_0)
+                    }
+                }
+                #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_METHODS: __k::MethodsDef = __k::MethodsDef {
+                    ty: <Point as __k::Object>::type_def,
+                    key: __KERNPACK_KEY,
+                    members: &[
+                        #[cfg(unix)]
+                        __k::MethodDef::Method {
+                            name: "add",
+                            info: &__KERNPACK_METHOD_0,
+                            is_static: false,
+                        },
+                    ],
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+            };
+        "#]],
+    );
+}
+
+#[test]
+fn each_kind_of_member() {
+    check(
+        "crate = my::kernpack",
+        "impl a::Point {
+            #[type_attr(name = \"x.y\")] const K: i64 = 1;
+            #[init] fn make(x: f64) -> ObjRef<Self> { todo!() }
+            #[getter(name = \"size\")] fn len(&self) -> usize { 0 }
+            #[operator(lt)] fn less(&self, other: &ObjRef<Self>) -> bool { true }
+        }",
+        expect![[r#"
+            impl a::Point {
+                const K: i64 = 1;
+                fn make(x: f64) -> ObjRef<Self> {
+                    todo!()
+                }
+                fn len(&self) -> usize {
+                    0
+                }
+                fn less(&self, other: &ObjRef<Self>) -> bool {
+                    true
+                }
+            }
+            #[allow(deprecated, unsafe_code)]
+            const _: () = {
+                use my::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
+                const __KERNPACK_KEY: &::core::primitive::str = <a::Point as __k::Object>::TYPE_KEY;
+                fn __kernpack_value_0() -> my::kernpack::Any {
+                    <i64 as my::kernpack::IntoAny>::into_any(a::Point::K)
+                }
+                static __KERNPACK_METHOD_1: __k::FunctionInfo = __k::FunctionInfo {
+                    name: {
+                        const NAME: &__k::MethodName<
+                            { __k::method_name_len(__KERNPACK_KEY, "__ffi_init__") },
+                        > = &__k::MethodName::new(__KERNPACK_KEY, "__ffi_init__");
+                        NAME.as_str()
+                    },
+                    global_name: ::core::option::Option::None,
+                    doc: "",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "x",
+                            ty: __k::SchemaOf::<f64>::TYPE,
+                        },
+                    ],
+                    ret: <ObjRef<a::Point> as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call_1,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body_1<'a>(
+                    args: &'a [my::kernpack::AnyView<'a>; 1usize],
+                    given: ::core::primitive::u64,
+                ) -> my::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_1, args, 0usize) }?;
+                    <ObjRef<a::Point> as __k::IntoReturn>::into_return(a::Point::make(__arg0))
+                }
+                unsafe extern "C" fn __kernpack_call_1(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_bound::<
+                            1usize,
+                            _,
+                        >(&__KERNPACK_METHOD_1, 0u64, args, num_args, result, __kernpack_body_1)
+                    }
+                }
+                static __KERNPACK_METHOD_2: __k::FunctionInfo = __k::FunctionInfo {
+                    name: {
+                        const NAME: &__k::MethodName<
+                            { __k::method_name_len(__KERNPACK_KEY, "size") },
+                        > = &__k::MethodName::new(__KERNPACK_KEY, "size");
+                        NAME.as_str()
+                    },
+                    global_name: ::core::option::Option::None,
+                    doc: "",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "self",
+                            ty: __k::SchemaOf::<__k::ObjRef<a::Point>>::TYPE,
+                        },
+                    ],
+                    ret: <usize as __k::IntoReturn>::TYPE,
+                    call: __k::no_entry_point,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body_2<'a>(
+                    args: &'a [my::kernpack::AnyView<'a>; 1usize],
+                ) -> my::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = unsafe {
+                        __k::arg::<__k::ObjRef<a::Point>>(&__KERNPACK_METHOD_2, args, 0usize)
+                    }?;
+                    <usize as __k::IntoReturn>::into_return(a::Point::len(&*__arg0))
+                }
+                unsafe extern "C" fn __kernpack_call_2(
+                    object: *mut ::core::ffi::c_void,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_getter(&__KERNPACK_METHOD_2, object, result, __kernpack_body_2)
+                    }
+                }
+                static __KERNPACK_METHOD_3: __k::FunctionInfo = __k::FunctionInfo {
+                    name: {
+                        const NAME: &__k::MethodName<
+                            { __k::method_name_len(__KERNPACK_KEY, "__ffi_compare__") },
+                        > = &__k::MethodName::new(__KERNPACK_KEY, "__ffi_compare__");
+                        NAME.as_str()
+                    },
+                    global_name: ::core::option::Option::None,
+                    doc: "",
+                    params: &[
+                        __k::ParamInfo {
+                            name: "self",
+                            ty: __k::SchemaOf::<__k::ObjRef<a::Point>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "other",
+                            ty: __k::SchemaOf::<ObjRef<a::Point>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "compare",
+                            ty: __k::SchemaOf::<my::kernpack::Function>::TYPE,
+                        },
+                    ],
+                    ret: <::core::primitive::i64 as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call_3,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body_3<'a>(
+                    args: &'a [my::kernpack::AnyView<'a>; 3usize],
+                ) -> my::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = unsafe {
+                        __k::arg::<__k::ObjRef<a::Point>>(&__KERNPACK_METHOD_3, args, 0usize)
+                    }?;
+                    let __arg1 = unsafe {
+                        __k::arg::<ObjRef<a::Point>>(&__KERNPACK_METHOD_3, args, 1usize)
+                    }?;
+                    let order = if a::Point::less(&*__arg0, &__arg1) {
+                        -1
+                    } else if a::Point::less(&*__arg1, &__arg0) {
+                        1
+                    } else {
+                        0
+                    };
+                    my::kernpack::Result::Ok(__k::TVMFFIAny::int(order))
+                }
+                unsafe extern "C" fn __kernpack_call_3(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_packed::<
+                            3usize,
+                            _,
+                        >(&__KERNPACK_METHOD_3, args, num_args, result, __kernpack_body_3)
+                    }
+                }
+                impl __k::HasConstructor for a::Point {}
+                #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_METHODS: __k::MethodsDef = __k::MethodsDef {
+                    ty: <a::Point as __k::Object>::type_def,
+                    key: __KERNPACK_KEY,
+                    members: &[
+                        __k::MethodDef::Constant {
+                            attribute: "x.y",
+                            value: __kernpack_value_0,
+                        },
+                        __k::MethodDef::Constructor {
+                            info: &__KERNPACK_METHOD_1,
+                        },
+                        __k::MethodDef::Property {
+                            name: "size",
+                            info: &__KERNPACK_METHOD_2,
+                            getter: __kernpack_call_2,
+                        },
+                        __k::MethodDef::Hook {
+                            attribute: "__ffi_compare__",
+                            info: &__KERNPACK_METHOD_3,
+                        },
+                    ],
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+            };
+        "#]],
+    );
+}
+
+#[test]
+fn attributes_are_taken_away() {
+    let item = "impl Point {
+        #[skip] pub fn a<T>(x: T) {}
+        #[method(name = \"c\")] #[inline] fn b(#[default(1)] x: i64) {}
+        #[operator(repr)] fn repr(&self) -> String { todo!() }
+        #[type_attr(name = \"x.y\")] const K: i64 = 1;
+        #[getter] fn g(&self) -> i64 { 1 }
+        #[init] fn new() -> Self { todo!() }
+    }";
+    let bare = "impl Point {
+        pub fn a<T>(x: T) {}
+        #[inline] fn b(x: i64) {}
+        fn repr(&self) -> String { todo!() }
+        const K: i64 = 1;
+        fn g(&self) -> i64 { 1 }
+        fn new() -> Self { todo!() }
+    }";
+    let output = expand_object_methods(tokens(""), tokens(item), &environment()).to_string();
+    assert!(output.starts_with(&tokens(bare).to_string()), "{output}");
+    // With a mistake as well: unknown attributes would be errors of their own.
+    let faulty = item.replace("-> Self", "");
+    let output = expand_object_methods(tokens(""), tokens(&faulty), &environment()).to_string();
+    assert!(output.starts_with(&tokens(&bare.replace("-> Self", "")).to_string()), "{output}");
+}
+
+#[test]
+fn what_becomes_a_member() {
+    let names = |item: &str| {
+        let output = expand_object_methods(tokens(""), tokens(item), &environment()).to_string();
+        assert!(!output.contains("compile_error"), "{output}");
+        let (_, members) = output.split_once("members : & [").unwrap();
+        let (members, _) = members.split_once("] , crate_name").unwrap();
+        let parts = members.split("name : \"").skip(1);
+        parts.map(|part| part.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(
+        names("impl P { pub fn a(&self) {} fn b(&self) {} pub(crate) fn c(&self) {} pub fn d() {} }"),
+        ["a", "d"]
+    );
+    assert_eq!(names("impl P { #[method] fn b(&self) {} #[skip] pub fn c(self) {} pub const X: i64 = 1; }"), ["b"]);
+    assert_eq!(
+        names("impl P { pub fn r#type(self: &Self) {} pub fn x<'a>(&'a self) -> &'a str { \"\" } }"),
+        ["type", "x"]
+    );
+    assert_eq!(
+        names("impl P { pub fn a(this: &ObjRef<Self>) {} pub fn b(this: ObjRef<P>) {} pub fn c(this: &P) {} }"),
+        ["a", "b", "c"]
+    );
+    assert_eq!(names("impl P { #[operator(str)] fn s(&self) -> String { todo!() } }"), ["__str__"]);
+    assert_eq!(names("impl P {}"), none);
+    // Only the registration knows which of these are there.
+    assert_eq!(
+        names("impl P { #[cfg(unix)] pub fn a(&self) {} #[cfg(windows)] #[method(name = \"a\")] pub fn b(&self) {} }"),
+        ["a", "a"]
+    );
+}
+
+#[test]
+fn blocks() {
+    for (item, says) in [
+        ("impl Clone for P { fn clone(&self) -> Self { todo!() } }", "impl of a trait"),
+        ("impl<T> P<T> { pub fn f(&self) {} }", "an impl with parameters"),
+        ("impl<'a> P { pub fn f(&self) {} }", "an impl with parameters"),
+        ("impl (i64, i64) { pub fn f(&self) {} }", "#[derive(Object)]"),
+        ("impl &P { pub fn f(&self) {} }", "#[derive(Object)]"),
+        ("impl dyn T { pub fn f(&self) {} }", "#[derive(Object)]"),
+        ("struct P;", "on the struct itself use #[derive(Object)]"),
+        ("enum P {}", "on the enum itself use #[derive(Object)]"),
+        ("fn f() {}", "use #[packed_func] on a free function"),
+        ("mod m {}", "only on `impl YourType"),
+    ] {
+        check_mistakes("", item, &[says]);
+    }
+    check_mistakes("name = \"x\"", "impl P {}", &["unknown option `name`; the options are `crate = path`"]);
+}
+
+#[test]
+fn receivers() {
+    for (receiver, says) in [
+        ("self", "`self` by value"),
+        ("mut self", "`self` by value"),
+        ("&mut self", "`&mut self`"),
+        ("&'a mut self", "`&mut self`"),
+        ("self: Self", "this kind of `self`"),
+        ("self: Box<Self>", "this kind of `self`"),
+        ("self: &mut Self", "this kind of `self`"),
+        ("self: &ObjRef<Self>", "write `this: &ObjRef<Self>`"),
+        ("self: ObjRef<Point>", "write `this: &ObjRef<Self>`"),
+        ("this: i64", "a first parameter called `this`"),
+        ("this: &ObjRef<Other>", "a first parameter called `this`"),
+        ("this: Self", "a first parameter called `this`"),
+        ("#[default(x)] this: &Self", "has no default"),
+    ] {
+        check_items(&format!("pub fn f<'a>({receiver}) {{}}"), &[says]);
+    }
+}
+
+#[test]
+fn signatures() {
+    for (item, says) in [
+        ("pub fn f<T>(&self, x: T) {}", "type parameters are not supported: a method has one signature"),
+        ("pub fn f<const N: usize>(&self) {}", "const parameters"),
+        ("pub async fn f(&self) {}", "async functions"),
+        ("pub unsafe fn f(&self) {}", "unsafe functions"),
+        ("pub extern \"C\" fn f(&self) {}", "extern functions"),
+        ("pub fn f(&self, (a, b): (i64, i64)) {}", "patterns"),
+        ("pub fn f(&self, _: i64) {}", "need a name"),
+        ("pub fn f(&self, #[cfg(unix)] a: i64) {}", "conditional parameters"),
+        ("pub fn f(&self, a: &mut i64) {}", "mutable references"),
+        ("pub fn f(&self, a: char) {}", "`char` is not supported"),
+        ("pub fn f(&self) -> impl Iterator<Item = i64> {}", "`impl Trait` is not supported"),
+        ("#[target_feature(enable = \"avx2\")] pub fn f(&self) {}", "is_x86_feature_detected"),
+        ("pub fn größe(&self) {}", "#[method(name = \"...\")] sets the name"),
+        ("pub fn same_as(&self) {}", "every object has"),
+        ("#[method(name = \"a.b\")] fn f(&self) {}", "every language can write"),
+        ("#[method(name = \"__ffi_x\")] fn f(&self) {}", "belong to the ABI"),
+        ("#[method(name = \"__eq__\")] fn f(&self) {}", "use #[operator(eq)]"),
+        ("pub fn f(#[default(1)] a: i64, b: i64) {}", "parameter `b` follows one with a default"),
+        ("pub fn f(#[default] a: i64) {}", "write the default in parentheses"),
+        ("pub fn f(#[default()] a: i64) {}", "takes a Rust expression"),
+        ("pub fn f(#[default(1)] #[default(2)] a: i64) {}", "given twice"),
+    ] {
+        check_items(item, &[says]);
+    }
+    let parameters = |count: usize| (0..count).map(|i| format!("a{i}: i64, ")).collect::<String>();
+    check_items(&format!("pub fn f(&self, {}) {{}}", parameters(64)), &["more than 64 parameters"]);
+}
+
+#[test]
+fn roles() {
+    for (item, says) in [
+        ("#[init] fn f(&self) -> Self {}", "has no `self`"),
+        ("#[init] fn f() {}", "a constructor returns"),
+        ("#[init] fn f() -> Option<Self> {}", "a constructor returns"),
+        ("#[init] fn f() -> ObjRef<Other> {}", "a constructor returns"),
+        ("#[init(x)] fn f() -> Self {}", "#[init] takes no options"),
+        ("#[init] fn f() -> Self {} #[init] fn g() -> Self {}", "a type has one constructor, and `f` is it"),
+        ("#[getter] fn f() -> i64 {}", "belongs to an object"),
+        ("#[getter] fn f(&self, a: i64) -> i64 {}", "takes `&self` alone"),
+        ("#[getter] fn f(&self) {}", "a property has a value"),
+        ("#[getter] #[method] fn f(&self) -> i64 {}", "one function has one of"),
+        ("#[setter] fn f(&self, a: i64) {}", "setters are not supported"),
+        ("#[skip(x)] fn f() {}", "#[skip] takes no options"),
+        ("#[method(name = x)] fn f() {}", "`name` takes a string literal"),
+        ("#[method(doc = \"\")] fn f() {}", "unknown option `doc`"),
+        ("#[method = \"x\"] fn f() {}", "with the options in parentheses"),
+        ("#[type_attr] fn f() {}", "needs a name"),
+        ("#[type_attr(name = \"\")] fn f() {}", "letters, digits"),
+        ("#[type_attr(name = \"__ffi_init__\")] fn f() {}", "use #[init]"),
+        ("#[type_attr(name = \"__ffi_new__\")] fn f() {}", "#[derive(Object)] registers it"),
+        ("#[type_attr(name = \"a.b\")] const A: char = 'a';", "`char`"),
+        ("#[getter] const A: i64 = 1;", "can only be a type attribute"),
+        ("pub fn a(&self) {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
+        ("#[getter] fn a(&self) -> i64 {} #[method(name = \"a\")] fn b(&self) {}", "`a` is called `a` as well"),
+    ] {
+        check_items(item, &[says]);
+    }
+}
+
+#[test]
+fn operators() {
+    for (item, says) in [
+        ("#[operator] fn f(&self) {}", "write #[operator(name)]"),
+        ("#[operator(add)] fn f(&self) {}", "#[method(name = \"__add__\")]"),
+        ("#[operator(repr)] fn f() -> String {}", "`fn repr(&self) -> String`"),
+        ("#[operator(repr)] fn f(&self) -> i64 {}", "another result"),
+        ("#[operator(repr)] fn f(&self) {}", "has a result"),
+        ("#[operator(repr)] fn f(&self, a: Function, b: i64) -> String {}", "another signature"),
+        ("#[operator(str)] fn f(&self, a: Function) -> String {}", "another signature"),
+        ("#[operator(hash)] fn f(&self) -> u32 {}", "`fn hash(&self) -> u64`"),
+        ("#[operator(eq)] fn f(&self) -> bool {}", "`fn eq(&self, other: &Self) -> bool`"),
+        ("#[operator(eq)] fn f(&self, other: i64) -> bool {}", "another signature"),
+        ("#[operator(eq)] fn f(&self, other: &ObjRef<Other>) -> bool {}", "another signature"),
+        ("#[operator(lt)] fn f(&self, other: &Self) -> Ordering {}", "`fn lt(&self, other: &Self) -> bool`"),
+        ("#[operator(lt)] fn f(&self, other: &Self, f: Function) -> bool {}", "another signature"),
+        ("#[operator(compare)] fn f(&self, other: &Self) -> bool {}", "-> Ordering"),
+        ("#[operator(hash)] fn f(&self, #[default(x)] f: Function) -> u64 {}", "have no default"),
+        (
+            "#[operator(lt)] fn f(&self, o: &Self) -> bool {} #[operator(compare)] fn g(&self, o: &Self) -> Ordering {}",
+            "type attribute `__ffi_compare__`",
+        ),
+    ] {
+        check_items(item, &[says]);
+    }
+    for item in [
+        "#[operator(repr)] fn f(&self) -> &str {}",
+        "#[operator(repr)] fn f(&self, print: Function) -> Result<String> {}",
+        "#[operator(hash)] fn f(this: &ObjRef<Self>) -> Result<i64, Error> {}",
+        "#[operator(eq)] fn f(&self, other: &Point, equal: Function) -> kernpack::Result<bool> {}",
+        "#[operator(compare)] fn f(&self, other: &Self) -> std::cmp::Ordering {}",
+    ] {
+        let output = expand_object_methods(tokens(""), tokens(&format!("impl Point {{ {item} }}")), &environment());
+        assert_eq!(mistakes(output), [""; 0], "{item}");
+    }
+}
+
+#[test]
+fn all_mistakes_at_once() {
+    check_items(
+        "pub fn a(&mut self, c: char) {} #[init] fn b(_: i64) {} pub async fn c<T>() {}",
+        &["`&mut self`", "`char`", "need a name", "async", "type parameters"],
+    );
+}
+
+#[test]
+fn crate_name_is_needed() {
+    let nothing = kernpack_macros_backend::Environment::default();
+    let found = mistakes(expand_object_methods(tokens(""), tokens("impl P {}"), &nothing));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("CARGO_CRATE_NAME"));
+}
