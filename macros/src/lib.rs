@@ -39,7 +39,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_packed_func(options.into(), item.into(), &Environment::read()).into()
 }
 
-/// Makes a struct an object type, which other languages hold by reference, and whose public fields they see.
+/// Makes a struct an object type, which other languages hold by reference, and whose public fields they see. On an enum, see
+/// [below](#enums-without-data).
 ///
 /// ```
 /// use kernpack::{Array, ObjRef, Object};
@@ -188,6 +189,77 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     #[field(structural = "ignore")]
 ///     pub name: String,
 /// }
+/// ```
+///
+/// # Enums without data
+/// `#[object(key = "...", enum = "int")]` or `enum = "str"` makes such an enum one of the ABI, derived from `ffi.IntEnum` or
+/// `ffi.StrEnum`. The Rust enum is the value itself, of parameters, results, fields and elements. Other languages have one object
+/// for each variant; the discriminant or the name may be passed in its place.
+///
+/// - `rename_all = "..."`: how names of variants are written for other languages: `lowercase`, `UPPERCASE`, `snake_case`,
+///   `SCREAMING_SNAKE_CASE` or `kebab-case`.
+/// - on a variant, `#[object(name = "...")]`: the name of this one.
+///
+/// Derive `Clone` as well for fields of this type. `EnumType` has the names and the list of all variants.
+///
+/// ```
+/// use kernpack::{EnumType, Function, Object};
+///
+/// #[derive(Object, Clone, Copy, PartialEq, Debug)]
+/// #[object(key = "macros.Mode", enum = "int", rename_all = "SCREAMING_SNAKE_CASE")]
+/// pub enum Mode {
+///     Fast = 1,
+///     VeryExact,
+/// }
+///
+/// #[derive(Object, Clone, Copy, PartialEq, Debug)]
+/// #[object(key = "macros.Layout", enum = "str")]
+/// pub enum Layout {
+///     #[object(name = "row major")]
+///     RowMajor,
+///     #[object(name = "column major")]
+///     ColumnMajor,
+/// }
+///
+/// let other = Function::from_fn(|mode: Mode| if mode == Mode::Fast { Mode::VeryExact } else { Mode::Fast });
+/// assert_eq!(other.call_as::<Mode>((Mode::Fast,))?, Mode::VeryExact);
+/// assert_eq!(other.call_as::<Mode>((2,))?, Mode::Fast);
+/// assert_eq!(Mode::VeryExact.name(), "VERY_EXACT");
+/// assert_eq!(Layout::variants().map(|layout| layout.name()).collect::<Vec<_>>(), ["row major", "column major"]);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// # Enums with data
+/// Such an enum is a family of object types: the enum is the parent type, and each variant is a type of its own, with the key
+/// `<key of the enum>.<variant>` unless `#[object(key = "...")]` on the variant says another. It needs `#[repr(C, u32)]`, and named
+/// fields, which take the options of a struct's fields; all are visible to other languages, but for those with `#[field(skip)]`.
+///
+/// ```
+/// use kernpack::{ObjRef, Object};
+///
+/// #[derive(Object)]
+/// #[object(key = "macros.Expr")]
+/// #[repr(C, u32)]
+/// pub enum Expr {
+///     /// A number.
+///     Const { value: i64 },
+///     /// A sum.
+///     Add { lhs: ObjRef<Expr>, rhs: ObjRef<Expr> },
+///     #[object(key = "macros.Nothing")]
+///     Nil,
+/// }
+///
+/// fn evaluate(expr: &ObjRef<Expr>) -> i64 {
+///     match &**expr {
+///         Expr::Const { value } => *value,
+///         Expr::Add { lhs, rhs } => evaluate(lhs) + evaluate(rhs),
+///         Expr::Nil => 0,
+///     }
+/// }
+///
+/// let sum = ObjRef::new(Expr::Add { lhs: ObjRef::new(Expr::Const { value: 2 }), rhs: ObjRef::new(Expr::Nil) });
+/// assert_eq!(evaluate(&sum), 2);
+/// assert_eq!(sum.type_key(), "macros.Expr.Add");
 /// ```
 #[proc_macro_derive(Object, attributes(object, base, field))]
 pub fn object(item: TokenStream) -> TokenStream {

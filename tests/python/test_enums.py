@@ -1,4 +1,4 @@
-"""Rust enums of tests/objects-lib from stock Python: those without data as tvm_ffi enums."""
+"""Rust enums of tests/objects-lib from stock Python: those without data as tvm_ffi enums, those with data as object types."""
 
 import copy
 import os
@@ -26,6 +26,39 @@ class Color(dc.IntEnum, type_key="objects.Color"):
 class Layout(dc.StrEnum, type_key="objects.Layout"):
     row_major: ClassVar["Layout"]
     column_major: ClassVar["Layout"]
+
+
+@dc.c_class("objects.Expr", init=False)
+class Expr(tvm_ffi.Object):
+    pass
+
+
+@dc.c_class("objects.Expr.Const", eq=True, order=True, unsafe_hash=True)
+class Const(Expr):
+    value: int
+
+
+@dc.c_class("objects.Variable", eq=True)
+class Var(Expr):
+    name: str
+
+
+@dc.c_class("objects.Expr.Add", eq=True)
+class Add(Expr):
+    lhs: Expr
+    rhs: Expr
+
+
+@dc.c_class("objects.Expr.Call", eq=True)
+class Call(Expr):
+    function: str
+    arguments: tvm_ffi.Array
+    pure: bool
+
+
+@dc.c_class("objects.Expr.Nil")
+class Nil(Expr):
+    pass
 
 
 @tvm_ffi.register_object("objects.Painted")
@@ -186,3 +219,68 @@ def test_a_python_enum_with_other_variants_stays_apart():
         """
     )
     assert "with other variants (RED = 1, GREY = 2; ours are RED = 1, GREEN = 2, DARK_BLUE = 40)" in said, said
+
+
+def test_variants_are_types():
+    expr = LIBRARY.example()
+    assert type(expr) is Add and isinstance(expr, Expr)
+    assert type(expr.lhs) is Const and expr.lhs.value == 1
+    call = expr.rhs
+    assert type(call) is Call and call.function == "f" and call.pure is True
+    assert [type(argument) for argument in call.arguments] == [Var, Nil]
+    assert repr(expr) == (
+        'objects.Expr.Add(lhs=objects.Expr.Const(value=1), rhs=objects.Expr.Call(function="f", '
+        'arguments=(objects.Variable(name="x"), objects.Expr.Nil)))'
+    )
+
+
+def test_variants_are_constructed():
+    five = Const(5)
+    assert five.value == 5 and LIBRARY.evaluate(five) == 5
+    assert LIBRARY.evaluate(Add(five, Add(lhs=Var("x"), rhs=Nil()))) == 15
+    call = Call("g")
+    assert len(call.arguments) == 0 and call.pure is False and LIBRARY.evaluate(call) == 0
+    assert LIBRARY.evaluate(Call("g", [five, call], pure=True)) == 2
+    for wrong in [lambda: Const("5"), lambda: Const(), lambda: Add(five), lambda: Call("g", [1]), lambda: Call("g", [], True)]:
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(AttributeError):
+        five.value = 6
+
+
+def test_families_compare_copy_and_save():
+    expr = LIBRARY.example()
+    assert expr == LIBRARY.example() and expr != Const(1)
+    assert Const(1) < Const(2) and hash(Const(1)) == hash(Const(1))
+    assert tvm_ffi.structural_equal(expr, LIBRARY.example())
+    # What structural equality leaves out.
+    assert tvm_ffi.structural_equal(Call("f", pure=True), Call("f", pure=False))
+    assert not tvm_ffi.structural_equal(Call("f"), Call("g"))
+    twin = copy.copy(expr)
+    assert twin is not expr and twin.lhs.same_as(expr.lhs) and LIBRARY.evaluate(twin) == 3
+    assert Const(1).__replace__(value=2).value == 2
+    for again in [
+        copy.deepcopy(expr),
+        pickle.loads(pickle.dumps(expr)),
+        tvm_ffi.serialization.from_json_graph_str(tvm_ffi.serialization.to_json_graph_str(expr)),
+    ]:
+        assert type(again) is Add and again == expr and not again.lhs.same_as(expr.lhs)
+        assert LIBRARY.evaluate(again) == 3
+
+
+def test_python_subclasses_are_no_variants():
+    @dc.py_class("objects.tests.Product")
+    class Product(Expr):
+        factors: tvm_ffi.Array
+
+    @dc.py_class("objects.tests.Large")
+    class Large(Const):
+        digits: int
+
+    for other in [Product([]), Large(1, 2), 3, None]:
+        with pytest.raises(TypeError, match="expected objects.Expr, got"):
+            LIBRARY.evaluate(other)
+
+
+def test_documentation_of_families():
+    assert "Which." in (Const.value.__doc__ or "")

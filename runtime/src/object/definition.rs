@@ -3,7 +3,6 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::Object;
 use super::copy::CopyFn;
 use crate::abi::{TVMFFIFieldGetter, TVMFFIFieldSetter, TVMFFIObjectCreator};
 use crate::value::{Any, TypeSchema};
@@ -147,7 +146,7 @@ impl TypeDef {
 /// Where a definition is to be found, for code that is made for one object type: a struct itself, or a marker for an enum's variant.
 ///
 /// # Safety
-/// `type_def` describes objects with a `Body` as [`Object`] demands.
+/// `type_def` describes objects with a `Body` as [`Object`](super::Object) demands.
 pub unsafe trait Defined: 'static {
     /// The value of the objects.
     type Body: 'static;

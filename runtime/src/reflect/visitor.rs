@@ -3,7 +3,7 @@ use core::ffi::c_void;
 use super::AttrVisitorMut;
 use super::dispatch::visit_value;
 use crate::value::{Any, AnyView, DataType, Device, IntoAny};
-use crate::{ObjRef, Object, ObjectRoot, Result, Tensor};
+use crate::{ObjRef, ObjectRoot, Result, Tensor};
 
 /// Sees the fields of an object one after the other, each through the method of its kind.
 ///

@@ -1,0 +1,172 @@
+//! Visitors of fields: the same calls through generated code and through registered fields, on Rust types; registered fields of
+//! C++ types, with the stock libtvm_ffi in the process and with ours; JSON, repr and trees of both.
+
+mod headers;
+mod library;
+mod visits;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use kernpack::host::{Origin, origin};
+use kernpack::reflect::{AttrVisitor, Tree, VisitAttrs, from_json, repr, to_json, visit_object};
+use kernpack::{Any, Function, ObjRef, Object, ObjectRoot, Result};
+
+use visits::types::{All, Base, Node, Shared};
+use visits::{Log, log};
+
+/// Which `libtvm_ffi.so` a second run of this program has.
+const INSIDE: &str = "KERNPACK_TEST_INSIDE_HOST";
+/// The library made of `fields.cc`.
+const CPP_LIBRARY: &str = "KERNPACK_TEST_CPP_LIBRARY";
+
+/// Generated code and registered fields make the same calls.
+fn same_calls<T: Object + VisitAttrs>(object: &ObjRef<T>) -> Vec<String> {
+    let mut generated = Log::default();
+    object.visit_attrs(&mut generated).unwrap();
+    let registered = log(object);
+    assert_eq!(generated.0, registered);
+    registered
+}
+
+#[test]
+fn generated_code_and_registered_fields_make_the_same_calls() {
+    let all = ObjRef::new(All::example());
+    assert_eq!(same_calls(&all), All::CALLS);
+    same_calls(&ObjRef::new(All::other_example()));
+    assert_eq!(same_calls(&ObjRef::new(Base { id: 3, name: "x".into() })), ["i64 id 3", "str name \"x\""]);
+    assert_eq!(same_calls(&ObjRef::new(Shared::default())), Shared::CALLS);
+    assert_eq!(same_calls(&Node::chain(2)), ["i64 value 1", "object next visits.Node"]);
+    // Through a reference to the base, the object's own type counts.
+    assert_eq!(log(&all.upcast()), All::CALLS);
+}
+
+#[test]
+fn an_error_of_the_visitor_ends_the_visit() {
+    struct Stops(usize);
+    impl AttrVisitor for Stops {
+        fn visit_other(&mut self, name: &str, _: &kernpack::AnyView<'_>) -> Result<()> {
+            self.0 += 1;
+            if self.0 == 3 { Err(kernpack::error!(ValueError, "enough at {name}")) } else { Ok(()) }
+        }
+    }
+    let all = ObjRef::new(All::example());
+    let outcomes = [all.visit_attrs(&mut Stops(0)), visit_object(&all, &mut Stops(0))];
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert_eq!((error.kind(), error.message()), ("ValueError", "enough at f64"));
+    }
+}
+
+#[test]
+fn a_million_objects_in_a_row() {
+    const LENGTH: i64 = 1_000_000;
+    let chain = Node::chain(LENGTH);
+    assert_eq!(repr(&chain).unwrap().matches("visits.Node(value=").count() as i64, LENGTH);
+    let text = to_json(&chain).unwrap();
+    let again: ObjRef<Node> = from_json(&text).unwrap().to().unwrap();
+    assert_eq!(Node::length(&again), LENGTH);
+    let tree = Tree::of(&again).to_string();
+    assert_eq!(tree.matches("value: ").count() as i64, LENGTH);
+    assert!(tree.ends_with(&format!("({LENGTH}) value: 0\n{}({LENGTH}) next: None\n", "  ".repeat(24))));
+    assert_eq!(Tree::of(&again).depth(1).to_string(), "visits.Node\n  value: 999999\n  next: visits.Node ...\n");
+}
+
+#[test]
+fn json_brings_objects_back() {
+    let node = Node::chain(1);
+    let shared = ObjRef::new(visits::types::Pair { left: Some(node.clone()), right: Some(node), note: Some(1.5) });
+    let text = to_json(&shared).unwrap();
+    let again: ObjRef<visits::types::Pair> = from_json(&text).unwrap().to().unwrap();
+    assert!(again.left.as_ref().unwrap().ptr_eq(again.right.as_ref().unwrap()), "{text}");
+    assert_eq!(again.note, Some(1.5));
+    assert_eq!(to_json(&again).unwrap(), text);
+    assert_eq!(repr(&again).unwrap(), repr(&shared).unwrap());
+    let error = from_json("{\"root_index\":0,\"nodes\":[{\"type\":\"visits.NoSuchType\",\"data\":{}}]}").unwrap_err();
+    assert!(error.message().contains("visits.NoSuchType"), "{error}");
+    assert!(from_json("{").is_err());
+}
+
+#[test]
+fn circles() {
+    let list = Function::get_global("ffi.List").unwrap();
+    let Some(list) = list else { return };
+    let list: Any = list.call((1,)).unwrap();
+    Function::global("ffi.ListAppend").unwrap().call((&list, &list)).unwrap();
+    assert_eq!(Tree::of(&list).to_string(), "ffi.List of 2 #1\n  [0]: 1\n  [1]: ffi.List #1, see above\n");
+    assert_eq!(repr(&list).unwrap(), "[1, ...]");
+    assert!(to_json(&list).unwrap_err().message().contains("contains itself"));
+    Function::global("ffi.ListClear").unwrap().call((&list,)).unwrap();
+}
+
+/// Runs this test again in a process that has a `libtvm_ffi.so`.
+fn run_inside(host: &str, libtvm_ffi: &Path, libraries: &Path) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inside", "--nocapture"])
+        .env("LD_PRELOAD", libtvm_ffi)
+        .env(CPP_LIBRARY, libraries)
+        .env(INSIDE, host)
+        .output()
+        .unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{host}: {text}");
+}
+
+#[test]
+fn types_of_cpp() {
+    let Some(include_dirs) = headers::include_dirs_or_skip() else { return };
+    let fields = headers::scratch_dir("attr_visitor").join("libfields.so");
+    library::compile_cpp("fields.cc", &fields, &include_dirs, &["-shared", "-fPIC"]);
+    run_inside("ours", library::library(), &fields);
+    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
+        // Past the test harness, which hides what a passing test prints.
+        let _ =
+            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
+        return;
+    };
+    run_inside("stock", &Path::new(&folder).join("libtvm_ffi.so"), &fields);
+}
+
+/// What runs in the process with another implementation; nothing in an ordinary run.
+#[test]
+fn inside() {
+    let Ok(host) = std::env::var(INSIDE) else { return };
+    assert_eq!(origin(), Origin::Process);
+    visits::open(Path::new(&std::env::var_os(CPP_LIBRARY).unwrap()));
+    let all: ObjRef<ObjectRoot> = Function::global("fields.all").unwrap().call_as(()).unwrap();
+    assert_eq!(log(&all), visits::CPP_CALLS);
+    assert_eq!(Tree::of(&all).to_string(), visits::CPP_TREE);
+    let global = |name: &str| Function::global(name).unwrap();
+    let text: String = global("ffi.ReprPrint").call_as((&all,)).unwrap();
+    assert_eq!(repr(&all).unwrap(), text, "{host}");
+
+    // A getter that fails ends a visit, and is a line of a tree.
+    let throws: ObjRef<ObjectRoot> = global("fields.throws").call_as(()).unwrap();
+    let mut seen = Log::default();
+    let error = visit_object(&throws, &mut seen).unwrap_err();
+    assert_eq!((error.kind(), error.message()), ("KeyError", "no value today"));
+    assert_eq!(seen.0, ["i64 first 1"]);
+    assert_eq!(Tree::of(&throws).to_string(), "fields.Throws\n  first: 1\n  ! KeyError: no value today\n");
+
+    // The same text as the host's own functions, for types of both languages.
+    let base: ObjRef<ObjectRoot> = from_json(visits::CPP_JSON).unwrap().to().unwrap();
+    let ours = ObjRef::new(visits::types::Pair { left: Some(Node::chain(3)), right: None, note: None });
+    for object in [base, ours.upcast(), ObjRef::new(All::example()).upcast().upcast(), all] {
+        let text = global("ffi.ToJSONGraphString").call((&object, Any::NONE)).and_then(|text| text.to::<String>());
+        match (text, to_json(&object)) {
+            (Ok(theirs), Ok(ours)) => {
+                assert_eq!(theirs, ours);
+                let again = from_json(&ours).unwrap();
+                let equal = global("ffi.StructuralEqual").call_as::<bool>((&object, &again, false, false)).unwrap();
+                assert!(equal, "{ours}");
+            }
+            (Err(_), Err(_)) => {}
+            (theirs, ours) => panic!("{host}: {theirs:?}, but {ours:?}"),
+        }
+        assert_eq!(global("ffi.ReprPrint").call_as::<String>((&object,)).unwrap(), repr(&object).unwrap());
+    }
+    same_calls(&ObjRef::new(All::example()));
+    let missing = global("ffi.GetInvalidObject").call(()).unwrap();
+    assert_eq!(repr(&missing).unwrap(), "<MISSING>");
+}
