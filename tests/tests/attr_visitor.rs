@@ -144,7 +144,7 @@ fn inside() {
     // A getter that fails ends a visit, and is a line of a tree.
     let throws: ObjRef<ObjectRoot> = global("fields.throws").call_as(()).unwrap();
     let mut seen = Log::default();
-    let error = visit_object(&throws, &mut seen).unwrap_err();
+    let error = visit_object(&throws, &mut seen).expect_err(&format!("{:?}", seen.0));
     assert_eq!((error.kind(), error.message()), ("KeyError", "no value today"));
     assert_eq!(seen.0, ["i64 first 1"]);
     assert_eq!(Tree::of(&throws).to_string(), "fields.Throws\n  first: 1\n  ! KeyError: no value today\n");

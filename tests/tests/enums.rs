@@ -42,6 +42,26 @@ pub enum One {
     Only,
 }
 
+/// As in the library `objects`.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+#[object(key = "objects.Layout", enum = "str", rename_all = "snake_case")]
+pub enum SharedLayout {
+    RowMajor,
+    ColumnMajor,
+    #[object(name = "blocked 4x4")]
+    Blocked,
+}
+
+/// As in the library, in another order.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+#[object(key = "objects.Color", enum = "int", rename_all = "UPPERCASE")]
+pub enum SharedColor {
+    #[object(name = "DARK_BLUE")]
+    DarkBlue = 40,
+    Green = 2,
+    Red = 1,
+}
+
 #[derive(Object)]
 #[object(key = "enums.Painted")]
 #[repr(C)]
@@ -179,5 +199,20 @@ fn conversion_and_copy_hooks_give_the_instance() -> Result<()> {
     }
     let value: AnyView<'_> = kernpack::reflect::AttrColumn::new("__ffi_type_final__").get(Color::type_index()).unwrap();
     assert!(value.to_owned()?.to::<bool>()?);
+    Ok(())
+}
+
+#[test]
+fn two_libraries_share_one_enum() -> Result<()> {
+    let library = kernpack::Module::load(std::env::current_exe().unwrap().with_file_name("libobjects.so"))?;
+    let next = library.function("next_color")?;
+    assert_eq!(next.call_as::<SharedColor>((SharedColor::Red,))?, SharedColor::Green);
+    assert_eq!(next.call_as::<SharedColor>((SharedColor::DarkBlue,))?, SharedColor::Red);
+    let transposed = library.function("transposed")?;
+    assert_eq!(transposed.call_as::<SharedLayout>((SharedLayout::ColumnMajor,))?, SharedLayout::RowMajor);
+    assert_eq!(transposed.call_as::<Option<SharedLayout>>((SharedLayout::Blocked,))?, None);
+    assert_eq!(transposed.call(("row_major",))?.to::<SharedLayout>()?, SharedLayout::ColumnMajor);
+    let all = library.function("all_colors")?.call_as::<Vec<SharedColor>>(())?;
+    assert_eq!(all, [SharedColor::Red, SharedColor::Green, SharedColor::DarkBlue]);
     Ok(())
 }

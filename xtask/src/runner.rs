@@ -66,13 +66,14 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 6]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 7]> {
     let imagekit = Imagekit::build(environment)?.library;
     let [expr, extension] = artifacts::build_extension(environment)?;
     Ok([
         ("EXPR_LIBRARY", expr),
         ("EXTENSION_LIBRARY", extension),
         ("IMAGEKIT_LIBRARY", imagekit),
+        ("OWN_TYPES_LIBRARY", artifacts::build_chapters(environment)?),
         ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?),
         ("DECENTRALISED_LIBRARIES", artifacts::build_decentralised(environment)?),
         ("KERNPACK_LIBTVM_FFI", artifacts::build_libtvm_ffi(environment)?),

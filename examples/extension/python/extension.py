@@ -26,44 +26,20 @@ expr, library = _libraries["EXPR_LIBRARY"], _libraries["EXTENSION_LIBRARY"]
 class IntVector(tvm_ffi.Object):
     """A vector of integers, which lives in Rust and is shared by whoever holds it."""
 
-    def __init__(self, values=()):
-        self.__init_handle_by_constructor__(library.ivec_create, list(values))
-
-    def __len__(self):
-        return library.ivec_len(self)
-
-    def __getitem__(self, index):
-        return library.ivec_get(self, index)
-
-    def __setitem__(self, index, value):
-        library.ivec_set(self, index, value)
-
 
 @tvm_ffi.register_object("expr.Expr")
 class Expr(tvm_ffi.Object):
-    """An expression; `+` and `str` work as for numbers."""
-
-    def __add__(self, other):
-        return expr.add(self, other)
-
-    def __str__(self):
-        return expr.text(self)
+    """An expression."""
 
 
 @tvm_ffi.register_object("expr.Var")
 class Var(Expr):
     """A variable."""
 
-    def __init__(self, name, dtype="int32"):
-        self.__init_handle_by_constructor__(expr.var, name, dtype)
-
 
 @tvm_ffi.register_object("expr.IntImm")
 class IntImm(Expr):
     """An integer constant."""
-
-    def __init__(self, value, dtype="int32"):
-        self.__init_handle_by_constructor__(expr.int_imm, value, dtype)
 
 
 @tvm_ffi.register_object("expr.Add")
@@ -71,13 +47,5 @@ class Add(Expr):
     """A sum."""
 
 
-bind_add = library.bind_add
-map_vector = library.map_vector
-sym_add = library.sym_add
-variables = library.variables
-placeholder = library.placeholder
-add_one = library.add_one
-op_name = library.op_name
-to_device = library.to_device
-ext_dev_add_one = library.ext_dev_add_one
-total = library.total
+# The functions of the library: bind_add, sym_add, placeholder, to_device, ...
+tvm_ffi.init_ffi_api("extension", __name__)

@@ -5,7 +5,9 @@ compiled functions too (with the argument --apache-tvm it must be there). EXPR_L
 libraries. Exit status 1 when a check fails.
 """
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import traceback
 
 import numpy as np
 import tvm_ffi
+import tvm_ffi.serialization
 
 try:
     import tvm
@@ -48,10 +51,11 @@ def check_vector():
     assert isinstance(vector, IntVector) and isinstance(vector, tvm_ffi.Object)
     assert (len(vector), vector[0], vector[1], vector[-1], list(vector), 3 in vector) == (3, 1, 2, 3, [1, 2, 3], True)
     vector[1] = 20
-    assert list(vector) == [1, 20, 3]
-    assert len(IntVector()) == 0 and list(IntVector()) == []
-    print(f"    {vector} is {list(vector)}")
-    expect(IndexError, "index 3 is out of range for an IntVector of 3 elements", lambda: vector[3])
+    vector.append(4)
+    assert list(vector) == [1, 20, 3, 4] and repr(vector) == "IntVector([1, 20, 3, 4])"
+    assert len(IntVector()) == 0 and list(IntVector(values=[0, 1])) == [0, 1]
+    print(f"    {vector}: {len(vector)} elements, the last is {vector[-1]}")
+    expect(IndexError, "index 4 is out of range for an IntVector of 4 elements", lambda: vector[4])
     expect(TypeError, "expected int, got str", IntVector, ["one"])
 
 
@@ -67,6 +71,23 @@ def check_vector_in_a_callback():
     result = tvm_ffi.convert(append_sum)(vector)
     assert result.same_as(vector) and list(vector) == [6, 2, 3]
     print(f"    the callback made it {list(vector)}")
+
+
+def check_copies():
+    """copies, files and comparisons, which every type has"""
+    vector = IntVector([1, 2])
+    for copied in (copy.copy(vector), copy.deepcopy(vector), pickle.loads(pickle.dumps(vector))):
+        copied[0] = 10
+        assert isinstance(copied, IntVector) and list(copied) == [10, 2] and list(vector) == [1, 2]
+    text = tvm_ffi.serialization.to_json_graph_str(vector)
+    assert list(tvm_ffi.serialization.from_json_graph_str(text)) == [1, 2]
+    print(f"    {vector} in a file: {text}")
+    x, y = Var("x"), Var("y")
+    twice = pickle.loads(pickle.dumps(sym_add(x, x)))
+    assert str(twice) == "x + x" and twice.a.same_as(twice.b) and not twice.a.same_as(x)
+    same = lambda a, b: tvm_ffi.structural_equal(a, b, map_free_vars=True)  # noqa: E731
+    assert same(sym_add(x, x), sym_add(y, y)) and not same(sym_add(x, x), sym_add(x, y))
+    print("    x + x has the structure of y + y, not that of x + y")
 
 
 # Functions
@@ -121,9 +142,9 @@ def check_sym_add():
     c = sym_add(a, b)
     assert isinstance(c, Add) and c.a.same_as(a) and c.b.same_as(b)
     assert (c.a.name, str(c.dtype), str(c)) == ("a", "int32", "a + b")
-    print(f"    sym_add(a, b) = {c}, a {type(c).__name__} of the library expr; its a is the very object")
-    d = c + a + sym_add(b, a)
-    assert str(d) == "((a + b) + a) + (b + a)" and list(extension.variables(d)) == ["a", "b"]
+    print(f"    sym_add(a, b) = {c}, of the type expr.{type(c).__name__}; its fields hold the very objects")
+    d = 1 + c + sym_add(b, a) + 2
+    assert str(d) == "((1 + (a + b)) + (b + a)) + 2" and list(extension.variables(d)) == ["a", "b"]
     expect(TypeError, "can not add int64 to int32", sym_add, a, Var("n", "int64"))
     expect(TypeError, "got expr.Var and int", sym_add, a, 1)
 
@@ -236,9 +257,9 @@ def check_tvm_tensors_on_the_device():
     assert str(there.device) == "ext_dev:0"
     more = extension.ext_dev_add_one(there)
     np.testing.assert_array_equal(more.numpy(), x + 1)
-    copy = tvm.runtime.empty((2, 3), "float32", tvm.ext_dev(0))
-    more.copyto(copy)
-    np.testing.assert_array_equal(np.from_dlpack(extension.to_device(copy, CPU)), x + 1)
+    target = tvm.runtime.empty((2, 3), "float32", tvm.ext_dev(0))
+    more.copyto(target)
+    np.testing.assert_array_equal(np.from_dlpack(extension.to_device(target, CPU)), x + 1)
     print(f"    TVM's tensor on {there.device}, plus one by Rust, back by TVM: {more.numpy().tolist()}")
 
 

@@ -18,5 +18,5 @@ pub fn map_vector(vector: ObjRef<IntVector>, f: Function) -> Result<ObjRef<IntVe
     // A copy: the callback may well change the vector.
     let values = vector.to_vec();
     let mapped = values.into_iter().map(|value| f.call_as((value,))).collect::<Result<Vec<i64>>>()?;
-    Ok(ObjRef::new(IntVector::from(mapped)))
+    Ok(ObjRef::new(IntVector::new(mapped)))
 }

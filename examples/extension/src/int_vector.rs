@@ -2,34 +2,87 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kernpack::{ObjRef, Object, Result, bail, packed_func};
+use kernpack::{Object, Result, bail, object_methods};
 
 /// A vector of integers.
 ///
 /// Other languages hold it by reference and share it, so it may change under the eyes of a second holder; a lock keeps every
 /// single call whole.
 #[derive(Object)]
-#[object(key = "extension.IntVector")]
+#[object(key = "extension.IntVector", structural = "singleton")]
 #[repr(C)]
 pub struct IntVector {
     values: Mutex<Vec<i64>>,
 }
 
-impl From<Vec<i64>> for IntVector {
-    fn from(values: Vec<i64>) -> Self {
+#[object_methods]
+impl IntVector {
+    /// Makes a vector of these elements.
+    #[init]
+    pub fn new(#[default(Vec::new())] values: Vec<i64>) -> Self {
         Self { values: Mutex::new(values) }
     }
-}
 
-impl IntVector {
+    /// Number of elements.
+    #[method(name = "__len__")]
+    fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The element at `index`, from the end when it is negative; IndexError when there is none.
+    #[method(name = "__getitem__")]
+    pub fn get(&self, index: i64) -> Result<i64> {
+        let values = self.lock();
+        Ok(values[position(index, values.len())?])
+    }
+
+    /// Changes the element at `index`; IndexError when there is none.
+    #[method(name = "__setitem__")]
+    pub fn set(&self, index: i64, value: i64) -> Result<()> {
+        let mut values = self.lock();
+        let position = position(index, values.len())?;
+        values[position] = value;
+        Ok(())
+    }
+
+    /// Adds an element at the end.
+    pub fn append(&self, value: i64) {
+        self.lock().push(value);
+    }
+
     /// A copy of the elements.
     pub fn to_vec(&self) -> Vec<i64> {
         self.lock().clone()
     }
 
+    /// The vector as Python prints it: `IntVector([1, 2, 3])`.
+    #[operator(repr)]
+    fn repr(&self) -> String {
+        format!("IntVector({:?})", self.lock())
+    }
+
+    /// What a file holds of it; without this it would hold nothing, because the elements are no field that others see.
+    #[type_attr(name = "__data_to_json__")]
+    fn to_json(&self) -> Vec<i64> {
+        self.to_vec()
+    }
+
+    /// Makes the vector that a file holds.
+    #[type_attr(name = "__data_from_json__")]
+    fn from_json(values: Vec<i64>) -> Self {
+        Self::new(values)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<i64>> {
         // Nothing that runs under the lock can leave the vector half changed.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A copy in any language is a vector of its own.
+impl Clone for IntVector {
+    fn clone(&self) -> Self {
+        Self::new(self.to_vec())
     }
 }
 
@@ -40,34 +93,6 @@ fn position(index: i64, len: usize) -> Result<usize> {
         Some(position) if position < len => Ok(position),
         _ => bail!(IndexError, "index {index} is out of range for an IntVector of {len} elements"),
     }
-}
-
-/// Makes a vector of these elements.
-#[packed_func]
-pub fn ivec_create(values: Vec<i64>) -> ObjRef<IntVector> {
-    ObjRef::new(IntVector::from(values))
-}
-
-/// Number of elements.
-#[packed_func]
-pub fn ivec_len(vector: ObjRef<IntVector>) -> i64 {
-    vector.lock().len() as i64
-}
-
-/// The element at `index`; IndexError when there is none.
-#[packed_func]
-pub fn ivec_get(vector: ObjRef<IntVector>, index: i64) -> Result<i64> {
-    let values = vector.lock();
-    Ok(values[position(index, values.len())?])
-}
-
-/// Changes the element at `index`; IndexError when there is none.
-#[packed_func]
-pub fn ivec_set(vector: ObjRef<IntVector>, index: i64, value: i64) -> Result<()> {
-    let mut values = vector.lock();
-    let position = position(index, values.len())?;
-    values[position] = value;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -89,6 +114,5 @@ mod tests {
         ] {
             assert_eq!(position(index, len).ok(), expected, "{index} of {len}");
         }
-        assert_eq!(position(3, 3).unwrap_err().message(), "index 3 is out of range for an IntVector of 3 elements");
     }
 }

@@ -11,7 +11,7 @@
 //! | [`placeholder`](tensor::placeholder), [`add_one`](tensor::add_one) | objects in fields of objects: `x.op.name` |
 //! | [`device_api`](device::device_api), [`to_device`](device::to_device) | the device type `ext_dev` |
 
-kernpack::library!();
+kernpack::library!(with = [expr]);
 
 pub mod callback;
 pub mod device;

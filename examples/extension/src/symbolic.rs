@@ -1,10 +1,10 @@
 //! Functions on objects of other libraries: of `expr`, whose Rust types this crate knows, and of Apache TVM, whose types it
 //! meets at run time.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use expr::{Add, Expr, Var};
-use kernpack::reflect::TypeInfo;
+use kernpack::reflect::{AttrVisitor, TypeInfo, visit_object};
 use kernpack::{Any, Function, IntoAny, ObjRef, ObjectRoot, Result, Str, bail, packed_func};
 
 /// The key of Apache TVM's base type of expressions.
@@ -37,34 +37,41 @@ pub fn sym_add(a: Any, b: Any) -> Result<Any> {
 
 /// The names of the variables in an expression of either library, each variable once, from left to right.
 ///
-/// Reads the registered fields of whatever it meets, and the elements of arrays, so it needs no Rust types of the other library,
-/// nor its header files.
+/// Visits the registered fields of whatever it meets, and the elements of arrays, so it needs no Rust types of the other
+/// library, nor its header files.
 #[packed_func]
-pub fn variables(expr: Any) -> Result<Vec<Str>> {
+pub fn variables(expr: ObjRef<ObjectRoot>) -> Result<Vec<Str>> {
     let mut names = Vec::new();
-    let mut seen = HashSet::new();
-    // What is left to visit, the next one last: an expression may be deeper than the stack.
-    let mut left = vec![expr];
-    while let Some(value) = left.pop() {
-        let Ok(object) = value.to::<ObjRef<ObjectRoot>>() else { continue };
-        if !seen.insert(core::ptr::from_ref(&*object).addr()) {
+    // By address; kept, so that no other object gets the address.
+    let mut seen = HashMap::new();
+    let mut left = Left(vec![expr]);
+    while let Some(object) = left.0.pop() {
+        if seen.insert(core::ptr::from_ref(&*object).addr(), object.clone()).is_some() {
             continue;
         }
+        let value = object.clone().into_any();
         if object.is::<Var>() || is_a(&value, TVM_VAR) {
             names.push(value.field("name")?.to()?);
             continue;
         }
-        let first = left.len();
-        if let Ok(elements) = value.to::<Vec<Any>>() {
-            left.extend(elements);
-        } else if let Some(info) = TypeInfo::of(value.type_index()) {
-            for field in info.fields() {
-                left.push(value.field(&field.name())?);
-            }
+        let first = left.0.len();
+        match value.to::<Vec<Any>>() {
+            Ok(elements) => elements.iter().try_for_each(|element| element.visit("", &mut left))?,
+            Err(_) => visit_object(&object, &mut left)?,
         }
-        left[first..].reverse();
+        left.0[first..].reverse();
     }
     Ok(names)
+}
+
+/// The objects that are left to look at, the next one last: an expression may be deeper than the stack.
+struct Left(Vec<ObjRef<ObjectRoot>>);
+
+impl AttrVisitor for Left {
+    fn visit_object(&mut self, _name: &str, object: &ObjRef<ObjectRoot>) -> Result<()> {
+        self.0.push(object.clone());
+        Ok(())
+    }
 }
 
 /// Whether a value is an object of the type with this key, or of one derived from it.

@@ -1,6 +1,6 @@
 //! Tensors as results of operations: objects whose fields are objects, some of them of another library.
 
-use expr::Expr;
+use expr::{Expr, IntImm};
 use kernpack::abi::dtype_code;
 use kernpack::{Any, Array, DataType, ObjRef, Object, Result, Str, ensure, packed_func};
 
@@ -75,7 +75,7 @@ pub fn op_name(x: Any) -> Result<Str> {
 fn dimension(value: &Any) -> Result<ObjRef<Expr>> {
     if let Ok(value) = value.to::<i64>() {
         ensure!(value >= 0, ValueError, "a dimension can not be negative, got {value}");
-        return Ok(expr::int_imm(value, DataType::INT64).upcast());
+        return Ok(ObjRef::new(IntImm::new(value, DataType::INT64)).upcast());
     }
     let expr: ObjRef<Expr> = value.to()?;
     ensure!(

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use expr::{Add, Expr, Var};
 use kernpack::abi::device_type;
-use kernpack::{Any, Array, DataType, Device, Function, Module, ObjRef, Result, Tensor};
+use kernpack::reflect::{self, AttrColumn, TypeInfo};
+use kernpack::{Any, AnyView, Array, DataType, Device, Function, Module, ObjRef, Result, Str, Tensor};
 
 /// Set for a process that loads the libraries the other way round.
 const EXTENSION_FIRST: &str = "EXTENSION_FIRST";
@@ -22,8 +23,25 @@ fn load() -> Result<(Module, Module)> {
     Ok((library("libexpr.so")?, library("libextension.so")?))
 }
 
-fn variable(expr: &Module, name: &str) -> Result<ObjRef<Var>> {
-    expr.function("var")?.call_as((name, DataType::INT32))
+fn variable(name: &str) -> ObjRef<Var> {
+    ObjRef::new(Var::new(Str::new(name), DataType::INT32))
+}
+
+/// An `IntVector`, made as any language makes one: this program has no such type.
+fn vector(elements: &[i64]) -> Result<Any> {
+    let constructor = AttrColumn::new("__ffi_init__").get(TypeInfo::by_key(b"extension.IntVector")?.index());
+    constructor.unwrap_or(AnyView::NONE).get::<Function>()?.call((elements.to_vec(),))
+}
+
+/// Calls a method of an object: the registered function of this name.
+fn call(object: &Any, name: &str, arguments: &[Any]) -> Result<Any> {
+    let methods =
+        TypeInfo::of(object.type_index()).into_iter().flat_map(TypeInfo::lineage).flat_map(TypeInfo::own_methods);
+    let Some(method) = methods.into_iter().find(|method| method.name_bytes() == name.as_bytes()) else {
+        kernpack::bail!(AttributeError, "{} has no method {name}", object.type_name());
+    };
+    let arguments: Vec<Any> = [object].into_iter().chain(arguments).cloned().collect();
+    method.value().get::<Function>()?.call(arguments.as_slice())
 }
 
 #[test]
@@ -33,7 +51,7 @@ fn functions_take_and_return_functions() -> Result<()> {
     let bound: Function = extension.function("bind_add")?.call_as((&subtract, 10))?;
     assert_eq!(bound.call_as::<i64>((3,))?, 7, "the bound argument comes first");
 
-    let vector: Any = extension.function("ivec_create")?.call((vec![1, 2, 3],))?;
+    let vector = vector(&[1, 2, 3])?;
     let fail = Function::from_fn(|_: i64| -> Result<i64> { Err(kernpack::error!(PermissionError, "not today")) });
     let error = extension.function("map_vector")?.call((&vector, &fail)).unwrap_err();
     assert_eq!((error.kind(), error.message()), ("PermissionError", "not today"));
@@ -42,15 +60,19 @@ fn functions_take_and_return_functions() -> Result<()> {
 
 #[test]
 fn a_vector_is_shared() -> Result<()> {
-    let (_, extension) = load()?;
-    let vector: Any = extension.function("ivec_create")?.call((vec![1, 2, 3],))?;
+    load()?;
+    let vector = vector(&[1, 2, 3])?;
     let same = vector.clone();
-    extension.function("ivec_set")?.call((&same, -1, 30))?;
-    assert_eq!(extension.function("ivec_get")?.call_as::<i64>((&vector, 2))?, 30);
-    let error = extension.function("ivec_get")?.call((&vector, 3)).unwrap_err();
+    call(&same, "__setitem__", &[Any::from(-1), Any::from(30)])?;
+    call(&same, "append", &[Any::from(4)])?;
+    assert_eq!(call(&vector, "__getitem__", &[Any::from(2)])?.to::<i64>()?, 30);
+    assert_eq!(call(&vector, "__len__", &[])?.to::<i64>()?, 4);
+    assert_eq!(call(&vector, "to_vec", &[])?.to::<Vec<i64>>()?, [1, 2, 30, 4]);
+    assert_eq!(reflect::repr(&vector)?, "IntVector([1, 2, 30, 4])");
+    let error = call(&vector, "__getitem__", &[Any::from(4)]).unwrap_err();
     assert_eq!(
         (error.kind(), error.message()),
-        ("IndexError", "index 3 is out of range for an IntVector of 3 elements")
+        ("IndexError", "index 4 is out of range for an IntVector of 4 elements")
     );
     Ok(())
 }
@@ -58,7 +80,7 @@ fn a_vector_is_shared() -> Result<()> {
 #[test]
 fn both_libraries_and_this_program_share_types() -> Result<()> {
     let (expr, extension) = load()?;
-    let (a, b) = (variable(&expr, "a")?, variable(&expr, "b")?);
+    let (a, b) = (variable("a"), variable("b"));
     let sum: ObjRef<Add> = extension.function("sym_add")?.call_as((&a, &b))?;
     assert!(sum.a.ptr_eq(&a) && sum.b.ptr_eq(&b));
     assert_eq!(sum.dtype, DataType::INT32);
@@ -72,8 +94,8 @@ fn both_libraries_and_this_program_share_types() -> Result<()> {
 
 #[test]
 fn objects_in_fields_of_objects() -> Result<()> {
-    let (expr, extension) = load()?;
-    let n = variable(&expr, "n")?;
+    let (_, extension) = load()?;
+    let n = variable("n");
     let shape = vec![Any::from(4), n.clone().into()];
     let x: Any = extension.function("placeholder")?.call((shape, DataType::FLOAT32, "x"))?;
     let y: Any = extension.function("add_one")?.call((&x, "y"))?;

@@ -128,7 +128,8 @@ fn whole_expansion() {
                     type Parent = __k::ObjectRoot;
                     const CREATABLE: ::core::primitive::bool = __k::is_parent_creatable::<
                         Histogram,
-                    >() && __k::HiddenDefault::<u8>::MAKE.is_some()
+                    >() && __k::SetterOf::<__F0>::FN.is_some() && __k::SetterOf::<__F1>::FN.is_some()
+                        && __k::HiddenDefault::<u8>::MAKE.is_some()
                         && __k::HiddenDefault::<Vec<u8>>::MAKE.is_some();
                     const FINAL: ::core::primitive::bool = false;
                     const DUPLICATE: ::core::option::Option<fn(&Histogram) -> Histogram> = {

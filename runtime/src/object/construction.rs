@@ -203,6 +203,14 @@ pub const fn create_of<D: Defined>(creatable: bool) -> Option<crate::abi::TVMFFI
 
 const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_of::<Record>() == 8);
 
+/// What a type that other languages can not construct registers as `__ffi_init__`.
+pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
+    Function::from_packed(move |_| -> Result<Any> {
+        let reason = if def.create.is_some() { "the type has no constructor" } else { "only Rust code makes its objects" };
+        bail!(TypeError, "a {} can not be constructed: {reason}", def.key)
+    })
+}
+
 /// What a type with a creator registers as `__ffi_new__`.
 pub(super) fn new_function(def: &'static TypeDef) -> Function {
     Function::from_fn(move || -> Result<Any> {

@@ -155,6 +155,9 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     // SAFETY: promised by the caller; a field that is set holds a `Value`.
     unsafe {
         let object = object_of::<F>(field);
+        if object.is_null() {
+            return guard_nameless(|| bail!(TypeError, "there is no object: its class was bound without a constructor"));
+        }
         let own = (*object).type_index == F::Owner::type_def().index.get();
         if (own && exclusive::is_complete(object)) || has_value::<F>(object, field) {
             return guard_nameless(|| {

@@ -11,8 +11,8 @@ use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema}
 /// A type that a field of an object may have when other languages see the field.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can not be a readable field of an object",
-    label = "a public field must be `Clone` and convert to an FFI value",
-    note = "make the field private, or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
+    label = "a field that other languages see must be `Clone` and convert to an FFI value",
+    note = "hide the field from them (make it private, or add `#[field(skip)]`), or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
 )]
 pub trait FieldValue: Schema {
     /// A copy of the field's value.

@@ -115,7 +115,8 @@ impl<T: Object> ObjRef<T> {
     }
 }
 
-impl<T: Object + ObjectStruct> ObjRef<T> {
+// The bound is each method's own, so that a call on a family is told what the bound says.
+impl<T: Object> ObjRef<T> {
     /// The value to be changed in place, when this is the only reference to the object, weak ones included.
     ///
     /// ```
@@ -134,7 +135,10 @@ impl<T: Object + ObjectStruct> ObjRef<T> {
     /// assert!(size.get_mut().is_none());
     /// assert_eq!(other.width, 2);
     /// ```
-    pub fn get_mut(&mut self) -> Option<&mut T> {
+    pub fn get_mut(&mut self) -> Option<&mut T>
+    where
+        T: ObjectStruct,
+    {
         // SAFETY: `self` keeps the object alive. Nobody else has a reference, so nobody can make one as long as `self` is borrowed.
         unsafe { embedded::is_unique(self.object()).then(|| &mut *embedded::body_ptr(self.object())) }
     }
@@ -158,13 +162,17 @@ impl<T: Object + ObjectStruct> ObjRef<T> {
     /// # Ok::<(), kernpack::Error>(())
     /// ```
     #[track_caller]
-    pub fn make_mut(&mut self) -> crate::Result<&mut T> {
+    pub fn make_mut(&mut self) -> crate::Result<&mut T>
+    where
+        T: ObjectStruct,
+    {
         // SAFETY: `self` keeps the object alive.
         if !unsafe { embedded::is_unique(self.object()) } {
-            // SAFETY: as above.
-            let copy = unsafe { copy::shallow_copy(self.object())? };
-            // SAFETY: a copy has the type of its original.
-            *self = unsafe { Self::from_object(copy) };
+            *self = match T::DUPLICATE {
+                Some(duplicate) if self.type_index() == T::type_index() => Self::new(duplicate(self)),
+                // SAFETY: `self` keeps the object alive; a copy has the type of its original.
+                _ => unsafe { Self::from_object(copy::shallow_copy(self.object())?) },
+            };
         }
         // SAFETY: the object has no other reference now, and none can be made as long as `self` is borrowed. A copy function of another
         // language that gave an object which others hold was refused.

@@ -111,12 +111,12 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     }
     if creator.is_some() {
         register_attr(index, "__ffi_new__", &super::construction::new_function(def).into_any())?;
-        if def.generated_init
-            && !has_init
-            && let Some(info) = TypeInfo::of(index)
-        {
-            builtins::register_generated_init(info)?;
-        }
+    }
+    match TypeInfo::of(index) {
+        _ if has_init => {}
+        Some(info) if creator.is_some() && def.generated_init => builtins::register_generated_init(info)?,
+        // Without any, Python's classes would make instances that refer to no object.
+        _ => register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?,
     }
     register_attr(index, "__ffi_type_final__", &def.is_final.into_any())?;
     methods.map(drop)

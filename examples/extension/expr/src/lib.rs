@@ -8,5 +8,5 @@ kernpack::library!();
 mod node;
 mod text;
 
-pub use node::{Add, Expr, IntImm, Var, add, int_imm, var};
+pub use node::{Add, Expr, IntImm, Var, add};
 pub use text::text;

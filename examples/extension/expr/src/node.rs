@@ -1,25 +1,69 @@
-//! The nodes of an expression, and the functions that make them.
+//! The nodes of an expression.
 
-use kernpack::{DataType, ObjRef, Object, Result, Str, ensure, packed_func};
+use kernpack::{Any, DataType, ObjRef, Object, Result, Str, bail, ensure, object_methods, packed_func};
+
+use crate::text;
 
 /// An expression: something with a value.
 #[derive(Object)]
-#[object(key = "expr.Expr")]
+#[object(key = "expr.Expr", init = false)]
 #[repr(C)]
 pub struct Expr {
     /// The type of the value.
     pub dtype: DataType,
 }
 
+#[object_methods]
+impl Expr {
+    /// The sum of this expression and another one of the same type. An integer becomes a constant.
+    #[method(name = "__add__")]
+    pub fn plus(this: &ObjRef<Self>, other: Any) -> Result<ObjRef<Add>> {
+        add(this.clone(), this.operand(&other)?)
+    }
+
+    /// The sum of an integer and this expression.
+    #[method(name = "__radd__")]
+    pub fn added_to(this: &ObjRef<Self>, other: Any) -> Result<ObjRef<Add>> {
+        add(this.operand(&other)?, this.clone())
+    }
+
+    /// What stands on the other side of an operator.
+    fn operand(&self, value: &Any) -> Result<ObjRef<Self>> {
+        if let Ok(expr) = value.to() {
+            return Ok(expr);
+        }
+        match value.to::<i64>() {
+            Ok(value) => Ok(ObjRef::new(IntImm::new(value, self.dtype)).upcast()),
+            Err(_) => bail!(TypeError, "expected an expression or an integer, got {}", value.type_name()),
+        }
+    }
+}
+
 /// A variable. Two variables are the same when they are one object, whatever they are called.
 #[derive(Object)]
-#[object(key = "expr.Var")]
+#[object(key = "expr.Var", structural = "var")]
 #[repr(C)]
 pub struct Var {
     #[base]
     base: Expr,
     /// What it is called.
+    #[field(structural = "ignore")]
     pub name: Str,
+}
+
+#[object_methods]
+impl Var {
+    /// Makes a variable.
+    #[init]
+    pub fn new(name: Str, #[default(DataType::INT32)] dtype: DataType) -> Self {
+        Self { base: Expr { dtype }, name }
+    }
+
+    /// As people write it.
+    #[operator(repr)]
+    fn repr(this: &ObjRef<Self>) -> String {
+        text(this.clone().upcast())
+    }
 }
 
 /// An integer constant.
@@ -31,6 +75,21 @@ pub struct IntImm {
     base: Expr,
     /// The value.
     pub value: i64,
+}
+
+#[object_methods]
+impl IntImm {
+    /// Makes a constant.
+    #[init]
+    pub fn new(value: i64, #[default(DataType::INT32)] dtype: DataType) -> Self {
+        Self { base: Expr { dtype }, value }
+    }
+
+    /// As people write it.
+    #[operator(repr)]
+    fn repr(this: &ObjRef<Self>) -> String {
+        text(this.clone().upcast())
+    }
 }
 
 /// A sum.
@@ -46,22 +105,25 @@ pub struct Add {
     pub b: ObjRef<Expr>,
 }
 
-/// Makes a variable.
-#[packed_func]
-pub fn var(name: Str, dtype: DataType) -> ObjRef<Var> {
-    ObjRef::new(Var { base: Expr { dtype }, name })
+#[object_methods]
+impl Add {
+    /// Makes the sum of two expressions of one type.
+    #[init]
+    pub fn new(a: ObjRef<Expr>, b: ObjRef<Expr>) -> Result<Self> {
+        let (dtype, other) = (a.dtype, b.dtype);
+        ensure!(dtype == other, TypeError, "can not add {other} to {dtype}");
+        Ok(Self { base: Expr { dtype }, a, b })
+    }
+
+    /// As people write it.
+    #[operator(repr)]
+    fn repr(this: &ObjRef<Self>) -> String {
+        text(this.clone().upcast())
+    }
 }
 
-/// Makes a constant.
-#[packed_func]
-pub fn int_imm(value: i64, dtype: DataType) -> ObjRef<IntImm> {
-    ObjRef::new(IntImm { base: Expr { dtype }, value })
-}
-
-/// Makes the sum of two expressions of one type.
+/// The sum of two expressions of one type.
 #[packed_func]
 pub fn add(a: ObjRef<Expr>, b: ObjRef<Expr>) -> Result<ObjRef<Add>> {
-    let (dtype, other) = (a.dtype, b.dtype);
-    ensure!(dtype == other, TypeError, "can not add {other} to {dtype}");
-    Ok(ObjRef::new(Add { base: Expr { dtype }, a, b }))
+    Add::new(a, b).map(ObjRef::new)
 }

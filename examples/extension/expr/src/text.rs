@@ -28,11 +28,11 @@ pub fn text(expr: ObjRef<Expr>) -> String {
         };
         let (open, close) = if outermost { ("", "") } else { ("(", ")") };
         outermost = false;
-        if let Ok(var) = expr.clone().try_cast::<Var>() {
+        if let Some(var) = expr.downcast_ref::<Var>() {
             text.push_str(&var.name);
-        } else if let Ok(constant) = expr.clone().try_cast::<IntImm>() {
+        } else if let Some(constant) = expr.downcast_ref::<IntImm>() {
             text.push_str(&constant.value.to_string());
-        } else if let Ok(sum) = expr.clone().try_cast::<Add>() {
+        } else if let Some(sum) = expr.downcast_ref::<Add>() {
             text.push_str(open);
             left.extend([
                 Piece::Text(close),

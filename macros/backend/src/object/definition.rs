@@ -86,7 +86,7 @@ impl Definition {
             let exposed = matches!(vis, Visibility::Public(_));
             match ObjectField::parse(&item.ident, ident, ty, &attrs, exposed, mistakes) {
                 ObjectField::Registered(field) => registered.push(*field),
-                ObjectField::Hidden(field) => hidden.push(field),
+                ObjectField::Hidden(field) => hidden.push(*field),
             }
         }
         check_fields(&registered, attributes.has_generated_init(), mistakes);

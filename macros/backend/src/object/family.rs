@@ -423,7 +423,7 @@ impl FamilyVariant {
             layout.push((ident.clone(), name_self(ty.clone(), &item.ident)));
             match ObjectField::parse(&item.ident, ident.clone(), ty.clone(), attrs, true, mistakes) {
                 ObjectField::Registered(field) => registered.push(*field),
-                ObjectField::Hidden(field) => hidden.push(field),
+                ObjectField::Hidden(field) => hidden.push(*field),
             }
         }
         check_fields(&registered, attributes.has_generated_init(), mistakes);

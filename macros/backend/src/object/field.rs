@@ -12,7 +12,7 @@ use crate::name::plain;
 /// A field of an object: of a struct, or of an enum's variant.
 pub(super) enum ObjectField {
     Registered(Box<RegisteredField>),
-    Hidden(HiddenField),
+    Hidden(Box<HiddenField>),
 }
 
 /// A field that other languages see.
@@ -48,7 +48,7 @@ impl ObjectField {
         let mut options = FieldOptions::parse(attributes, mistakes);
         options.default = options.default.map(|default| default.name_self(owner));
         if options.skip || !(exposed || options.present) {
-            return Self::Hidden(HiddenField { ident, ty, default: options.default });
+            return Self::Hidden(Box::new(HiddenField { ident, ty, default: options.default }));
         }
         let name = options.name.as_ref().map_or_else(|| plain(&ident), |name| name.value());
         let doc = Doc::of(attributes);

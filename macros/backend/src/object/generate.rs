@@ -139,6 +139,10 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
     let structural = attributes.structural.constant();
     let child_slots = attributes.child_slots.unwrap_or(0);
     let is_final = attributes.is_final;
+    let copy = match attributes.create {
+        true => quote!(__k::copy_of::<#ident>()),
+        false => quote!(::core::option::Option::None),
+    };
     let init = attributes.has_generated_init();
     let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field), krate));
     let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
@@ -158,7 +162,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             fields: &[#(#fields),*],
             hidden: &[#(#hidden),*],
             create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
-            copy: __k::copy_of::<#ident>(),
+            copy: #copy,
             generated_init: #init,
             fingerprint: #fingerprint,
             index: __k::TypeIndexCell::new(),
@@ -175,8 +179,14 @@ fn creatable(definition: &Definition) -> TokenStream {
         return quote!(false);
     }
     let ident = &definition.ident;
+    let read_only = definition.fields.iter().enumerate().filter(|(_, field)| !field.options.writable);
+    let set = read_only.map(|(index, field)| marker(index, field));
     let hidden = definition.hidden.iter().filter(|field| field.default.is_none()).map(|field| &field.ty);
-    quote!(__k::is_parent_creatable::<#ident>() #(&& __k::HiddenDefault::<#hidden>::MAKE.is_some())*)
+    quote! {
+        __k::is_parent_creatable::<#ident>()
+            #(&& __k::SetterOf::<#set>::FN.is_some())*
+            #(&& __k::HiddenDefault::<#hidden>::MAKE.is_some())*
+    }
 }
 
 /// How a value is duplicated: `Clone` if the type has it, else field by field.

@@ -23,10 +23,14 @@ pub(super) struct Argument {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passing {
     Value,
-    /// Converted to a counted reference; passed as `&Self`.
+    /// Borrowed for the call; passed as `&Self`.
     Object,
-    /// Converted to a counted reference; passed as `&ObjRef<T>`.
+    /// Borrowed for the call; passed as `&ObjRef<Self>`.
     Reference,
+    /// Converted to a counted reference; passed as `&Self`.
+    CountedObject,
+    /// Converted to a counted reference; passed as `&ObjRef<T>`.
+    CountedReference,
 }
 
 impl Passing {
@@ -34,8 +38,9 @@ impl Passing {
     pub(super) fn pass(self, local: &impl ToTokens) -> TokenStream {
         match self {
             Self::Value => quote!(#local),
-            Self::Object => quote!(&*#local),
-            Self::Reference => quote!(&#local),
+            Self::Object => quote!(&**#local),
+            Self::Reference | Self::CountedObject => quote!(&*#local),
+            Self::CountedReference => quote!(&#local),
         }
     }
 }
@@ -47,11 +52,11 @@ impl Argument {
             FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),
             FnArg::Typed(input) => input,
         };
-        let (ty, passing) = converted(&input.ty, self_type);
+        let default = default(input, mistakes);
+        let (ty, passing) = converted(&input.ty, default.is_some(), self_type);
         if passing == Passing::Value {
             signature::check_parameter(&input.ty, mistakes);
         }
-        let default = default(input, mistakes);
         let parameter = signature::parameter(input, Subject::Method, mistakes)?;
         let is_this = index == 0 && parameter.name == "this";
         let is_object = is_object(&input.ty, self_type);
@@ -76,17 +81,22 @@ impl Argument {
     }
 }
 
-/// What a parameter's type is converted to, and how that is passed.
-fn converted(ty: &Type, self_type: &SelfType) -> (TokenStream, Passing) {
+/// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.
+fn converted(ty: &Type, has_default: bool, self_type: &SelfType) -> (TokenStream, Passing) {
     if let Type::Reference(reference) = without_group(ty)
         && reference.mutability.is_none()
     {
         let content = without_group(&reference.elem);
-        if self_type.is(content) {
-            return (quote!(__k::ObjRef<#content>), Passing::Object);
-        }
-        if let Some(("ObjRef", _)) = wrapper(content) {
-            return (content.to_token_stream(), Passing::Reference);
+        match wrapper(content) {
+            _ if self_type.is(content) && has_default => {
+                return (quote!(__k::ObjRef<#content>), Passing::CountedObject);
+            }
+            _ if self_type.is(content) => return (quote!(__k::Borrowed<'_, #content>), Passing::Object),
+            Some(("ObjRef", inner)) if self_type.is(inner) && !has_default => {
+                return (quote!(__k::Borrowed<'_, #inner>), Passing::Reference);
+            }
+            Some(("ObjRef", _)) => return (content.to_token_stream(), Passing::CountedReference),
+            _ => {}
         }
     }
     (ty.to_token_stream(), Passing::Value)
@@ -132,7 +142,7 @@ fn receiver_argument(receiver: &Receiver, self_type: &SelfType, mistakes: &mut M
     let path = &self_type.path;
     Some(Argument {
         name: "self".to_owned(),
-        ty: quote!(__k::ObjRef<#path>),
+        ty: quote!(__k::Borrowed<'_, #path>),
         written: receiver.self_token.to_token_stream(),
         passing: Passing::Object,
         is_object: true,

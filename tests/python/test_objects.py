@@ -1,0 +1,454 @@
+"""Rust types in stock Python: every operation on every type, from the table in tests/data/objects.json (see objects_table.py)."""
+
+import copy
+import ctypes
+import gc
+import inspect
+import json
+import os
+import pickle
+import pydoc
+import re
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+import tvm_ffi
+from tvm_ffi import dataclasses as dc
+from tvm_ffi import structural_equal, structural_hash, structural_map, structural_walk
+
+import objects_table
+from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, as_dataclass, bind, encode, evaluate, field_names, info, run
+
+TYPES = TABLE["types"]
+SAMPLES = TABLE["samples"]
+ROWS = [row for row in TABLE["rows"] if "python" in row.get("hosts", ["python"])]
+Point, Line, Tracked, Counter = (CLASSES[f"objects.{name}"] for name in ("Point", "Line", "Tracked", "Counter"))
+
+
+def name_of(row):
+    value = row["value"]
+    return row.get("rule") or f"{value.get('new') or value.get('call')}-{SAMPLES.index(row)}"
+
+
+def of_each_type():
+    return pytest.mark.parametrize("row", TYPES, ids=lambda row: row["key"])
+
+
+def of_each_sample():
+    return pytest.mark.parametrize("sample", SAMPLES, ids=name_of)
+
+
+def outcome(operation, *operands):
+    try:
+        return encode(OPERATIONS[operation](*operands))
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_row(row):
+    assert run(row) == row.get("result", row.get("error"))
+
+
+# What is registered.
+
+
+@of_each_type()
+def test_fields_and_methods_are_described(row):
+    cls = CLASSES[row["key"]]
+    fields = {field.name: [str(field.ty)] + ([field.doc] if field.doc else []) for field in info(cls).fields}
+    assert fields == row["fields"]
+    methods = {method.name: method.doc for method in info(cls).methods if not method.name.startswith("__")}
+    assert methods == row.get("methods", {})
+    writable = [field.name for field in info(cls).fields if not field.frozen]
+    assert writable == row.get("writable", [])
+    assert info(cls).parent_type_info.type_key == row.get("parent", "ffi.Object")
+    assert all("type_schema" in member.metadata for member in [*info(cls).fields, *info(cls).methods])
+
+
+@of_each_type()
+def test_docs_are_in_help(row):
+    text = pydoc.render_doc(CLASSES[row["key"]], renderer=pydoc.plaintext)
+    for _type, *docs in row["fields"].values():
+        assert all(doc in text for doc in docs)
+    assert all(doc in text for doc in row.get("methods", {}).values())
+
+
+@of_each_type()
+def test_dataclass_fields(row):
+    cls = CLASSES[row["key"]]
+    assert dc.is_dataclass(cls)
+    fields = dc.fields(cls)
+    assert [field.name for field in fields] == field_names(cls)
+    own = fields[len(fields) - len(row["fields"]) :]
+    assert [field.doc for field in own] == [(doc + [None])[1] for doc in row["fields"].values()]
+    assert [field.frozen for field in own] == [name not in row.get("writable", []) for name in row["fields"]]
+
+
+@of_each_type()
+def test_match_args(row):
+    cls = CLASSES[row["key"]]
+    assert list(cls.__match_args__) == row.get("match_args", field_names(cls))
+
+
+def test_pattern_matching():
+    # Python 3.9 has no match statement.
+    if sys.version_info < (3, 10):
+        pytest.skip("match statements begin with Python 3.10")
+    names = {"Line": Line, "Point": Point, "line": Line(Point(1, 2), Point(3, 4))}
+    exec("match line:\n    case Line(Point(1, y), end=Point(x=3)): found = y", names)
+    assert names["found"] == 2
+
+
+def test_options_of_fields():
+    fields = {field.name: field for field in dc.fields(CLASSES["objects.Defaults"])}
+    assert (fields["count"].default, fields["label"].default) == (3, "nothing")
+    assert list(fields["items"].default_factory()) == [1, 2]
+    assert [name for name, field in fields.items() if field.kw_only] == ["keyword", "maybe"]
+    assert fields["required"].default is dc.MISSING
+    flags = {field.name: field for field in dc.fields(CLASSES["objects.Flags"])}
+    assert [name for name, field in flags.items() if not field.repr] == ["unprinted"]
+    assert [name for name, field in flags.items() if not field.compare] == ["uncompared"]
+    assert [name for name, field in flags.items() if not field.hash] == ["uncompared", "unhashed"]
+    assert [name for name, field in flags.items() if not field.init] == ["computed"]
+    rules = {field.name: field.structural_eq for field in dc.fields(CLASSES["objects.Lambda"])}
+    assert rules["body"] is None and rules["comment"] == "ignore" and rules["params"].startswith("def")
+    signature = inspect.signature(CLASSES["objects.Defaults"].__init__)
+    assert list(signature.parameters) == ["self", "required", "count", "label", "items", "keyword", "maybe"]
+
+
+# Every operation on every sample.
+
+
+@of_each_sample()
+def test_read(sample):
+    value = evaluate(sample["value"])
+    assert {name: encode(getattr(value, name)) for name in field_names(type(value))} == sample["reads"]
+
+
+@of_each_sample()
+def test_write(sample):
+    value = evaluate(sample["value"])
+    writable = [name for row in TYPES if isinstance(value, CLASSES[row["key"]]) for name in row.get("writable", [])]
+    for name in field_names(type(value)):
+        if name in writable:
+            setattr(value, name, getattr(value, name))
+        else:
+            with pytest.raises(AttributeError):
+                setattr(value, name, getattr(value, name))
+    assert {name: encode(getattr(value, name)) for name in field_names(type(value))} == sample["reads"]
+    with pytest.raises(AttributeError):
+        value.no_such_field = 1
+
+
+@of_each_sample()
+def test_repr(sample):
+    value = evaluate(sample["value"])
+    assert repr(value) == str(value) == sample["repr"]
+
+
+@pytest.mark.parametrize("operation", ["copy", "deepcopy", "json", "pickle"])
+@of_each_sample()
+def test_copies(sample, operation):
+    value = evaluate(sample["value"])
+    fails = sample.get("fails", {}).get(operation)
+    if fails is not None:
+        assert outcome(operation, value) == fails
+        return
+    copied = OPERATIONS[operation](value)
+    assert type(copied) is type(value) and not copied.same_as(value)
+    assert encode(copied) == encode(value)
+    assert repr(copied) == sample["repr"]
+
+
+@pytest.mark.parametrize("operation", ["eq", "le", "hash_equal", "structural_equal", "structural_hash_equal"])
+@of_each_sample()
+def test_comparisons_with_the_same_again(sample, operation):
+    expected = sample.get("fails", {}).get(operation, True)
+    assert outcome(operation, evaluate(sample["value"]), evaluate(sample["value"])) == expected
+
+
+@of_each_sample()
+def test_comparisons_with_others(sample):
+    value, other = evaluate(sample["value"]), Point(77, 77)
+    assert value != other and not structural_equal(value, other)
+    assert value is not None and value != 1
+
+
+@of_each_sample()
+def test_replace(sample):
+    value = evaluate(sample["value"])
+    names = [field.name for field in dc.fields(value) if hasattr(type(value), field.name)]
+    if "copy" in sample.get("fails", {}):
+        with pytest.raises(TypeError):
+            dc.replace(value)
+        return
+    if isinstance(value, CLASSES["objects.Account"]):
+        names.remove("units")
+    changed = dc.replace(value, **{name: getattr(value, name) for name in names})
+    assert not changed.same_as(value) and encode(changed) == encode(value)
+
+
+def test_replace_changes_the_copy_alone():
+    line = Line(Point(1, 2), Point(3, 4))
+    changed = dc.replace(line, end=Point(5, 6))
+    assert (line.end.x, changed.end.x) == (3, 5) and changed.start.same_as(line.start)
+    with pytest.raises(TypeError, match="field 'end' of objects.Line: expected objects.Point, got int"):
+        dc.replace(line, end=1)
+
+
+@of_each_sample()
+def test_walk_and_map(sample):
+    value = evaluate(sample["value"])
+    seen = []
+    structural_walk(value, (type(value), seen.append), order="pre")
+    assert seen and seen[0].same_as(value)
+    assert structural_map(value, (int, lambda number: number)).same_as(value)
+
+
+def test_map_rebuilds_what_changes():
+    shared = Point(1, 2)
+    line = Line(shared, Point(3, 4))
+    mapped = structural_map(line, (int, lambda number: number + 1 if number > 2 else number))
+    assert repr(mapped) == "objects.Line(start=objects.Point(x=1, y=2), end=objects.Point(x=4, y=5))"
+    assert mapped.start.same_as(shared) and repr(line).endswith("y=4))")
+    lifted = structural_map(line, (Point, lambda point: Point(point.x, 0)))
+    assert [lifted.start.y, lifted.end.y] == [0, 0]
+
+
+def test_walk_stops_and_skips():
+    seen = []
+
+    def callback(point):
+        seen.append(point.x)
+        return tvm_ffi.VisitInterrupt(point.x)
+
+    result = structural_walk([Point(1, 2), Point(3, 4)], (Point, callback), order="pre")
+    assert seen == [1] and result.value == 1
+
+
+@of_each_sample()
+def test_is_instance(sample):
+    value = evaluate(sample["value"])
+    chain = [key for key, cls in CLASSES.items() if isinstance(value, cls)]
+    assert info(type(value)).type_key in chain and "ffi.Object" in chain
+    assert [part.type_key for part in objects_table.lineage(type(value))][-len(chain) :] == chain
+
+
+# Classes of Python.
+
+
+@of_each_sample()
+def test_register_object_classes(sample):
+    value = evaluate(sample["value"])
+    try:
+        CLASSES.update(bind(tvm_ffi.register_object))
+        plain = evaluate(sample["value"])
+        assert not dc.is_dataclass(plain) and type(plain) is not type(value)
+        assert encode(plain) == encode(value) and repr(plain) == sample["repr"]
+        assert plain == plain and plain != evaluate(sample["value"]), "without @c_class, objects are equal to themselves only"
+        if "pickle" not in sample.get("fails", {}):
+            assert encode(pickle.loads(pickle.dumps(plain))) == encode(value)
+        assert structural_equal(plain, value) == (sample.get("fails", {}).get("structural_equal", True) is True) or "fails" in sample
+    except TypeError as error:
+        assert "fails" in sample, error
+    finally:
+        CLASSES.update(bind(as_dataclass))
+
+
+def test_register_object_refuses_what_only_rust_makes():
+    try:
+        CLASSES.update(bind(tvm_ffi.register_object))
+        for row in TYPES:
+            if row.get("constructor") is False:
+                with pytest.raises(TypeError):
+                    CLASSES[row["key"]](1)
+    finally:
+        CLASSES.update(bind(as_dataclass))
+
+
+def test_methods_of_a_python_class_win():
+    point_class = CLASSES["objects.Point"]
+
+    class Named(point_class):
+        def __repr__(self):
+            return f"Named {self.x}"
+
+        @property
+        def double(self):
+            return 2 * self.x
+
+    # A plain subclass is a Python class of no type of its own: it adopts objects.
+    named = Named.__new__(Named)
+    named.__move_handle_from__(point_class(4, 5))
+    assert (named.double, repr(named), named == point_class(4, 5)) == (8, "Named 4", True)
+
+
+@dc.py_class("test_objects.Labelled", eq=True, unsafe_hash=True)
+class Labelled(Point):
+    label: str
+    weights: list = dc.field(default_factory=list)
+
+
+def test_python_class_derived_from_a_rust_type():
+    labelled = Labelled(1, 2, "here")
+    assert (labelled.x, labelled.y, labelled.label, list(labelled.weights)) == (1, 2, "here", [])
+    assert isinstance(labelled, Point) and isinstance(labelled, Labelled)
+    assert repr(labelled) == 'test_objects.Labelled(x=1, y=2, label="here", weights=[])'
+    assert labelled == Labelled(1, 2, "here") and labelled != Labelled(1, 3, "here")
+    assert hash(labelled) == hash(Labelled(1, 2, "here"))
+    assert structural_equal(labelled, Labelled(1, 2, "here")) and not structural_equal(labelled, Labelled(1, 2, "there"))
+    for copied in [copy.copy(labelled), copy.deepcopy(labelled), pickle.loads(pickle.dumps(labelled))]:
+        assert type(copied) is Labelled and copied == labelled
+    changed = dc.replace(labelled, x=9)
+    assert (changed.x, labelled.x, changed.label) == (9, 1, "here")
+
+
+def test_rust_reads_objects_of_a_python_class():
+    line = Line(Labelled(1, 2, "start"), Point(3, 4))
+    assert line.start.label == "start" and type(line.start) is Labelled
+    assert repr(copy.deepcopy(line)) == repr(line)
+    assert pickle.loads(pickle.dumps(line)).start.label == "start"
+
+
+@dc.py_class("test_objects.Cat")
+class Cat(CLASSES["objects.Pet"]):
+    lives: int = 9
+
+
+def test_python_class_derived_from_a_derived_type():
+    cat = Cat(4, "Tom")
+    assert (cat.legs, cat.name, cat.lives) == (4, "Tom", 9)
+    assert isinstance(cat, CLASSES["objects.Animal"])
+    assert encode(copy.deepcopy(cat)) == encode(cat)
+
+
+# Threads.
+
+
+def test_threads():
+    counter = Counter("threads")
+    point = Point(1, 2)
+    problems = []
+
+    def work(number):
+        try:
+            for index in range(300):
+                counter.hit()
+                counter.state = f"thread {number} was here {index}"
+                assert counter.state.startswith("thread ")
+                line = Line(point, Point(number, index))
+                assert line == copy.deepcopy(line) and line.end.y == index
+                assert encode(OPERATIONS["json"](line)) == encode(line)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not problems and counter.hits == 8 * 300
+
+
+# Leaks.
+
+
+def references(value):
+    """How many strong and weak references the header of an object counts, and those of the objects in its fields."""
+    counts = [ctypes.c_uint64.from_address(value.__chandle__()).value]
+    for name in field_names(type(value)):
+        field = getattr(value, name)
+        if isinstance(field, tvm_ffi.Object):
+            counts.append(ctypes.c_uint64.from_address(field.__chandle__()).value)
+    return counts
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+LEAK_OPERATIONS = {
+    "create": lambda sample, value: evaluate(sample["value"]),
+    "read": lambda sample, value: [getattr(value, name) for name in field_names(type(value))],
+    "write": lambda sample, value: [
+        setattr(value, name, getattr(value, name)) for name in next((r.get("writable", []) for r in TYPES if r["key"] == info(type(value)).type_key), [])
+    ],
+    "refused write": lambda sample, value: outcome_of(lambda: setattr(value, field_names(type(value))[0], None)),
+    "wrong argument": lambda sample, value: outcome_of(lambda: type(value)(value, None)) if "new" in sample["value"] else None,
+    "repr": lambda sample, value: repr(value),
+    **{name: lambda sample, value, name=name: outcome(name, value, value) for name in ("eq", "lt", "hash_equal", "structural_equal", "structural_hash_equal")},
+    **{name: lambda sample, value, name=name: outcome_of(lambda: OPERATIONS[name](value)) for name in ("copy", "deepcopy", "json", "pickle")},
+    "replace": lambda sample, value: outcome_of(lambda: dc.replace(value)),
+    "walk": lambda sample, value: structural_walk(value, lambda part: None),
+    "map": lambda sample, value: structural_map(value, (int, lambda number: number + 1)),
+}
+
+
+def outcome_of(operation):
+    try:
+        return operation()
+    except Exception as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("operation", LEAK_OPERATIONS)
+def test_no_operation_leaks(operation):
+    run_it = LEAK_OPERATIONS[operation]
+    rounds = 1000 if operation in ("create", "read", "copy") else 250
+    values = [evaluate(sample["value"]) for sample in SAMPLES]
+    # What the first rounds keep is kept once: caches, interned texts, registered tables.
+    for _ in range(50):
+        [run_it(sample, value) for sample, value in zip(SAMPLES, values)]
+    gc.collect()
+    counts, alive, before = [references(value) for value in values], LIBRARY["alive"](), resident_bytes()
+    for _ in range(rounds):
+        [run_it(sample, value) for sample, value in zip(SAMPLES, values)]
+    gc.collect()
+    assert LIBRARY["alive"]() == alive
+    assert [references(value) for value in values] == counts
+    # A leaked object of the smallest kind is 32 bytes.
+    assert resident_bytes() - before < rounds * 32 * len(SAMPLES) / 4 + 200_000
+
+
+def test_objects_are_freed_when_python_forgets_them():
+    gc.collect()
+    alive = LIBRARY["alive"]()
+    chain = None
+    for number in range(1000):
+        chain = Tracked(number, "text", chain)
+    assert LIBRARY["alive"]() == alive + 1000
+    copied = copy.deepcopy(chain)
+    assert LIBRARY["alive"]() == alive + 2000
+    del chain, copied
+    gc.collect()
+    assert LIBRARY["alive"]() == alive
+
+
+def test_objects_half_made_are_freed():
+    alive = LIBRARY["alive"]()
+    text = tvm_ffi.serialization.to_json_graph_str(Tracked(1, "text", Tracked(2, "text", None)))
+    assert json.loads(text)["nodes"]
+    gc.collect()
+    for _ in range(100):
+        with pytest.raises(TypeError):
+            Tracked(1, 2, None)
+        with pytest.raises(Exception):
+            tvm_ffi.serialization.from_json_graph_str(text.replace('"text"', '"txt"'))
+        with pytest.raises(Exception):
+            tvm_ffi.serialization.from_json_graph_str(re.sub(r'"value": *\d+', '"value": 1, "other": 1', text))
+    gc.collect()
+    assert LIBRARY["alive"]() == alive
+
+
+def test_a_long_chain_is_made_and_dropped():
+    program = (
+        "import copy, objects_table as t; Node = t.CLASSES['objects.Node']; chain = None\n"
+        "for number in range(200_000): chain = Node(number, chain)\n"
+        "other = copy.deepcopy(chain); assert other == chain; del chain, other; print('done')"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert result.stdout == "done\n", result.stderr[-2000:]
