@@ -10,23 +10,28 @@ pub use crate::function::{
     return_doc, return_metadata,
 };
 pub use crate::module::{LoaderInfo, cuda_loader};
-pub use crate::object::{
-    CloneOf, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, HiddenDef, HiddenDefault, NoClone, NoDefault, NoSetter,
-    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, SetterOf, Storage, ThreadSafety, TypeDef, TypeIndexCell,
-    assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
-};
 pub use crate::object::derived::{
-    NoVisit, VisitOf, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable, is_parent_creatable,
-    parent_def, parent_duplicate, parent_index, visit_base, visit_base_mut, visit_field, visit_field_mut,
+    FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
+    is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
+    visit_base_mut, visit_field, visit_field_mut,
+};
+pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
+pub use crate::object::{
+    CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, HiddenDefault,
+    NoClone, NoDefault, NoSetter, NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, SetterOf, Storage,
+    ThreadSafety, TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
+    writable_field_def,
+};
+pub use crate::object::{
+    EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
+    family_def, family_index, tag_def,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
-pub use crate::object::{EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg, family_def, family_index, tag_def};
 pub use crate::registration::KERNPACK_ENUMS_V1;
-pub use crate::object::{HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    DependencyInfo, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1, KERNPACK_TYPES_V1,
-    LibraryInfo,
+    DependencyInfo, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1,
+    KERNPACK_TYPES_V1, LibraryInfo,
 };
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

@@ -87,7 +87,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
     TVM_FFI_THROW(KeyError) << "no value today";
     TVM_FFI_SAFE_CALL_END();
   };
-  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeRegisterField(ThrowsObj::RuntimeTypeIndex(), &broken));
+  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeRegisterField(ThrowsObj::_GetOrAllocRuntimeTypeIndex(), &broken));
   refl::GlobalDef()
       .def("fields.all",
            [] {

@@ -247,7 +247,7 @@ fn the_generated_constructor_and_copies() {
 }
 
 fn attribute(name: &'static str, key: &str) -> Function {
-    let column = Box::leak(Box::new(kernpack::reflect::AttrColumn::new(name)));
+    let column = kernpack::reflect::AttrColumn::new(name);
     column.get(TypeInfo::by_key(key.as_bytes()).unwrap().index()).unwrap().get().unwrap()
 }
 
@@ -347,6 +347,7 @@ fn objects_that_another_language_derives() {
     // SAFETY: the object has the field.
     unsafe { setter.set(object_of(&holder), vec![1, 2].into_any().as_view()).unwrap() };
     assert_eq!(holder.to::<ObjRef<Holder>>().unwrap().content.to::<Vec<i64>>().unwrap(), [1, 2]);
+    release_field(&holder, 32);
 
     let (info, point) = derive("core.foreign.Point", "core.Point", 56);
     let error = point.to::<ObjRef<Point>>().unwrap_err();
@@ -378,16 +379,22 @@ pub struct Link {
     pub to: ObjRef<Holder>,
 }
 
-/// An object of zeros, as a frontend allocates it, which never goes.
+/// An object of zeros, as a frontend allocates it. Its deleter does not know the fields.
 fn zeros(index: i32, size: usize) -> *mut kernpack::abi::TVMFFIObject {
-    let object: *mut kernpack::abi::TVMFFIObject =
-        Box::leak(vec![0u64; size / 8].into_boxed_slice()).as_mut_ptr().cast();
-    // SAFETY: the memory is ours and large enough for a header.
+    unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
+        if flags & kernpack::abi::deleter_flag::WEAK != 0 {
+            // SAFETY: `calloc` gave this, and nobody refers to it any more.
+            unsafe { libc::free(this) }
+        }
+    }
+    // SAFETY: the memory is new and large enough for a header.
     unsafe {
+        let object = libc::calloc(1, size).cast::<kernpack::abi::TVMFFIObject>();
         (*object).combined_ref_count = 1 << 32 | 1;
         (*object).type_index = index;
+        (*object).deleter = Some(delete);
+        object
     }
-    object
 }
 
 /// Gives up what a field of a foreign object owns, which its deleter would do.

@@ -95,6 +95,15 @@ pub struct Link {
     pub next: Option<ObjRef<Link>>,
 }
 
+/// A term: one type for each variant.
+#[derive(Object, Clone)]
+#[object(key = "structural.Term")]
+#[repr(C, u32)]
+pub enum Term {
+    Leaf { value: i64 },
+    Pair { left: ObjRef<Term>, right: ObjRef<Term> },
+}
+
 /// Has no structure.
 #[derive(Object)]
 #[object(key = "structural.Opaque", structural = "unsupported")]
@@ -399,6 +408,35 @@ fn closures_over_several_types_and_the_first_that_fits() -> Result<()> {
 }
 
 #[test]
+fn families_are_matched() -> Result<()> {
+    let leaf = |value| ObjRef::new(Term::Leaf { value });
+    let pair = |left, right| ObjRef::new(Term::Pair { left, right });
+    let root = pair(pair(leaf(1), leaf(2)), leaf(3));
+    assert!(equal(&root, &pair(pair(leaf(1), leaf(2)), leaf(3)))? && !equal(&root, &leaf(1))?);
+    let mut sum = 0;
+    Walk::new()
+        .pre(|term: &Term| {
+            if let Term::Leaf { value } = term {
+                sum += value;
+            }
+        })
+        .run(&root)?;
+    assert_eq!(sum, 6);
+    // Adds up pairs of leaves, innermost first.
+    let folded = Rewrite::new()
+        .post(|term: ObjRef<Term>| match &*term {
+            Term::Pair { left, right } => match (&**left, &**right) {
+                (Term::Leaf { value: left }, Term::Leaf { value: right }) => leaf(left + right),
+                _ => term,
+            },
+            Term::Leaf { .. } => term,
+        })
+        .run(root)?;
+    assert!(matches!(&*folded, Term::Leaf { value: 6 }));
+    Ok(())
+}
+
+#[test]
 fn a_walk_stops_with_a_value_and_skips_children() -> Result<()> {
     let root = add(add(num(1), num(2)), add(num(3), num(4)));
     let count = Cell::new(0);
@@ -443,6 +481,12 @@ fn errors_pass_through_and_know_their_place() -> Result<()> {
         assert_eq!(paths, ["<root>.body.right"]);
     }
     assert!(paths_of_error(&root, &Error::value_error("from elsewhere"))?.is_empty());
+    // Through containers, and to a value that is no object.
+    let nested: Map<String, Array<i64>> = [("key".to_owned(), Array::from(vec![7]))].into_iter().collect();
+    let root = foreign::new(Any::NONE, nested.into_any());
+    let error = Walk::new().pre(|_: i64| Err::<(), _>(Error::value_error("a number"))).run(&root).unwrap_err();
+    assert_eq!(paths_of_error(&root, &error)?[0].to_string(), r#"<root>.b["key"]"#);
+    let root = lambda(&[], add(num(1), num(7)));
 
     let fail = |num: ObjRef<Num>| -> Result<Replacement> {
         if num.value == 7 { Err(Error::value_error("no sevens")) } else { Ok(Replacement::Keep) }

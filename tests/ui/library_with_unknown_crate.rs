@@ -1,3 +1,3 @@
-kernpack::library!(with = [shapez]);
+kernpack::library!(with = [no_such_crate]);
 
 fn main() {}

@@ -132,6 +132,10 @@ fn whole_expansion() {
                         && __k::HiddenDefault::<u8>::MAKE.is_some()
                         && __k::HiddenDefault::<Vec<u8>>::MAKE.is_some();
                     const FINAL: ::core::primitive::bool = false;
+                    const FIELD_NAMES: __k::FieldNames = __k::FieldNames {
+                        own: &["total", "type"],
+                        base: ::core::option::Option::None,
+                    };
                     const DUPLICATE: ::core::option::Option<fn(&Histogram) -> Histogram> = {
                         #[allow(unused_variables)]
                         fn by_fields(value: &Histogram) -> Histogram {
@@ -253,6 +257,10 @@ fn with_a_base() {
                     type Parent = Shape;
                     const CREATABLE: ::core::primitive::bool = __k::is_parent_creatable::<Square>();
                     const FINAL: ::core::primitive::bool = false;
+                    const FIELD_NAMES: __k::FieldNames = __k::FieldNames {
+                        own: &[],
+                        base: ::core::option::Option::Some(__k::parent_names::<Square>()),
+                    };
                     const DUPLICATE: ::core::option::Option<fn(&Square) -> Square> = {
                         #[allow(unused_variables)]
                         fn by_fields(value: &Square) -> Square {

@@ -68,11 +68,11 @@ fn whole_expansion() {
                     params: &[
                         __k::ParamInfo {
                             name: "self",
-                            ty: __k::SchemaOf::<__k::ObjRef<Point>>::TYPE,
+                            ty: __k::SchemaOf::<__k::Borrowed<'_, Point>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "other",
-                            ty: __k::SchemaOf::<__k::ObjRef<Point>>::TYPE,
+                            ty: __k::SchemaOf::<__k::Borrowed<'_, Point>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "times",
@@ -92,10 +92,10 @@ fn whole_expansion() {
                     given: ::core::primitive::u64,
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
-                        __k::arg::<__k::ObjRef<Point>>(&__KERNPACK_METHOD_0, args, 0usize)
+                        __k::arg::<__k::Borrowed<'_, Point>>(&__KERNPACK_METHOD_0, args, 0usize)
                     }?;
                     let __arg1 = unsafe {
-                        __k::arg::<__k::ObjRef<Point>>(&__KERNPACK_METHOD_0, args, 1usize)
+                        __k::arg::<__k::Borrowed<'_, Point>>(&__KERNPACK_METHOD_0, args, 1usize)
                     }?;
                     let __arg2: f64 = if given & (1u64 << 2usize) != 0 {
                         unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_0, args, 2usize) }?
@@ -105,7 +105,7 @@ fn whole_expansion() {
                     <Result<
                         __k::ObjRef<Point>,
                     > as __k::IntoReturn>::into_return(
-                        Point::add(&*__arg0, &*__arg1, __arg2).map(|value| __k::ObjRef::new(value)),
+                        Point::add(&**__arg0, &**__arg1, __arg2).map(__k::ObjRef::new),
                     )
                 }
                 #[cfg(unix)]
@@ -230,7 +230,7 @@ fn each_kind_of_member() {
                     params: &[
                         __k::ParamInfo {
                             name: "self",
-                            ty: __k::SchemaOf::<__k::ObjRef<a::Point>>::TYPE,
+                            ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
                         },
                     ],
                     ret: <usize as __k::IntoReturn>::TYPE,
@@ -244,9 +244,9 @@ fn each_kind_of_member() {
                     args: &'a [my::kernpack::AnyView<'a>; 1usize],
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
-                        __k::arg::<__k::ObjRef<a::Point>>(&__KERNPACK_METHOD_2, args, 0usize)
+                        __k::arg::<__k::Borrowed<'_, a::Point>>(&__KERNPACK_METHOD_2, args, 0usize)
                     }?;
-                    <usize as __k::IntoReturn>::into_return(a::Point::len(&*__arg0))
+                    <usize as __k::IntoReturn>::into_return(a::Point::len(&**__arg0))
                 }
                 unsafe extern "C" fn __kernpack_call_2(
                     object: *mut ::core::ffi::c_void,
@@ -268,11 +268,11 @@ fn each_kind_of_member() {
                     params: &[
                         __k::ParamInfo {
                             name: "self",
-                            ty: __k::SchemaOf::<__k::ObjRef<a::Point>>::TYPE,
+                            ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "other",
-                            ty: __k::SchemaOf::<ObjRef<a::Point>>::TYPE,
+                            ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
                         },
                         __k::ParamInfo {
                             name: "compare",
@@ -290,14 +290,14 @@ fn each_kind_of_member() {
                     args: &'a [my::kernpack::AnyView<'a>; 3usize],
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
-                        __k::arg::<__k::ObjRef<a::Point>>(&__KERNPACK_METHOD_3, args, 0usize)
+                        __k::arg::<__k::Borrowed<'_, a::Point>>(&__KERNPACK_METHOD_3, args, 0usize)
                     }?;
                     let __arg1 = unsafe {
-                        __k::arg::<ObjRef<a::Point>>(&__KERNPACK_METHOD_3, args, 1usize)
+                        __k::arg::<__k::Borrowed<'_, a::Point>>(&__KERNPACK_METHOD_3, args, 1usize)
                     }?;
-                    let order = if a::Point::less(&*__arg0, &__arg1) {
+                    let order = if a::Point::less(&**__arg0, &*__arg1) {
                         -1
-                    } else if a::Point::less(&*__arg1, &__arg0) {
+                    } else if a::Point::less(&**__arg1, &*__arg0) {
                         1
                     } else {
                         0

@@ -31,6 +31,7 @@ pub const fn is_creatable<T: Object>() -> bool {
 }
 
 /// How the value of the base is duplicated.
+#[expect(clippy::type_complexity, reason = "a name for it would say no more")]
 pub const fn parent_duplicate<T: Object>() -> Option<fn(&T::Parent) -> T::Parent> {
     T::Parent::DUPLICATE
 }
@@ -41,6 +42,50 @@ pub const fn assert_open_parent<T: Object>() {
         !T::Parent::FINAL,
         "no type can be derived from this one: it is `final`, or an enum; hold an `ObjRef` of it in a field instead"
     );
+}
+
+/// The names of the fields that other languages see in a type.
+pub struct FieldNames {
+    /// Of its own fields.
+    pub own: &'static [&'static str],
+    /// Of its base type's.
+    pub base: Option<&'static FieldNames>,
+}
+
+impl FieldNames {
+    /// No names.
+    pub const NONE: Self = Self { own: &[], base: None };
+}
+
+/// The names of the base type.
+pub const fn parent_names<T: Object>() -> &'static FieldNames {
+    const { &T::Parent::FIELD_NAMES }
+}
+
+/// Compiles for the name of a field of `T` that no ancestor of `T` has.
+pub const fn assert_new_name<T: Object>(name: &str) {
+    let mut ancestor = Some(parent_names::<T>());
+    while let Some(names) = ancestor {
+        let mut own = names.own;
+        while let [first, rest @ ..] = own {
+            assert!(
+                !is_same(first.as_bytes(), name.as_bytes()),
+                "the parent type has a field of this name; give one of them another, as in `#[field(name = \"...\")]`"
+            );
+            own = rest;
+        }
+        ancestor = names.base;
+    }
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([first, rest @ ..], [other_first, other_rest @ ..]) = (one, other) {
+        if *first != *other_first {
+            return false;
+        }
+        (one, other) = (rest, other_rest);
+    }
+    one.is_empty() && other.is_empty()
 }
 
 /// A type's way to duplicate its values: `Clone`, else `by_fields`, if all fields allow it.

@@ -9,6 +9,9 @@
 //! The same word says that an object is not complete: it was made by its type's creator, and fields are missing (`construction.rs`).
 //! And it says that an object is fresh: another language made or copied it, and no Rust code has got a reference to it so far. Whoever
 //! made it may still set its fields, however many references there are. Its first reference in Rust code ends that.
+//!
+//! A method's `&self` counts no reference (`borrowed.rs`): the caller's keeps the object alive. The first such call makes the object
+//! shared, and then nobody writes to it any more, be there one reference or many.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,6 +20,8 @@ use crate::embedded;
 
 /// The object is complete, and nobody writes to it.
 const COMPLETE: u32 = 0;
+/// All fields have values, and Rust code reads the object without a reference of its own: nobody writes to it any more.
+const SHARED: u32 = 1;
 /// Somebody writes to the object.
 const LOCKED: u32 = u32::MAX;
 /// All fields have values, and no Rust code has seen the object.
@@ -45,7 +50,7 @@ fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
 #[inline]
 pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
     match word(object).load(Ordering::SeqCst) {
-        COMPLETE => State::Complete,
+        COMPLETE | SHARED => State::Complete,
         _ => rare_state(object),
     }
 }
@@ -56,7 +61,7 @@ pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
 /// The object is alive.
 #[inline]
 pub(super) unsafe fn is_complete(object: *mut TVMFFIObject) -> bool {
-    matches!(word(object).load(Ordering::SeqCst), COMPLETE | FRESH)
+    matches!(word(object).load(Ordering::SeqCst), COMPLETE | SHARED | FRESH)
         || matches!(rare_state(object), State::Complete | State::Fresh)
 }
 
@@ -65,7 +70,7 @@ pub(super) unsafe fn is_complete(object: *mut TVMFFIObject) -> bool {
 fn rare_state(object: *mut TVMFFIObject) -> State {
     loop {
         match word(object).load(Ordering::SeqCst) {
-            COMPLETE => return State::Complete,
+            COMPLETE | SHARED => return State::Complete,
             FRESH => return State::Fresh,
             LOCKED => std::thread::yield_now(),
             record => return State::Incomplete(record),
@@ -88,6 +93,35 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
                 }
                 other => return other,
             }
+        }
+    }
+}
+
+/// The state of an object that Rust code reads without a reference of its own, for the time of a call. From now on no setter
+/// writes to it.
+///
+/// # Safety
+/// The object is alive.
+#[inline]
+pub(super) unsafe fn share(object: *mut TVMFFIObject) -> State {
+    match word(object).load(Ordering::Acquire) {
+        SHARED => State::Complete,
+        _ => share_first(object),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn share_first(object: *mut TVMFFIObject) -> State {
+    loop {
+        let before = match rare_state(object) {
+            State::Complete => COMPLETE,
+            State::Fresh => FRESH,
+            incomplete => return incomplete,
+        };
+        let shared = word(object).compare_exchange(before, SHARED, Ordering::SeqCst, Ordering::SeqCst);
+        if matches!(shared, Ok(_) | Err(SHARED)) {
+            return State::Complete;
         }
     }
 }
@@ -122,6 +156,9 @@ pub(super) unsafe fn while_unique<R>(object: *mut TVMFFIObject, write: impl FnOn
     }
     let mut before = word(object).load(Ordering::SeqCst);
     loop {
+        if before == SHARED {
+            return None;
+        }
         if before == LOCKED {
             std::thread::yield_now();
             before = word(object).load(Ordering::SeqCst);

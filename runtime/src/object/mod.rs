@@ -19,6 +19,7 @@
 //! assert!(again.ptr_eq(&point));
 //! ```
 
+mod borrowed;
 mod construction;
 mod copy;
 mod definition;
@@ -37,8 +38,9 @@ mod root;
 mod thread_safety;
 mod weak;
 
+pub use borrowed::Borrowed;
 pub use construction::create_of;
-pub use copy::copy_of;
+pub use copy::{CopyFn, copy_of};
 pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef, TypeIndexCell};
 pub(crate) use enum_type::Instance;
 pub use enum_type::{

@@ -221,7 +221,7 @@ unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mis
 
 /// [`check_instance`] for an object of another type than `T` itself, or one that is not complete.
 #[inline(never)]
-unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
+pub(super) unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
     // SAFETY: promised by the caller.
     unsafe {
         let index = (*object).type_index;

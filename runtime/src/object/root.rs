@@ -1,4 +1,5 @@
 use super::definition::TypeDef;
+use super::derived::FieldNames;
 use crate::abi::type_index;
 
 /// A Rust type that lives behind the ABI's object header. Implement it with `#[derive(Object)]`.
@@ -45,6 +46,10 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
     /// Whether no type may be derived from this one.
     #[doc(hidden)]
     const FINAL: bool = false;
+
+    /// The names of the fields that other languages see.
+    #[doc(hidden)]
+    const FIELD_NAMES: FieldNames = FieldNames::NONE;
 
     /// Makes a second value of the same content, when that is possible.
     #[doc(hidden)]

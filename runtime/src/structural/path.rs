@@ -90,6 +90,6 @@ impl fmt::Display for AccessStep {
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 pub fn paths_of_error(root: &(impl ToArg + ?Sized), error: &Error) -> Result<Vec<AccessPath>> {
-    let found = visit::places(&lent(&root.to_arg()), error, false)?;
+    let found = visit::places(&lent(&root.to_arg()), error)?;
     found.iter().map(|path| AccessPath::read(path.as_view())).collect()
 }

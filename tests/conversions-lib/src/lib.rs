@@ -8,6 +8,8 @@ use kernpack::{
     TensorViewMut, packed_func,
 };
 
+mod visitor;
+
 kernpack::library!();
 
 /// A function that returns its argument, so that a row tests the way in and the way out.

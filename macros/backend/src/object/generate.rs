@@ -26,6 +26,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let creatable = creatable(definition);
     let duplicate = duplicate(definition);
     let is_final = attributes.is_final;
+    let names = field_names(definition);
     let visits = visits(definition);
     quote! {
         #claim
@@ -61,6 +62,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
                 type Parent = #parent;
                 const CREATABLE: ::core::primitive::bool = #creatable;
                 const FINAL: ::core::primitive::bool = #is_final;
+                const FIELD_NAMES: __k::FieldNames = #names;
                 const DUPLICATE: ::core::option::Option<fn(&#ident) -> #ident> = #duplicate;
 
                 #[inline]
@@ -93,10 +95,27 @@ fn base_layout(definition: &Definition, base: &Base) -> TokenStream {
     let Base { ident: field, ty } = base;
     let at_type = syn::spanned::Spanned::span(ty);
     let open = quote_spanned!(at_type=> const _: () = __k::assert_open_parent::<#ident>(););
+    let new_names = definition.fields.iter().map(|field| {
+        let name = &field.name;
+        let at_name = field.options.name.as_ref().map_or_else(|| field.ident.span(), |name| name.span());
+        quote_spanned!(at_name=> const _: () = __k::assert_new_name::<#ident>(#name);)
+    });
     quote! {
         const _: () = ::core::assert!(::core::mem::offset_of!(#ident, #field) == 0);
         #open
+        #(#new_names)*
     }
+}
+
+/// The names of the fields of the type and its ancestors: a constant expression.
+fn field_names(definition: &Definition) -> TokenStream {
+    let Definition { ident, base, fields, .. } = definition;
+    let own = fields.iter().map(|field| &field.name);
+    let base = match base {
+        Some(_) => quote!(Some(__k::parent_names::<#ident>())),
+        None => quote!(None),
+    };
+    quote!(__k::FieldNames { own: &[#(#own),*], base: ::core::option::Option::#base })
 }
 
 fn base_access(definition: &Definition, base: &Base) -> TokenStream {

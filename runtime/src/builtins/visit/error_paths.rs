@@ -29,21 +29,15 @@ struct Frame {
     // Owned.
     value: TVMFFIAny,
     inside: Inside,
+    // Whether the value is the next recorded object, and how many paths there were before.
+    matched: bool,
+    paths_before: usize,
 }
 
 enum Inside {
-    /// Whether the object is the next recorded one, and how many paths there were before.
-    Object {
-        fields: Fields,
-        matched: bool,
-        paths_before: usize,
-    },
-    Sequence {
-        index: i64,
-    },
-    Map {
-        position: Option<u64>,
-    },
+    Object { fields: Fields },
+    Sequence { index: i64 },
+    Map { position: Option<u64> },
 }
 
 /// A search. It looks at each place of the value, at shared objects again at each of their places.
@@ -51,6 +45,8 @@ struct Search<'a> {
     // The recorded objects, the innermost first, without those that follow themselves.
     records: Vec<*mut TVMFFIObject>,
     prefix_is_enough: bool,
+    // Whether containers are looked for as well; the stock library passes them by.
+    with_containers: bool,
     // How many of them lie on the way to here.
     matched: usize,
     frames: Vec<Frame>,
@@ -66,7 +62,11 @@ impl Search<'_> {
     unsafe fn run(&mut self, root: TVMFFIAny) -> Result<()> {
         // SAFETY: promised by the caller: the value keeps alive what is in it, and each frame its own value.
         unsafe {
-            self.enter_object(root);
+            if self.with_containers {
+                self.enter(root)?;
+            } else {
+                self.enter_object(root);
+            }
             while let Some(frame) = self.frames.last_mut() {
                 if let Some((place, child)) = frame.step()? {
                     self.steps.push(place);
@@ -95,7 +95,12 @@ impl Search<'_> {
                 return Ok(());
             }
         };
-        self.frames.push(Frame { value, inside });
+        if self.with_containers {
+            // SAFETY: the value is ours, and a container is an object.
+            unsafe { self.go_into(value, value.payload.v_obj, inside) };
+        } else {
+            self.frames.push(Frame { value, inside, matched: false, paths_before: 0 });
+        }
         Ok(())
     }
 
@@ -109,7 +114,11 @@ impl Search<'_> {
             return;
         };
         // SAFETY: just checked that it is an object.
-        let object = unsafe { value.payload.v_obj };
+        unsafe { self.go_into(value, value.payload.v_obj, Inside::Object { fields: info.fields() }) };
+    }
+
+    /// Goes into an owned value, which is this object, unless it is the last recorded one.
+    unsafe fn go_into(&mut self, value: TVMFFIAny, object: *mut TVMFFIObject, inside: Inside) {
         let matched =
             self.matched < self.records.len() && self.records[self.records.len() - 1 - self.matched] == object;
         if matched && self.matched + 1 == self.records.len() {
@@ -120,20 +129,19 @@ impl Search<'_> {
             return;
         }
         self.matched += usize::from(matched);
-        let inside = Inside::Object { fields: info.fields(), matched, paths_before: self.found.len() };
-        self.frames.push(Frame { value, inside });
+        self.frames.push(Frame { value, inside, matched, paths_before: self.found.len() });
     }
 
     /// Leaves the last frame.
     unsafe fn leave(&mut self) {
         let Some(frame) = self.frames.pop() else { return };
-        if let Inside::Object { matched, paths_before, .. } = frame.inside {
+        if matches!(frame.inside, Inside::Object { .. }) {
             let is_prefix = self.matched > 0 && self.matched < self.records.len();
-            if self.prefix_is_enough && is_prefix && !self.steps.is_empty() && self.found.len() == paths_before {
+            if self.prefix_is_enough && is_prefix && !self.steps.is_empty() && self.found.len() == frame.paths_before {
                 self.report();
             }
-            self.matched -= usize::from(matched);
         }
+        self.matched -= usize::from(frame.matched);
         // SAFETY: the frame owned it.
         unsafe { release(frame.value) };
         self.forget_step();
@@ -206,7 +214,7 @@ impl Frame {
             let object = self.value.payload.v_obj;
             loop {
                 let (place, child) = match &mut self.inside {
-                    Inside::Object { fields, .. } => match fields.next() {
+                    Inside::Object { fields } => match fields.next() {
                         Some(field) => (Place::Field(field), field.get(object)?.into_raw()),
                         None => return Ok(None),
                     },
@@ -241,22 +249,22 @@ impl Frame {
 pub(super) fn run(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the signature asks for a context; the caller keeps the arguments alive.
     unsafe {
-        let found = find(args.object(0), args.object(1), args.flag(2))?;
+        let found = find(args.object(0), args.object(1), args.flag(2), false)?;
         // A new array of our own paths; its one reference goes over to the value.
         Ok(Any::from_object(seq::new_array(found)))
     }
 }
 
-/// The paths in a value to the objects that an operation was visiting when it failed. None when the value is no object, or when the
-/// error has no such record.
-pub(crate) fn places(root: &AnyView<'_>, error: &Error, prefix_is_enough: bool) -> Result<Vec<Any>> {
+/// The paths in a value to the object, which may be a container, that an operation was visiting when it failed. None when the value is
+/// no object, or when the error has no such record.
+pub(crate) fn places(root: &AnyView<'_>, error: &Error) -> Result<Vec<Any>> {
     let error = error.clone().into_any();
     // SAFETY: the caller keeps the root alive, and `error` its context; what is found is owned.
     unsafe {
         let cell = embedded::body::<TVMFFIErrorCell>(error.as_view().raw().payload.v_obj);
         match (root.object(), is_context(cell.extra_context)) {
             (Some(root), true) => {
-                let found = find(root, cell.extra_context, prefix_is_enough)?;
+                let found = find(root, cell.extra_context, false, true)?;
                 Ok(found.into_iter().map(|path| Any::from_raw(path)).collect())
             }
             _ => Ok(Vec::new()),
@@ -266,7 +274,12 @@ pub(crate) fn places(root: &AnyView<'_>, error: &Error, prefix_is_enough: bool) 
 
 /// # Safety
 /// `root` is a live object or NULL, and `context` is a live context.
-unsafe fn find(root: *mut TVMFFIObject, context: *mut TVMFFIObject, prefix_is_enough: bool) -> Result<Vec<TVMFFIAny>> {
+unsafe fn find(
+    root: *mut TVMFFIObject,
+    context: *mut TVMFFIObject,
+    prefix_is_enough: bool,
+    with_containers: bool,
+) -> Result<Vec<TVMFFIAny>> {
     let mut found = Vec::new();
     if !root.is_null() {
         // SAFETY: promised by the caller.
@@ -278,6 +291,7 @@ unsafe fn find(root: *mut TVMFFIObject, context: *mut TVMFFIObject, prefix_is_en
             let mut search = Search {
                 records,
                 prefix_is_enough,
+                with_containers,
                 matched: 0,
                 frames: Vec::new(),
                 steps: Vec::new(),

@@ -207,11 +207,11 @@ impl Writer {
             self.marks.push(Mark { position: self.text.len(), shown_at, comes_again: false });
             return;
         }
-        let mark = self.marks.len();
-        self.marks.push(Mark { position: self.text.len(), shown_at: mark, comes_again: false });
         if let Some(size) = children::size_of(&object) {
             self.text.push_str(&format!(" of {size}"));
         }
+        let mark = self.marks.len();
+        self.marks.push(Mark { position: self.text.len(), shown_at: mark, comes_again: false });
         if self.frames.len() >= self.limits.depth {
             if children::has_any(&object) {
                 self.text.push_str(" ...");

@@ -1,0 +1,67 @@
+//! Objects for the time of a call.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+use super::exclusive::{self, State};
+use super::reference::check_other;
+use super::{ObjRef, Object};
+use crate::abi::TVMFFIObject;
+use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
+
+/// An argument that is an object of type `T`, without a reference of its own: what `&self` of a method is made of.
+///
+/// The caller keeps the object alive. That nobody sets its fields meanwhile is the object's own state: Rust code that reads
+/// without counting a reference makes it shared for good (`exclusive.rs`).
+pub struct Borrowed<'a, T: Object> {
+    reference: ManuallyDrop<ObjRef<T>>,
+    call: PhantomData<&'a ObjRef<T>>,
+}
+
+impl<T: Object> Deref for Borrowed<'_, T> {
+    type Target = ObjRef<T>;
+
+    #[inline]
+    fn deref(&self) -> &ObjRef<T> {
+        &self.reference
+    }
+}
+
+impl<T: Object> Schema for Borrowed<'_, T> {
+    const TYPE: TypeSchema = TypeSchema::new(T::TYPE_KEY);
+}
+
+impl<'a, T: Object> FromAny<'a> for Borrowed<'a, T> {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::TYPE)?;
+        // SAFETY: the view keeps the object alive for `'a`, and the reference is not given up. The object is a `T`, complete and
+        // shared before it is read.
+        unsafe {
+            let is_own = T::VARIANTS.is_none() && (*object).type_index == T::type_index();
+            if !(is_own && exclusive::share(object) == State::Complete) {
+                check::<T>(object)?;
+            }
+            Ok(Self { reference: ManuallyDrop::new(ObjRef::from_object(object)), call: PhantomData })
+        }
+    }
+}
+
+/// Checks that an object of another type than `T` itself, or one that is not complete, may be used as a `T`.
+///
+/// # Safety
+/// The object is alive.
+#[inline(never)]
+unsafe fn check<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
+    // SAFETY: promised by the caller. The object is a `T` when it is made shared, so its state is ours to change.
+    unsafe {
+        check_other::<T>(object)?;
+        exclusive::share(object);
+        if T::VARIANTS.is_some() {
+            return Ok(());
+        }
+        // Once more: until it was shared, the fields of a foreign object could be changed.
+        check_other::<T>(object)
+    }
+}

@@ -1,0 +1,18 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    #[init]
+    pub fn new(count: i64) -> Option<Self> {
+        (count > 0).then_some(Self { count })
+    }
+}
+
+fn main() {}

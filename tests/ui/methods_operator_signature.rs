@@ -1,0 +1,18 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    #[operator(eq)]
+    pub fn equal(&self, other: i64) -> bool {
+        self.count == other
+    }
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    #[getter]
+    pub fn zero() -> i64 {
+        0
+    }
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    #[getter]
+    pub fn nothing(&self) {}
+}
+
+fn main() {}

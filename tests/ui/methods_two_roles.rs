@@ -1,0 +1,19 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    #[getter]
+    #[method(name = "number")]
+    pub fn count(&self) -> i64 {
+        self.count
+    }
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+use kernpack::{Object, object_methods};
+
+#[derive(Object)]
+#[object(key = "imagekit.Counter")]
+#[repr(C)]
+pub struct Counter {
+    pub count: i64,
+}
+
+#[object_methods]
+impl Counter {
+    pub fn time(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.count as u64)
+    }
+}
+
+fn main() {}
