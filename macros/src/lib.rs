@@ -389,7 +389,13 @@ pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// A dependency that calls `library!()` and was left out is an error when the library is loaded, which names the crate and this
-/// remedy. `without = [shapes]` says that the dependency is meant to stay out, because it is loaded as a library of its own, say.
+/// remedy. (`library!()` notes the dependencies that cargo gives to the compiler and that call `library!()` themselves; what is
+/// loaded compares the notes of all its crates with the crates that it has.) `without = [shapes]` says that the dependency is
+/// meant to stay out, because it is loaded as a library of its own, say.
+///
+/// Two libraries may have a crate in common, in one version, and are loaded in any order: its types are the same types, and its
+/// global functions are those of the library that came first. What `build.rs` made for a dependency is there as global functions,
+/// too, but only the library's own crate exports its kernels by name.
 ///
 /// Options:
 /// - `with = [...]`: crates that belong to this library, as code spells them. Each must call `library!()` in its root.

@@ -208,6 +208,39 @@ fn other_languages_construct_and_copy() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<()> {
+    let info = kernpack::reflect::TypeInfo::of(add(constant(0), constant(0)).type_index()).unwrap();
+    let creator = info.metadata().unwrap().creator.unwrap();
+    let evaluate = Function::from_fn(|expr: ObjRef<Expr>| evaluate(&expr));
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the ABI's convention of creators: the new object's one reference goes over to the value. Its fields are set before
+    // anyone else knows it.
+    unsafe {
+        assert_eq!(creator(&raw mut handle), 0);
+        let object: *mut kernpack::abi::TVMFFIObject = handle.cast();
+        let sum = Any::from_raw(kernpack::abi::TVMFFIAny::pointer(info.index(), handle.cast()));
+        let message = evaluate.call((sum.clone(),)).unwrap_err().message().to_owned();
+        assert!(
+            message.contains("families.Expr.Add is not complete: no value was given for 'lhs', 'rhs'"),
+            "{message}"
+        );
+        let fields: Vec<_> = info.fields().collect();
+        fields[0].set(object, constant(1).into_any().as_view())?;
+        assert!(evaluate.call((sum.clone(),)).unwrap_err().message().contains("for 'rhs'"));
+        assert!(
+            fields[1]
+                .set(object, 3.into_any().as_view())
+                .unwrap_err()
+                .message()
+                .contains("expected families.Expr, got int")
+        );
+        fields[1].set(object, constant(2).into_any().as_view())?;
+        assert_eq!(evaluate.call_as::<i64>((sum.clone(),))?, 3);
+    }
+    Ok(())
+}
+
 /// Counts its values.
 struct Counted(Arc<AtomicI64>);
 

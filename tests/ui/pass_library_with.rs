@@ -5,10 +5,14 @@ mod facade {
     pub use ::left as aliased;
 }
 
-kernpack::library!(with = [conversions, ::right, facade::aliased,], without = [clash, forgetful, objects], crate = ::kernpack);
+kernpack::library!(with = [conversions, ::right, facade::aliased,], without = [clash, forgetful], crate = ::kernpack);
 
 fn main() {
     // `left` keeps it.
     assert!(kernpack::Function::get_global("colors.mix").unwrap().is_some());
-    assert_eq!(kernpack::load_problems(), Vec::<String>::new());
+    // What the other dependencies of these tests are is no matter.
+    let problems = kernpack::load_problems().join("\n");
+    for name in ["clash", "colors", "conversions", "forgetful", "left", "right", "shapes"] {
+        assert!(!problems.contains(&format!("crate {name} ")), "{problems}");
+    }
 }

@@ -32,8 +32,9 @@ impl Dependency {
         for argument in std::env::args_os().skip(1) {
             match argument.to_str().and_then(|text| text.strip_prefix('@')) {
                 // A command line that was too long: one argument in each line of a file.
-                Some(path) => arguments
-                    .extend(std::fs::read_to_string(path).unwrap_or_default().lines().map(|line| OsString::from(line))),
+                Some(path) => {
+                    arguments.extend(std::fs::read_to_string(path).unwrap_or_default().lines().map(OsString::from))
+                }
                 None => arguments.push(argument),
             }
         }
