@@ -331,7 +331,7 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///
 /// let point = ObjRef::new(Point::new(3.0, 4.0)?);
 /// assert_eq!(point.length(), 5.0);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// The impl stays as it is, and its functions can be called from Rust as before. Each `pub fn` becomes a method with its

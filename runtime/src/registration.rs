@@ -14,6 +14,7 @@ use crate::host::Origin;
 use crate::module::LoaderInfo;
 use crate::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
+use crate::value::Schema;
 use crate::{Error, Result, exports, module, object};
 
 /// Packed functions of this artifact.
@@ -133,7 +134,7 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
         match Function::get_global(&name).ok().flatten() {
             None => {
                 let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
-                note(Function::register_global(&name, &ours));
+                note(ours.register_with_schema(&name, &[], &<Vec<String> as Schema>::TYPE));
             }
             Some(theirs) => {
                 let theirs = theirs.call_as::<Vec<String>>(()).unwrap_or_default();

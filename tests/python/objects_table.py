@@ -66,7 +66,9 @@ def as_dataclass(key):
     return dc.c_class(key, eq=True, order=True, unsafe_hash=True)
 
 
-CLASSES = bind(as_dataclass)
+# The plain classes are another program's: a type has one class at a time.
+PLAIN = __name__ == "__main__"
+CLASSES = bind(tvm_ffi.register_object if PLAIN else as_dataclass)
 
 
 def info(cls):
@@ -103,6 +105,17 @@ OPERATIONS = {
     "structural_equal_mapped": lambda a, b: structural_equal(a, b, map_free_vars=True),
     "structural_hash_equal": lambda a, b: structural_hash(a) == structural_hash(b),
 }
+if PLAIN:
+    # Plain classes leave `==` and the others to Python.
+    OPERATIONS |= {
+        "eq": tvm_ffi.get_global_func("ffi.RecursiveEq"),
+        "lt": tvm_ffi.get_global_func("ffi.RecursiveLt"),
+        "le": tvm_ffi.get_global_func("ffi.RecursiveLe"),
+        "hash_equal": lambda a, b: recursive_hash(a) == recursive_hash(b),
+        "copy": lambda a: core._lookup_type_attr(info(type(a)).type_index, "__ffi_shallow_copy__")(a),
+        "deepcopy": tvm_ffi.get_global_func("ffi.DeepCopy"),
+    }
+    recursive_hash = tvm_ffi.get_global_func("ffi.RecursiveHash")
 
 
 def evaluate(value, names=()):
@@ -153,14 +166,14 @@ def encode(value):
     """The form of a result in the table."""
     if isinstance(value, (bool, int, float, type(None))):
         return value
+    if isinstance(value, tvm_ffi.dtype):
+        return {"dtype": str(value)}
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, (dc.IntEnum, dc.StrEnum)):
         return {"enum": info(type(value)).type_key, "value": encode(value.value)}
-    if isinstance(value, tvm_ffi.dtype):
-        return {"dtype": str(value)}
     if isinstance(value, tvm_ffi.Device):
         return {"device": str(value)}
     if isinstance(value, tvm_ffi.Tensor):
@@ -189,3 +202,35 @@ def run(row):
         return encode(evaluate(row["value"], names))
     except Exception as error:  # noqa: BLE001
         return [type(error).__name__, str(error)]
+
+
+def main():
+    """Runs samples and rows with classes of `tvm_ffi.register_object`, and prints what differs."""
+    for sample in TABLE["samples"]:
+        value = evaluate(sample["value"])
+        fields = {name: encode(getattr(value, name)) for name in field_names(type(value))}
+        if (fields, repr(value)) != (sample["reads"], sample["repr"]) or dc.is_dataclass(value):
+            print(sample["value"], fields, repr(value))
+        for operation in ("copy", "deepcopy", "json", "pickle"):
+            if operation not in sample.get("fails", {}):
+                copied = OPERATIONS[operation](value)
+                if encode(copied) != encode(value) or copied == value or type(copied) is not type(value):
+                    print(sample["value"], operation, repr(copied))
+    for row in TABLE["rows"]:
+        expected = row.get("result", row.get("error"))
+        refused = row.get("error") and row["value"].get("new") in WITHOUT_CONSTRUCTOR
+        if "python" in row.get("hosts", ["python"]) and not refused and run(row) != expected:
+            print(row["rule"], expected, run(row))
+    for key in WITHOUT_CONSTRUCTOR:
+        try:
+            print(CLASSES[key](1))
+        except TypeError as error:
+            if "cannot be constructed directly" not in str(error) and "other languages" not in str(error):
+                print(key, error)
+    print("done")
+
+
+WITHOUT_CONSTRUCTOR = [row["key"] for row in TABLE["types"] if row.get("constructor") is False]
+
+if PLAIN:
+    main()

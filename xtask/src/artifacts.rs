@@ -31,12 +31,12 @@ impl Imagekit {
     }
 }
 
-/// Builds the library that the conversion tests call, with optimization, and gives its path.
-pub(crate) fn build_conversions(environment: &Environment) -> Result<PathBuf> {
+/// Builds one of the libraries that tests load, with optimization, and gives its path.
+pub(crate) fn build_test_library(environment: &Environment, package: &str) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");
-    cargo.args(["--release", "--package", "conversions"]);
-    step::run("build tests/conversions-lib", &mut cargo, Show::Warnings)?;
-    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "conversions"))
+    cargo.args(["--release", "--package", package]);
+    step::run(&format!("build tests/{package}-lib"), &mut cargo, Show::Warnings)?;
+    Ok(shared_library(&environment.workspace.cargo_target().join("release"), package))
 }
 
 /// Builds the library that the documentation's chapters talk about and gives its path.

@@ -66,7 +66,7 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 7]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
     let imagekit = Imagekit::build(environment)?.library;
     let [expr, extension] = artifacts::build_extension(environment)?;
     Ok([
@@ -74,7 +74,8 @@ fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf)
         ("EXTENSION_LIBRARY", extension),
         ("IMAGEKIT_LIBRARY", imagekit),
         ("OWN_TYPES_LIBRARY", artifacts::build_chapters(environment)?),
-        ("CONVERSIONS_LIBRARY", artifacts::build_conversions(environment)?),
+        ("CONVERSIONS_LIBRARY", artifacts::build_test_library(environment, "conversions")?),
+        ("OBJECTS_LIBRARY", artifacts::build_test_library(environment, "objects")?),
         ("DECENTRALISED_LIBRARIES", artifacts::build_decentralised(environment)?),
         ("KERNPACK_LIBTVM_FFI", artifacts::build_libtvm_ffi(environment)?),
     ])

@@ -452,7 +452,8 @@ fn accepted_field_options() {
         ("(skip, default = 3)", "place . cast :: < i64 > () . write (value)"),
     ] {
         for visibility in ["pub", "pub(crate)", ""] {
-            let item = format!("#[object(key = \"a.B\")] #[repr(C)] struct S {{ #[field{options}] {visibility} a: i64 }}");
+            let item =
+                format!("#[object(key = \"a.B\")] #[repr(C)] struct S {{ #[field{options}] {visibility} a: i64 }}");
             let output = expand_object(tokens(&item), &environment()).to_string();
             assert!(!output.contains("compile_error") && output.contains(has), "{item}: {output}");
         }

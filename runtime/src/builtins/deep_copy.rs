@@ -70,6 +70,8 @@ struct Frame {
     _kept: Any,
     /// The copy so far. One reference to it, and no other as long as nobody asked for it: fields of some types can only be set then.
     copy: Kept,
+    /// The object that the copy is.
+    target: *mut TVMFFIObject,
     /// The copy of a key whose value is next.
     key: Option<Any>,
     /// The field whose value is being copied.
@@ -115,7 +117,7 @@ impl Copier {
                 let Some(parent) = self.frames.last_mut() else { return Ok(copy) };
                 // A hook may give the object itself for its copy.
                 if parent.field.is_none() || copy.as_view().raw().payload.v_obj != object {
-                    feed(parent, &self.copies, copy)?;
+                    feed(parent, copy)?;
                 }
             }
         }
@@ -168,6 +170,7 @@ impl Copier {
                 type_index::DICT => Any::from_object(map::new_dict(Vec::new())?),
                 _ => shallow_copy(value, info, &mut field_references)?,
             };
+            let target = copy.as_view().raw().payload.v_obj;
             let copy = match info.index() {
                 type_index::ARRAY | type_index::MAP if is_shared => {
                     self.seen.insert(object, IN_PROGRESS);
@@ -182,6 +185,7 @@ impl Copier {
                 children: Children::of(object, info, 0),
                 _kept: kept,
                 copy,
+                target,
                 key: None,
                 field: None,
                 field_references,
@@ -239,7 +243,7 @@ impl Copier {
                         let is_same =
                             copy.as_view().raw().bits() == value.bits() && copy.type_index() == value.type_index;
                         if frame.field.is_none() || !is_same {
-                            feed(frame, &self.copies, copy)?;
+                            feed(frame, copy)?;
                         }
                     }
                     None => {
@@ -365,14 +369,10 @@ fn is_plain(field: Field) -> bool {
 }
 
 /// Gives the copy of a child to the copy of its parent.
-unsafe fn feed(frame: &mut Frame, copies: &[Any], copy: Any) -> Result<()> {
+unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
     // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
     unsafe {
-        let target = match &frame.copy {
-            Kept::Here(copy) => copy,
-            Kept::There(at) => &copies[*at],
-        };
-        let target = target.as_view().raw().payload.v_obj;
+        let target = frame.target;
         match frame.info.index() {
             type_index::ARRAY => {
                 let cell = embedded::body_ptr::<TVMFFISeqCell>(target);

@@ -20,6 +20,12 @@ pub(super) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
         // SAFETY: NULL, or a record that lives forever.
         return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
     }
+    type_info_of_host(index)
+}
+
+/// Out of line: where we serve, nobody comes here.
+#[inline(never)]
+fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
     TypeInfo::of(index).map(TypeInfo::raw).ok_or_else(|| unknown(index))
 }
 

@@ -4,6 +4,7 @@ mod leaf;
 mod number;
 mod printer;
 mod text;
+mod visitor;
 
 pub(in crate::builtins) use printer::MAX_DEPTH;
 use printer::Printer;

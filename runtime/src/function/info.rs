@@ -1,8 +1,8 @@
 use core::fmt::{self, Write};
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
-use crate::value::TypeSchema;
-use crate::{Error, Result, embedded, exports, host};
+use crate::value::{ToArg, TypeSchema};
+use crate::{Error, Function, Result, embedded, exports, host};
 
 /// A packed function as `#[packed_func]` describes it.
 pub struct FunctionInfo {
@@ -42,20 +42,7 @@ impl FunctionInfo {
 
     /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
     pub(crate) fn metadata_json(&self) -> String {
-        let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
-        self.ret.write_json(&mut schema);
-        schema.push_str("],\"params\":[");
-        for (i, param) in self.params.iter().enumerate() {
-            if i > 0 {
-                schema.push(',');
-            }
-            param.ty.write_json(&mut schema);
-        }
-        schema.push_str("]}}");
-        let mut metadata = String::from("{\"type_schema\":");
-        write_json_string(&mut metadata, &schema);
-        metadata.push('}');
-        metadata
+        metadata_json(self.params, &self.ret)
     }
 
     pub(crate) fn register_global(&'static self) -> Result<()> {
@@ -64,6 +51,40 @@ impl FunctionInfo {
         register_entry_point(name, self.doc, &self.metadata_json(), call, || {
             format!("{}:{} (crate {})", self.file, self.line, self.crate_name)
         })
+    }
+}
+
+/// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string.
+fn metadata_json(params: &[ParamInfo], ret: &TypeSchema) -> String {
+    let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
+    ret.write_json(&mut schema);
+    schema.push_str("],\"params\":[");
+    for (i, param) in params.iter().enumerate() {
+        if i > 0 {
+            schema.push(',');
+        }
+        param.ty.write_json(&mut schema);
+    }
+    schema.push_str("]}}");
+    let mut metadata = String::from("{\"type_schema\":");
+    write_json_string(&mut metadata, &schema);
+    metadata.push('}');
+    metadata
+}
+
+impl Function {
+    /// Registers the function as a new global one, with the types of its parameters and its result.
+    pub(crate) fn register_with_schema(&self, name: &str, params: &[ParamInfo], ret: &TypeSchema) -> Result<()> {
+        let metadata = metadata_json(params, ret);
+        let info = TVMFFIMethodInfo {
+            name: TVMFFIByteArray::new(name.as_bytes()),
+            doc: TVMFFIByteArray::new(b""),
+            metadata: TVMFFIByteArray::new(metadata.as_bytes()),
+            flags: 0,
+            method: self.to_arg().raw(),
+        };
+        // SAFETY: the table copies the texts and takes a reference of its own; everything lives for the call.
+        Error::check(unsafe { (host::api().function_set_global_from_method_info)(&info, 0) })
     }
 }
 

@@ -59,7 +59,11 @@ fn new_incomplete(
         exclusive::begin(object, (record_offset / 8) as u32);
         let Some(made) = make_hidden(object, definition) else {
             embedded::free_storage(object.cast());
-            bail!(InternalError, "an object of type {} can not be created: a private field has no default", definition.key);
+            bail!(
+                InternalError,
+                "an object of type {} can not be created: a private field has no default",
+                definition.key
+            );
         };
         debug_assert!(made);
         (*object).deleter = Some(delete_incomplete);
@@ -206,7 +210,11 @@ const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_
 /// What a type that other languages can not construct registers as `__ffi_init__`.
 pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     Function::from_packed(move |_| -> Result<Any> {
-        let reason = if def.create.is_some() { "the type has no constructor" } else { "only Rust code makes its objects" };
+        if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
+            bail!(TypeError, "a {} is one of its variants; construct one of these: {}", def.key, variants.join(", "));
+        }
+        let reason =
+            if def.create.is_some() { "the type has no constructor" } else { "only Rust code makes its objects" };
         bail!(TypeError, "a {} can not be constructed: {reason}", def.key)
     })
 }

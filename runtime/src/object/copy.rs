@@ -95,7 +95,11 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
             embedded::inc_ref_in_order(object);
             let _kept = crate::Any::from_object(object);
             if matches!(exclusive::seen(object), State::Incomplete(_)) {
-                bail!(TypeError, "an object of type {} can not be copied before all of its fields have values", def.key);
+                bail!(
+                    TypeError,
+                    "an object of type {} can not be copied before all of its fields have values",
+                    def.key
+                );
             }
             let copied = copy(object);
             exclusive::complete(copied);

@@ -33,6 +33,7 @@ use core::ffi::c_void;
 
 use super::{HiddenDef, Object, TypeDef};
 use crate::embedded::HEADER_SIZE;
+use crate::registration::KERNPACK_TYPES_V1;
 
 /// The type index of a family, for its variants.
 pub fn family_index<T: Object>() -> i32 {
@@ -42,6 +43,21 @@ pub fn family_index<T: Object>() -> i32 {
 /// The definition of a family, for its variants.
 pub fn family_def<T: Object>() -> Option<&'static TypeDef> {
     T::type_def()
+}
+
+/// The type keys of the variants, when a type is a family: it has room for just these subtypes, whose objects are as large as its own.
+#[cold]
+pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
+    let is_variant = |def: &&TypeDef| {
+        let parent = (def.parent_def)();
+        parent.is_some_and(|parent| core::ptr::eq(parent, definition)) && def.is_final && def.size == definition.size
+    };
+    let mut variants: Vec<_> = KERNPACK_TYPES_V1.iter().filter(is_variant).collect();
+    if variants.len() != definition.child_slots as usize {
+        return vec![];
+    }
+    variants.sort_by_key(|def| def.line);
+    variants.iter().map(|def| def.key).collect()
 }
 
 /// The tag of a variant as a hidden field: a creator writes it.

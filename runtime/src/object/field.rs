@@ -156,7 +156,9 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     unsafe {
         let object = object_of::<F>(field);
         if object.is_null() {
-            return guard_nameless(|| bail!(TypeError, "there is no object: its class was bound without a constructor"));
+            return guard_nameless(|| {
+                bail!(TypeError, "there is no object: its class was bound without a constructor")
+            });
         }
         let own = (*object).type_index == F::Owner::type_def().index.get();
         if (own && exclusive::is_complete(object)) || has_value::<F>(object, field) {
@@ -250,7 +252,8 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
             let (def, key) = (F::Owner::type_def(), key_of((*object).type_index));
             bail!(
                 TypeError,
-                "type {key} can not be derived from {}: only Rust code can make its field '{}'; create a {} and hold it in a field",
+                "type {key} can not be derived from {}: only Rust code can make its field '{}'; hold an object of type {} in a field, or \
+                 make the Rust field a type that all languages can store (Str for String, Array for Vec, Map for HashMap)",
                 def.key,
                 def.fields[F::INDEX].name,
                 def.key

@@ -245,7 +245,11 @@ pub(super) unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result
 
 #[cold]
 fn incomplete(index: i32, missing: &[&str]) -> Mismatch {
-    Mismatch::value(format!("the {} is not complete: no value was given for '{}'", type_key(index), missing.join("', '")))
+    Mismatch::value(format!(
+        "the {} is not complete: no value was given for '{}'",
+        type_key(index),
+        missing.join("', '")
+    ))
 }
 
 impl<T: Object> Deref for ObjRef<T> {

@@ -50,14 +50,7 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
         return Ok(());
     };
     register_as(def, &format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
-    Err(crate::error!(
-        TypeError,
-        "type '{}' ({}:{}, crate {}) {obstacle}",
-        def.key,
-        def.file,
-        def.line,
-        def.crate_name
-    ))
+    Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) {obstacle}", def.key, def.file, def.line, def.crate_name))
 }
 
 /// The type that is registered under a key.
@@ -238,19 +231,23 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
     None
 }
 
-/// The static index of a field's type. Serializers store values of some of these in place, and Python classes that are derived from
-/// the type take from it what the field owns.
+/// The static index of a field's type. Serializers store values of some of these in place. And the stock library takes from it how the
+/// field lies in memory, when a Python class that is derived from the type makes, copies and destroys objects: as a value (16 bytes),
+/// as an object reference (8 bytes), or else as bytes.
 fn static_type_index(field: &FieldDef) -> i32 {
+    /// Not stored in place, and bytes.
+    const OTHER: i32 = type_index::OPAQUE_PTR;
     match field.ty.key {
-        // May be a big integer, which serializers can not store in place; owns nothing.
-        "int" if field.is_unsigned && field.size == 8 => type_index::OPAQUE_PTR,
+        // May be a big integer, which serializers can not store in place.
+        "int" if field.is_unsigned && field.size == 8 => OTHER,
         "int" => type_index::INT,
         "bool" => type_index::BOOL,
         "float" => type_index::FLOAT,
         "DataType" => type_index::DATA_TYPE,
         "Device" => type_index::DEVICE,
-        "ffi.String" | "ffi.Bytes" | "Any" | "Optional" => type_index::ANY,
+        _ if matches!(field.storage, Storage::Rust | Storage::Plain) => OTHER,
         _ if field.storage == Storage::Any => type_index::ANY,
+        "Optional" => type_index::ANY,
         "ffi.Function" => type_index::FUNCTION,
         "ffi.Shape" => type_index::SHAPE,
         "ffi.Tensor" => type_index::TENSOR,

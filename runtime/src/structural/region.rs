@@ -20,6 +20,15 @@ impl Region {
         }
     }
 
+    /// The number of the region.
+    pub(super) const fn number(self) -> i32 {
+        match self {
+            Self::Use => 0,
+            Self::Pattern => 1,
+            Self::Simple => 2,
+        }
+    }
+
     /// Whether a variable is defined here.
     pub const fn defines(self) -> bool {
         !matches!(self, Self::Use)

@@ -116,7 +116,7 @@ where
 }
 
 /// The outcome that the engine understands. An object that stays is not owned once more: it may still be changed in place.
-fn outcome(replacement: Replacement, node: &AnyView<'_>) -> TVMFFIAny {
+pub(super) fn outcome(replacement: Replacement, node: &AnyView<'_>) -> TVMFFIAny {
     match replacement {
         Replacement::Keep => visit::UNCHANGED,
         Replacement::With(value) if is_same(&value, node) => visit::UNCHANGED,

@@ -16,13 +16,21 @@ use crate::builtins::visit;
 use crate::value::{Any, AnyView, IntoAny};
 use crate::{Error, Function, Result, embedded};
 
-/// What the engine calls: gives an outcome, see `builtins::visit::outcome`.
-pub(super) type Call<'a> = Box<dyn FnMut(&AnyView<'_>, Region) -> TVMFFIAny + 'a>;
+/// What the engine calls, with a node and a region or a mutator: gives an outcome, see `builtins::visit::outcome`.
+type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
+
+/// Like [`Call`], and may be called while it runs.
+pub(super) type SharedCall<'a> = Box<dyn Fn(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
 
 /// A callback and the index of the type that it is for.
 pub(super) struct Entry<'a> {
     target: i32,
-    call: Call<'a>,
+    call: Closure<Call<'a>, SharedCall<'a>>,
+}
+
+enum Closure<E, S> {
+    Exclusive(E),
+    Shared(S),
 }
 
 impl<'a> Entry<'a> {
@@ -31,12 +39,24 @@ impl<'a> Entry<'a> {
         mut callback: F,
         outcome: impl Fn(F::Output, &AnyView<'_>) -> Result<TVMFFIAny> + 'a,
     ) -> Self {
-        let call = move |node: &AnyView<'_>, region: Region| {
+        let call = move |node: &AnyView<'_>, region: &TVMFFIAny| {
+            let region = Region::of_number(region.bits().cast_signed());
             let outcome = callback.call(node, region).and_then(|output| outcome(output, node));
-            outcome.unwrap_or_else(|error| visit::own(error).into_any().into_raw())
+            outcome.unwrap_or_else(failed)
         };
-        Self { target: F::target(), call: Box::new(call) }
+        Self { target: F::target(), call: Closure::Exclusive(Box::new(call)) }
     }
+
+    /// A closure that may be called while it runs.
+    pub(super) fn shared(target: i32, call: SharedCall<'a>) -> Self {
+        Self { target, call: Closure::Shared(call) }
+    }
+}
+
+/// The outcome of a callback that failed.
+#[cold]
+pub(super) fn failed(error: Error) -> TVMFFIAny {
+    visit::own(error).into_any().into_raw()
 }
 
 /// A run. Ends when it is dropped: from then on the functions call nothing.
@@ -54,7 +74,7 @@ struct Shared {
 /// The closure of such a function.
 struct Slot {
     shared: Arc<Shared>,
-    call: *mut Call<'static>,
+    call: Closure<*mut Call<'static>, *const SharedCall<'static>>,
     busy: Cell<bool>,
 }
 
@@ -76,7 +96,10 @@ impl Session {
     /// The entries are not touched or moved before the session is dropped.
     pub(super) unsafe fn functions(&self, entries: &mut [Entry<'_>]) -> Result<Vec<visit::Callback>> {
         let function = |entry: &mut Entry<'_>| {
-            let call = (&raw mut entry.call).cast();
+            let call = match &mut entry.call {
+                Closure::Exclusive(call) => Closure::Exclusive((&raw mut *call).cast()),
+                Closure::Shared(call) => Closure::Shared((&raw const *call).cast()),
+            };
             let slot = Slot { shared: self.shared.clone(), call, busy: Cell::new(false) };
             // SAFETY: a new function, whose reference goes over to the value.
             let function = unsafe { Any::from_object(embedded::new_function(enter, slot)) };
@@ -109,8 +132,8 @@ unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: 
     // returned counts as raised for the engine, which is the only one that has the function.
     unsafe {
         let slot: &Slot = embedded::closure_of(this);
-        let outcome = if num_args == 2 {
-            slot.call(&AnyView::from_raw(*args), (*args.add(1)).payload.v_int64)
+        let outcome = if num_args >= 2 {
+            slot.call(&AnyView::from_raw(*args), &*args.add(1))
         } else {
             failure("a callback takes a node and a region")
         };
@@ -121,17 +144,22 @@ unsafe extern "C" fn enter(this: *mut c_void, args: *const TVMFFIAny, num_args: 
 
 impl Slot {
     /// Calls the closure.
-    fn call(&self, node: &AnyView<'_>, region: i64) -> TVMFFIAny {
+    fn call(&self, node: &AnyView<'_>, more: &TVMFFIAny) -> TVMFFIAny {
         if self.shared.thread != this_thread() || !self.shared.runs.get() {
             return failure("a callback can be called only while the walk or rewrite runs, and on its thread");
         }
-        if self.busy.replace(true) {
-            return failure("a callback is called while it runs");
-        }
-        // SAFETY: the run goes on, so that the entry is where it was; nobody else uses the closure.
-        let call = unsafe { &mut *self.call };
-        let outcome = catch_unwind(AssertUnwindSafe(|| call(node, Region::of_number(region))));
-        self.busy.set(false);
+        let outcome = match self.call {
+            Closure::Exclusive(_) if self.busy.replace(true) => return failure("a callback is called while it runs"),
+            Closure::Exclusive(call) => {
+                // SAFETY: the run goes on, so that the entry is where it was; nobody else uses the closure.
+                let call = unsafe { &mut *call };
+                let outcome = catch_unwind(AssertUnwindSafe(|| call(node, more)));
+                self.busy.set(false);
+                outcome
+            }
+            // SAFETY: the run goes on, so that the entry is where it was.
+            Closure::Shared(call) => catch_unwind(AssertUnwindSafe(|| unsafe { &*call }(node, more))),
+        };
         outcome.unwrap_or_else(|panic| {
             self.shared.panic.set(Some(panic));
             failure("a callback panicked")

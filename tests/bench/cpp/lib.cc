@@ -16,13 +16,12 @@ int64_t Fail(int64_t code) { TVM_FFI_THROW(ValueError) << "code " << code << " i
 // The type of kernpack-lib, in C++.
 class RecordObj : public ffi::Object {
  public:
-  int64_t count;
-  double scale;
+  int64_t count = 0;
+  double scale = 0;
   ffi::String label;
   ffi::Optional<ffi::ObjectRef> next;
 
-  RecordObj(int64_t count, double scale, ffi::String label, ffi::Optional<ffi::ObjectRef> next)
-      : count(count), scale(scale), label(std::move(label)), next(std::move(next)) {}
+  RecordObj() = default;
 
   int64_t Count() const { return count; }
   int64_t Plus(int64_t a) const { return count + a; }
@@ -31,14 +30,8 @@ class RecordObj : public ffi::Object {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("bench.cpp.Record", RecordObj, ffi::Object);
 };
 
-class Record : public ffi::ObjectRef {
- public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Record, ffi::ObjectRef, RecordObj);
-};
-
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<RecordObj>()
-      .def(refl::init<int64_t, double, ffi::String, ffi::Optional<ffi::ObjectRef>>())
       .def_ro("count", &RecordObj::count)
       .def_ro("scale", &RecordObj::scale)
       .def_ro("label", &RecordObj::label)

@@ -258,3 +258,13 @@ impl Node {
         length
     }
 }
+
+/// A family.
+#[derive(Object)]
+#[object(key = "visits.Figure")]
+#[repr(C, u32)]
+pub enum Figure {
+    Circle { radius: f64, label: String },
+    Both { left: ObjRef<Figure>, right: ObjRef<Figure> },
+    Nothing,
+}

@@ -40,9 +40,38 @@ impl Case {
     fn ours(&self) -> &'static str {
         match (self.caller, self.what) {
             (PYTHON, "fail") => "raise ours",
-            (PYTHON, _) => "python ours",
+            (PYTHON, "add") => "python ours",
             (_, "fail") => "error ours",
+            (PYTHON, _) => self.key.strip_suffix(" cpp").unwrap_or(self.key),
             _ => "ours",
+        }
+    }
+
+    /// The table that the case stands in.
+    fn table(&self) -> Table {
+        match self.what {
+            "fail" => Table::Errors,
+            "add" | "typed" | "tuple" | "closure" => Table::Calls,
+            _ => Table::Objects,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Calls,
+    Errors,
+    Objects,
+}
+
+impl Table {
+    const ALL: [Self; 3] = [Self::Calls, Self::Errors, Self::Objects];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Calls => "`add(int, int) -> int`: caller",
+            Self::Errors => "`fail(int)`: an error with a formatted message: caller",
+            Self::Objects => "an object `r` with the same fields and methods: Python does",
         }
     }
 }
@@ -54,7 +83,7 @@ const CRATE: usize = 2;
 const PYTHON: usize = 3;
 
 #[rustfmt::skip]
-const CASES: [Case; 20] = [
+const CASES: [Case; 42] = [
     case("closure",       "Rust",                      "`Box<dyn Fn>` in process (floor)", KERNPACK, "closure", "kernpack"),
     case("ours",          "Kernpack, typed",           "Kernpack library",        KERNPACK, "typed", "kernpack"),
     case("ours tuple",    "Kernpack, untyped",         "Kernpack library",        KERNPACK, "tuple", "kernpack"),
@@ -75,6 +104,28 @@ const CASES: [Case; 20] = [
     case("raise ours",    "Python",                    "Kernpack library",        PYTHON,   "fail",  "kernpack"),
     case("raise cpp",     "Python",                    "C++ library",             PYTHON,   "fail",  "cpp"),
     case("raise crate",   "Python",                    "tvm-ffi crate library",   PYTHON,   "fail",  "crate"),
+    case("int",           "`r.count`",                         "Kernpack library",       PYTHON,   "int", "kernpack"),
+    case("int cpp",       "`r.count`",                         "C++ library",            PYTHON,   "int", "cpp"),
+    case("float",         "`r.scale`",                         "Kernpack library",       PYTHON,   "float", "kernpack"),
+    case("float cpp",     "`r.scale`",                         "C++ library",            PYTHON,   "float", "cpp"),
+    case("text",          "`r.label`, 5 characters",           "Kernpack library",       PYTHON,   "text", "kernpack"),
+    case("text cpp",      "`r.label`, 5 characters",           "C++ library",            PYTHON,   "text", "cpp"),
+    case("long text",     "`r.label`, 39 characters",          "Kernpack library",       PYTHON,   "long_text", "kernpack"),
+    case("long text cpp", "`r.label`, 39 characters",          "C++ library",            PYTHON,   "long_text", "cpp"),
+    case("object",        "`r.next`",                          "Kernpack library",       PYTHON,   "object", "kernpack"),
+    case("object cpp",    "`r.next`",                          "C++ library",            PYTHON,   "object", "cpp"),
+    case("none",          "`r.next`, none there",              "Kernpack library",       PYTHON,   "none", "kernpack"),
+    case("none cpp",      "`r.next`, none there",              "C++ library",            PYTHON,   "none", "cpp"),
+    case("call 0",        "`r.get()`",                         "Kernpack library",       PYTHON,   "call_0", "kernpack"),
+    case("call 0 cpp",    "`r.get()`",                         "C++ library",            PYTHON,   "call_0", "cpp"),
+    case("call 1",        "`r.plus(1)`",                       "Kernpack library",       PYTHON,   "call_1", "kernpack"),
+    case("call 1 cpp",    "`r.plus(1)`",                       "C++ library",            PYTHON,   "call_1", "cpp"),
+    case("call 2",        "`r.plus_two(1, 2)`",                "Kernpack library",       PYTHON,   "call_2", "kernpack"),
+    case("call 2 cpp",    "`r.plus_two(1, 2)`",                "C++ library",            PYTHON,   "call_2", "cpp"),
+    case("create",        "`Record(7, 2.5, 'label', None)`",   "Kernpack library",       PYTHON,   "create", "kernpack"),
+    case("create cpp",    "`Record(7, 2.5, 'label', None)`",   "C++ library",            PYTHON,   "create", "cpp"),
+    case("copy",          "`copy.copy(r)`",                    "Kernpack library",       PYTHON,   "copy", "kernpack"),
+    case("copy cpp",      "`copy.copy(r)`",                    "C++ library",            PYTHON,   "copy", "cpp"),
 ];
 
 /// A promise of ours: a ratio of two cases and its limit.
@@ -85,7 +136,7 @@ struct Goal {
     limit: f64,
 }
 
-const GOALS: [Goal; 4] = [
+const GOALS: [Goal; 13] = [
     Goal {
         text: "our native call / C++ header `Function`, in process",
         ours: "ours",
@@ -100,6 +151,15 @@ const GOALS: [Goal; 4] = [
     },
     Goal { text: "our native call / tvm-ffi crate, typed", ours: "ours", theirs: "crate", limit: 0.4 },
     Goal { text: "our error in Python / tvm-ffi crate's", ours: "raise ours", theirs: "raise crate", limit: 0.3 },
+    Goal { text: "Python, Rust type / C++ type: reading an integer", ours: "int", theirs: "int cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: reading a number", ours: "float", theirs: "float cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: reading a short text", ours: "text", theirs: "text cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: reading a long text", ours: "long text", theirs: "long text cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: reading an object", ours: "object", theirs: "object cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: reading none", ours: "none", theirs: "none cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: a method without arguments", ours: "call 0", theirs: "call 0 cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: a method with one argument", ours: "call 1", theirs: "call 1 cpp", limit: 1.0 },
+    Goal { text: "Python, Rust type / C++ type: a method with two arguments", ours: "call 2", theirs: "call 2 cpp", limit: 1.0 },
 ];
 
 /// The largest stripped library without kernels that we promise, in bytes.
@@ -182,13 +242,10 @@ fn find<'a>(samples: &'a [Samples], key: &str) -> &'a Samples {
 /// The tables in Markdown.
 fn report(samples: &[Samples], sizes: &[(&str, u64)], rounds: usize, machine: &str) -> String {
     let mut text = format!("What one call costs: medians of {rounds} interleaved rounds, one run ({machine}).\n");
-    for (title, errors) in [("`add(int, int) -> int`", false), ("`fail(int)`: an error with a formatted message", true)]
-    {
-        let _ = write!(
-            text,
-            "\n| {title}: caller | library | ns | 10 % to 90 % | ours / this |\n|---|---|---:|---:|---:|\n"
-        );
-        for (case, numbers) in CASES.iter().zip(samples).filter(|(case, _)| (case.what == "fail") == errors) {
+    for table in Table::ALL {
+        let title = table.title();
+        let _ = write!(text, "\n| {title} | library | ns | 10 % to 90 % | ours / this |\n|---|---|---:|---:|---:|\n");
+        for (case, numbers) in CASES.iter().zip(samples).filter(|(case, _)| case.table() == table) {
             let [median, low, high] = [numbers.median(), numbers.at(0.1), numbers.at(0.9)].map(nanoseconds);
             let ratio = find(samples, case.ours()).ratio(numbers);
             let _ = writeln!(text, "| {} | {} | {median} | {low} to {high} | {ratio:.2} |", case.from, case.to);

@@ -125,7 +125,17 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     let to_instance = unsafe { Any::from_object(embedded::new_function(to_instance, def)) };
     register_attr(index, "__ffi_convert__", to_instance.as_view().raw())?;
     // A copy of an instance is the instance.
-    register_attr(index, "__ffi_shallow_copy__", to_instance.as_view().raw())
+    register_attr(index, "__ffi_shallow_copy__", to_instance.as_view().raw())?;
+    // Rewriting leaves it as it is. Without these hooks it makes a copy, which has to be another object.
+    let unchanged: unsafe extern "C" fn(*mut TVMFFIObject, TVMFFIAny) -> TVMFFIAny = unchanged;
+    let unchanged = TVMFFIAny::pointer(type_index::OPAQUE_PTR, unchanged as *mut c_void);
+    register_attr(index, "__s_mutate__", &unchanged)?;
+    register_attr(index, "__s_maybe_inplace_mutate__", &unchanged)
+}
+
+/// The ABI's native hook for rewriting: what an instance becomes.
+unsafe extern "C" fn unchanged(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
+    crate::builtins::visit::UNCHANGED
 }
 
 fn register_attr(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {

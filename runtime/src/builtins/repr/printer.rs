@@ -6,22 +6,20 @@
 
 use core::ffi::c_void;
 
-use super::leaf::{name_of_marker, push_device, push_dimensions, push_tensor};
-use super::number::{push_address, push_float, push_int};
-use super::text::{push_bytes, push_text};
+use super::leaf::name_of_marker;
+use super::number::push_address;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::address_map::AddressMap;
-use crate::builtins::big_int;
 use crate::builtins::children::Children;
 use crate::builtins::dataclass::enums;
 use crate::builtins::field_value::{Read, give_up, read};
 use crate::builtins::reentry::{Reentry, call_hook};
 use crate::builtins::signature::{ANY_VIEW, STRING, Signature};
+use crate::embedded;
 use crate::embedded::release::{retain, to_owned};
-use crate::embedded::{self, big_int::content, dtype, shape};
-use crate::reflect::{AttrColumn, AttrVisitor, TypeInfo, dispatch};
-use crate::value::{Any, AnyView, DataType, Device};
-use crate::{ObjRef, ObjectRoot, Result, Tensor, bail, error};
+use crate::reflect::{AttrColumn, TypeInfo, dispatch};
+use crate::value::{Any, AnyView};
+use crate::{Result, bail, error};
 
 static REPR: AttrColumn = AttrColumn::new("__ffi_repr__");
 
@@ -43,7 +41,7 @@ const IN_PROGRESS: u64 = u64::MAX;
 /// Prints one value and what it consists of.
 pub(super) struct Printer {
     /// The text that is being written.
-    text: Vec<u8>,
+    pub(super) text: Vec<u8>,
     /// Its index among the texts: those that wait for a hook's, and those that hooks asked for.
     current: usize,
     /// The other texts; the place of the current one is empty, or not there.
@@ -58,7 +56,7 @@ pub(super) struct Printer {
     /// The objects in `seen`: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
     /// Whether the value that was visited last is an object whose parts are to be printed.
-    has_parts: bool,
+    pub(super) has_parts: bool,
     /// Whether objects are shown with their addresses; not known before the first one.
     with_addresses: Option<bool>,
     /// The function that hooks get to print what their object consists of.
@@ -286,7 +284,7 @@ impl Printer {
     }
 
     /// The key of a type whose values are not printed.
-    fn push_key(&mut self, index: i32) -> Result<()> {
+    pub(super) fn push_key(&mut self, index: i32) -> Result<()> {
         let Some(info) = TypeInfo::of(index) else {
             bail!(InternalError, "Cannot find type info for type_index={index}");
         };
@@ -294,7 +292,7 @@ impl Printer {
         Ok(())
     }
 
-    fn push_address_of(&mut self, object: *mut TVMFFIObject) {
+    pub(super) fn push_address_of(&mut self, object: *mut TVMFFIObject) {
         if self.shows_addresses() {
             self.text.push(b'@');
             push_address(&mut self.text, object);
@@ -341,7 +339,7 @@ impl Printer {
     }
 
     /// Prints an object that is printed already, is being printed, has a hook, or a name of its own; false for the others.
-    unsafe fn print_again(&mut self, value: &TVMFFIAny) -> Result<bool> {
+    pub(super) unsafe fn print_again(&mut self, value: &TVMFFIAny) -> Result<bool> {
         // SAFETY: the caller passes a live object.
         let (object, index) = unsafe { (value.payload.v_obj, value.type_index) };
         match self.seen.get(object) {
@@ -419,95 +417,6 @@ impl Printer {
         }
         self.remember(object, start);
         Ok(())
-    }
-}
-
-/// Prints a value; an object with parts that are to be printed sets [`Printer::has_parts`].
-impl AttrVisitor for Printer {
-    #[inline]
-    fn visit_none(&mut self, _: &str) -> Result<()> {
-        self.text.extend_from_slice(b"None");
-        Ok(())
-    }
-
-    #[inline]
-    fn visit_bool(&mut self, _: &str, value: bool) -> Result<()> {
-        self.text.extend_from_slice(if value { b"True" } else { b"False" });
-        Ok(())
-    }
-
-    #[inline]
-    fn visit_i64(&mut self, _: &str, value: i64) -> Result<()> {
-        push_int(&mut self.text, value);
-        Ok(())
-    }
-
-    fn visit_u64(&mut self, _: &str, value: u64) -> Result<()> {
-        self.text.extend_from_slice(value.to_string().as_bytes());
-        Ok(())
-    }
-
-    fn visit_f64(&mut self, _: &str, value: f64) -> Result<()> {
-        push_float(&mut self.text, value);
-        Ok(())
-    }
-
-    #[inline]
-    fn visit_text(&mut self, _: &str, value: &[u8]) -> Result<()> {
-        push_text(&mut self.text, value);
-        Ok(())
-    }
-
-    fn visit_bytes(&mut self, _: &str, value: &[u8]) -> Result<()> {
-        push_bytes(&mut self.text, value);
-        Ok(())
-    }
-
-    fn visit_opaque(&mut self, _: &str, _: *mut c_void) -> Result<()> {
-        self.push_key(type_index::OPAQUE_PTR)
-    }
-
-    fn visit_data_type(&mut self, _: &str, value: DataType) -> Result<()> {
-        self.text.extend_from_slice(dtype::format(value.raw())?.as_bytes());
-        Ok(())
-    }
-
-    fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
-        push_device(&mut self.text, value.raw());
-        Ok(())
-    }
-
-    fn visit_tensor(&mut self, _: &str, value: &Tensor) -> Result<()> {
-        // SAFETY: a tensor has as many dimensions as it says.
-        unsafe { push_tensor(&mut self.text, value.dl_tensor())? };
-        self.push_address_of(value.as_object().object());
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn visit_object(&mut self, _: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
-        let (object, index) = (value.object(), value.type_index());
-        // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
-        unsafe {
-            if index == type_index::SHAPE {
-                self.text.extend_from_slice(b"Shape(");
-                push_dimensions(&mut self.text, shape::dimensions(object));
-                self.text.push(b')');
-            } else {
-                self.has_parts = !self.print_again(&TVMFFIAny::pointer(index, object.cast()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_other(&mut self, _: &str, value: &AnyView<'_>) -> Result<()> {
-        if value.type_index() == type_index::BIG_INT {
-            // SAFETY: the type index says that the value is a big integer.
-            let digits = big_int::to_decimal(unsafe { content(value.raw()).as_slice() });
-            self.text.extend_from_slice(digits.as_bytes());
-            return Ok(());
-        }
-        self.push_key(value.type_index())
     }
 }
 

@@ -26,7 +26,7 @@ use crate::builtins::stack_space;
 use crate::embedded;
 use crate::embedded::release::{is_object, release, retain, to_owned};
 use crate::reflect::TypeInfo;
-use crate::value::Any;
+use crate::value::{Any, AnyView};
 
 /// When callbacks are called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ static TABLE: MutatorTable = MutatorTable {
     var_remap_set: remap_set,
 };
 
-unsafe extern "C" fn mutate_value(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+pub(super) unsafe extern "C" fn mutate_value(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: the convention of the table, which only our mutators have.
     unsafe {
         let mapping = Mapping::of(mutator);
@@ -129,7 +129,7 @@ unsafe extern "C" fn maybe_inplace_mutate_value(mutator: *mut TVMFFIObject, valu
     })
 }
 
-unsafe extern "C" fn remap_get(mutator: *mut TVMFFIObject, var: TVMFFIAny) -> TVMFFIAny {
+pub(super) unsafe extern "C" fn remap_get(mutator: *mut TVMFFIObject, var: TVMFFIAny) -> TVMFFIAny {
     if !is_object(&var) {
         return type_error("Variable-remap key must be an object-backed value");
     }
@@ -137,7 +137,7 @@ unsafe extern "C" fn remap_get(mutator: *mut TVMFFIObject, var: TVMFFIAny) -> TV
     guard(|| unsafe { embedded::body::<MapBody>(mutator).remap.get(var.payload.v_obj) })
 }
 
-unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny {
+pub(super) unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny {
     if !is_object(&var) {
         return type_error("Variable-remap key must be an object-backed value");
     }
@@ -160,7 +160,7 @@ unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFFIAny, mappe
 
 /// A mapping, as it runs.
 #[derive(Clone, Copy)]
-struct Mapping<'a> {
+pub(super) struct Mapping<'a> {
     mutator: *mut TVMFFIObject,
     body: &'a MapBody,
     region: Region,
@@ -170,7 +170,7 @@ impl Mapping<'_> {
     /// # Safety
     /// `mutator` is one of ours and lives as long as the mapping.
     #[inline]
-    unsafe fn of(mutator: *mut TVMFFIObject) -> Self {
+    pub(super) unsafe fn of(mutator: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         unsafe { Self { mutator, body: embedded::body(mutator), region: Region::of(mutator) } }
     }
@@ -197,7 +197,7 @@ impl Mapping<'_> {
     }
 
     /// Mutates only what is in a value, by default.
-    unsafe fn mutate_inside(self, value: TVMFFIAny) -> TVMFFIAny {
+    pub(super) unsafe fn mutate_inside(self, value: TVMFFIAny) -> TVMFFIAny {
         if let Err(error) = stack_space::check() {
             return failed(error);
         }
@@ -455,6 +455,14 @@ pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_share
     let body = body(style, true, keep_shared.then(Remap::default));
     // SAFETY: the mutator is new, and its reference is given up.
     unsafe { run(root, links::new_object_of_pairs(MUTATOR.host_index(), body, before, after)) }
+}
+
+/// Mutates an owned value with callbacks that get the mutator and see to the children themselves.
+pub(crate) fn mutate(root: Any, callbacks: &[Callback]) -> Result<Any> {
+    // SAFETY: the mutator is new, and its reference is given up.
+    unsafe {
+        run(root, links::new_object_of_pairs(MUTATOR.host_index(), body(Style::Instead, true, None), callbacks, &[]))
+    }
 }
 
 /// # Safety

@@ -22,6 +22,7 @@ mod plans;
 mod rebuild;
 mod region;
 mod remap;
+mod running;
 #[cfg(test)]
 mod tests;
 pub(super) mod visitor;
@@ -30,13 +31,14 @@ mod walk;
 use super::access_path::ARRAY_OF_ACCESS_PATHS;
 use super::builtin::Builtin;
 use super::signature::{ANY, ANY_VIEW, Accepts, BOOL, FUNCTION, INT, Signature, Type, VOID};
-pub(super) use hooks::ATTRS;
 pub(crate) use error_context::own;
 pub(crate) use error_paths::places;
+pub(super) use hooks::ATTRS;
 pub(crate) use interrupt::{interrupt_value, new_interrupt};
 pub(crate) use links::{Callback, MAX_PAIRED};
-pub(crate) use map::map;
+pub(crate) use map::{map, mutate};
 pub(crate) use outcome::UNCHANGED;
+pub(crate) use running::Running;
 pub(crate) use walk::walk;
 
 static CALLBACK: Type = Type {

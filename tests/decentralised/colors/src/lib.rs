@@ -25,6 +25,6 @@ mod mix {
     /// Gives the color in the middle of two.
     #[ffi::packed_func(crate = ::ffi)]
     fn mix(a: i64, b: i64) -> i64 {
-        [0, 8, 16].into_iter().map(|shift| ((a >> shift & 255) + (b >> shift & 255)) / 2 << shift).sum()
+        [0, 8, 16].into_iter().map(|shift| (((a >> shift & 255) + (b >> shift & 255)) / 2) << shift).sum()
     }
 }

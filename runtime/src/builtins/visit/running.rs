@@ -1,0 +1,57 @@
+//! A mutator of ours as the Rust callback sees it that it calls: for the parts of a value that the callback goes into.
+
+use super::map::{Mapping, mutate_value, remap_get, remap_set};
+use super::outcome::into_result;
+use super::region::Region;
+use crate::Result;
+use crate::abi::{TVMFFIObject, type_index};
+use crate::value::{Any, AnyView};
+
+/// A mutator that called a Rust callback.
+#[derive(Clone, Copy)]
+pub(crate) struct Running(*mut TVMFFIObject);
+
+impl Running {
+    /// # Safety
+    /// `mutator` is a live mutator as long as this is used.
+    pub(crate) const unsafe fn new(mutator: *mut TVMFFIObject) -> Self {
+        Self(mutator)
+    }
+
+    /// What a value becomes; with `children_only` its own callback is not called.
+    pub(crate) fn mutate(self, value: &AnyView<'_>, children_only: bool) -> Result<Any> {
+        // SAFETY: the caller keeps the value alive, and who made this the mutator, which is one of ours.
+        unsafe {
+            let outcome = if children_only {
+                Mapping::of(self.0).mutate_inside(*value.raw())
+            } else {
+                mutate_value(self.0, *value.raw())
+            };
+            if outcome.type_index == type_index::UNCHANGED { value.to_owned() } else { into_result(outcome) }
+        }
+    }
+
+    /// The number of the region, and with `enter` after entering it for the call.
+    pub(crate) fn in_region<R>(self, enter: Option<i32>, body: impl FnOnce(i32) -> R) -> R {
+        // SAFETY: who made this promised a live mutator.
+        let region = unsafe { Region::of(self.0) };
+        let scope = enter.map(|kind| region.enter(kind));
+        let result = body(region.get());
+        if let Some(scope) = scope {
+            region.leave(scope);
+        }
+        result
+    }
+
+    /// What an object was mapped to; none when it was not.
+    pub(crate) fn mapped(self, object: &AnyView<'_>) -> Result<Any> {
+        // SAFETY: as for `mutate`.
+        unsafe { into_result(remap_get(self.0, *object.raw())) }
+    }
+
+    /// Maps an object to a value.
+    pub(crate) fn map_to(self, object: &AnyView<'_>, value: &AnyView<'_>) -> Result<()> {
+        // SAFETY: as for `mutate`.
+        unsafe { into_result(remap_set(self.0, *object.raw(), *value.raw())).map(drop) }
+    }
+}
