@@ -138,7 +138,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 ///   like a function's parameters, whose types may define variables, too; `"def_simple"` like a `let`, whose type only uses them.
 /// - `name = "..."`: what other languages call it.
 /// - `skip`: other languages do not see it. `default` and `default_factory` then say how it is made when one of them creates an
-///   object; without them it is `Default::default()`. If the type has no `Default` either, only Rust can make objects.
+///   object. Without them only Rust makes objects, because what others do not see would be lost in their copies and files.
 ///
 /// ```
 /// use std::sync::atomic::AtomicI64;
@@ -164,7 +164,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     pub note: Option<String>,
 ///     #[field(name = "type", default = 0)]
 ///     kind: i64,
-///     #[field(skip)]
+///     #[field(skip, default_factory = Vec::new)]
 ///     pub cache: Vec<u8>,
 ///     #[field(skip, default = Connection("localhost".to_owned()))]
 ///     connection: Connection,
@@ -342,8 +342,10 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// - `#[init]`: the constructor, in place of the one that is made of the fields. It returns `Self`, `ObjRef<Self>` or a `Result` of
 ///   one of these, and takes arguments by place and by name.
 /// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
-///   read-only field that printing, comparing, hashing, copying and serializing pass over. A deep copy reads it, so one that
-///   makes a new object of the own type each time has no end: make that a method.
+///   read-only field that printing, comparing, hashing, shallow copies, JSON and structural operations leave out. But a deep copy
+///   reads it and copies what it gives: a property that makes a new object of its own type each time has no end then, and a
+///   `Tensor` or `Function` can not be copied. And the stock library computes it before it leaves it out of JSON: where the property
+///   gives an error, JSON, `pickle` and deep copies of that object give it, too. Make such properties methods.
 /// - `#[operator(...)]`: what languages do with an object without naming a method:
 ///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless it has another, `str()`.
 ///   - `str`: `fn(&self) -> String`. The method `__str__`; without a `repr`, it is that as well. Python's `str()` always shows the

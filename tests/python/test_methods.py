@@ -125,6 +125,19 @@ def test_properties():
     assert Walk(places=[]).first is None
 
 
+def test_a_method_call_ends_that_fields_are_set():
+    made = copy.copy(Place(3, 4))
+    Place.x.set(made, 5.0)
+    other = made
+    Place.x.set(other, 6.0)
+    assert (made.x, made.length) == (6, math.hypot(6, 4))
+    with pytest.raises(AttributeError, match="read-only"):
+        Place.x.set(made, 7.0)
+    changed = copy.copy(made)
+    Place.x.set(changed, 3.0)
+    assert (changed.length, made.x) == (5, 6)
+
+
 def test_properties_do_not_disturb():
     place = Place(3, 4)
     path = Walk(places=[place, Place(1)])
@@ -153,11 +166,15 @@ def test_structure_leaves_properties_out():
     assert structural_hash(Place(3, 4)) == structural_hash(Place(3, 4))
 
 
-def test_properties_that_fail_stop_only_what_reads_them():
+def test_properties_that_fail():
     origin = Place(0)
-    assert repr(origin) == "(0, 0)"
+    assert repr(origin) == "(0, 0)" and origin == Place(0) and hash(origin) == hash(Place(0))
     assert copy.copy(origin).x == 0
-    assert origin == Place(0)
+    assert structural_equal(origin, Place(0))
+    # These read all fields; see the documentation of #[object_methods].
+    for reads in [copy.deepcopy, pickle.dumps]:
+        with pytest.raises(ValueError, match="the origin has no direction"):
+            reads(origin)
 
 
 def test_operators():

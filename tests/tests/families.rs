@@ -298,7 +298,8 @@ fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
     let init: Function = attr("__ffi_init__", object.type_index()).unwrap().to()?;
     assert_eq!(
         init.call(("a",)).unwrap_err().message(),
-        "a families.Guarded.Holding can not be constructed: only Rust code makes its objects"
+        "a families.Guarded.Holding can not be constructed: nothing says what its private field 'counted' of \
+         families.Guarded.Holding is then; Rust code says it with #[field(skip, default = ...)]"
     );
     let empty = ObjRef::new(Guarded::Empty {});
     let made: ObjRef<Guarded> = attr("__ffi_init__", empty.type_index()).unwrap().to::<Function>()?.call_as(())?;

@@ -54,6 +54,7 @@ pub struct Shape {
     pub next: Option<ObjRef<Shape>>,
     #[field(default = 3)]
     pub weight: i32,
+    #[field(skip, default_factory = Counted::default)]
     counted: Counted,
 }
 

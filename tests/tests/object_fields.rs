@@ -55,6 +55,7 @@ pub struct Every {
     /// Private, and registered under another name.
     #[field(name = "kind", default = 3)]
     r#type: i64,
+    #[field(skip, default_factory = Mutex::default)]
     secret: Mutex<Vec<u8>>,
     #[field(skip, default = Token("made"))]
     token: Token,

@@ -403,13 +403,13 @@ impl Steady {
 #[test]
 fn nobody_writes_while_a_method_reads() -> Result<()> {
     let new = attribute::<Function>("methods.Steady", "__ffi_new__")?;
-    let field = info("methods.Steady").own_fields().next().unwrap();
     let is_steady = method("methods.Steady", "is_steady");
     let mut written = 0;
     for round in 0..300 {
         let object = new.call(())?;
-        let raw = object.as_view().raw().payload.v_obj as usize;
+        let raw = object.as_view().raw().bits() as usize;
         let set = |text: String| {
+            let field = info("methods.Steady").own_fields().next().unwrap();
             // SAFETY: the field is the object's, which is alive; its setter sees to it that nobody reads meanwhile.
             unsafe { field.set(raw as *mut _, Any::from(text).as_view()) }
         };

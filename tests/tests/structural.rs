@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernpack::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeMetadata, field_flag, seq_hash_kind, type_index,
@@ -864,6 +865,90 @@ fn a_closure_that_walks_again() -> Result<()> {
         })
         .run(&root)?;
     assert_eq!(pairs, [(1, 3), (2, 3), (3, 3)]);
+    Ok(())
+}
+
+/// Objects of type [`Counted`] that are alive.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts its object.
+pub struct Presence;
+
+impl Default for Presence {
+    fn default() -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Clone for Presence {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An object that is counted.
+#[derive(Object, Clone)]
+#[object(key = "structural.Counted")]
+#[repr(C)]
+pub struct Counted {
+    pub value: i64,
+    pub parts: Array<ObjRef<Counted>>,
+    presence: Presence,
+}
+
+#[test]
+fn nothing_is_kept() -> Result<()> {
+    let counted = |value, parts: Vec<ObjRef<Counted>>| {
+        ObjRef::new(Counted { value, parts: Array::from(parts), presence: Presence::default() })
+    };
+    let tree = || {
+        let shared = counted(1, vec![]);
+        counted(2, vec![shared.clone(), counted(3, vec![shared.clone()]), shared])
+    };
+    let fail = |node: &Counted| if node.value == 1 { Err(Error::value_error("one")) } else { Ok(()) };
+    let change = |node: ObjRef<Counted>| -> Result<ObjRef<Counted>> {
+        match node.value {
+            1 => Ok(ObjRef::new(Counted { value: 10, ..(*node).clone() })),
+            3 => Err(Error::value_error("three")),
+            _ => Ok(node),
+        }
+    };
+    assert!(equal(&tree(), &tree())? && recursive_equal(&tree(), &tree())?);
+    assert_eq!((hash(&tree())?, recursive_hash(&tree())?), (hash(&tree())?, recursive_hash(&tree())?));
+    first_mismatch(&tree(), &counted(2, vec![]))?.unwrap();
+    drop(StructuralKey::new(tree())?);
+    drop(deep_copy(&tree())?);
+    Walk::returning().post(|node: ObjRef<Counted>| Flow::Stop(node)).run(&tree())?.unwrap();
+    let root = tree();
+    let error = Walk::new().pre(fail).run(&root).unwrap_err();
+    assert_eq!(paths_of_error(&root, &error)?[0].to_string(), "<root>.parts[0]");
+    drop((root, error));
+    let mut panics = Walk::new().pre(|node: ObjRef<Counted>| assert_eq!(node.value, 0));
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics.run(&tree()))).unwrap_err();
+    for keep_sharing in [false, true] {
+        for fails in [false, true] {
+            let rewrite = Rewrite::new().post(|node: ObjRef<Counted>| if fails { change(node) } else { Ok(node) });
+            let mut rewrite = if keep_sharing { rewrite.keep_sharing() } else { rewrite };
+            assert_eq!(rewrite.run(tree()).is_err(), fails);
+            let mut rewrite = Rewrite::new().pre(change);
+            assert!(rewrite.run(tree()).is_err());
+        }
+    }
+    let mut mutate = Mutate::new().on(|node: ObjRef<Counted>, mutator: &Mutator<'_>| {
+        let node = mutator.mutate_children(&node)?;
+        mutator.remember(&node, &node)?;
+        change(node)
+    });
+    assert!(mutate.run(tree()).is_err());
+    drop((panics, mutate));
+    assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
     Ok(())
 }
 

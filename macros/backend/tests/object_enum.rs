@@ -195,9 +195,7 @@ fn a_family() {
             const _: () = {
                 use ::kernpack::impl_ as __k;
                 #[allow(unused_imports)]
-                use __k::{
-                    NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _,
-                };
+                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
                 const _: () = __k::assert_object_layout::<Expr>();
                 const _: () = {
                     __k::assert_object_part::<i64, { __k::ThreadSafety::<Expr>::HOLDS }>();
@@ -303,14 +301,13 @@ fn a_family() {
                         __k::hidden_def::<
                             Vec<u8>,
                         >(
+                            "cache",
                             ::core::mem::offset_of!(__KernpackLayout, variants)
                                 + ::core::mem::offset_of!(__KernpackFields0, cache),
-                            __k::HiddenDefault::<Vec<u8>>::MAKE,
+                            ::core::option::Option::None,
                         ),
                     ],
-                    create: __k::create_of::<
-                        __KernpackVariant0,
-                    >(true && __k::HiddenDefault::<Vec<u8>>::MAKE.is_some()),
+                    create: __k::create_of::<__KernpackVariant0>(false),
                     copy: __k::copy_of::<Expr>(),
                     generated_init: true,
                     fingerprint: 700962076467952330u64,

@@ -35,8 +35,15 @@ where
         // SAFETY: promised by the caller. What is bound are None and copies of the caller's views, which live for the call; a view
         // is transparent over the raw struct.
         unsafe {
-            let given = bind(info, optional, views(args, num_args), &mut bound)?;
-            result.write(body(&*(&raw const bound).cast::<[AnyView<'_>; N]>(), given)?);
+            let views = views(args, num_args);
+            let (args, given) = if views.len() == N && !views.iter().any(|arg| arg.type_index() == type_index::OBJECT) {
+                // All of them, and none can be the marker.
+                (views.as_ptr().cast(), u64::MAX)
+            } else {
+                let given = bind(info, optional, views, &mut bound)?;
+                ((&raw const bound).cast::<[AnyView<'_>; N]>(), given)
+            };
+            result.write(body(&*args, given)?);
         }
         Ok(())
     })

@@ -213,9 +213,21 @@ pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
         if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
             bail!(TypeError, "a {} is one of its variants; construct one of these: {}", def.key, variants.join(", "));
         }
-        let reason =
-            if def.create.is_some() { "the type has no constructor" } else { "only Rust code makes its objects" };
-        bail!(TypeError, "a {} can not be constructed: {reason}", def.key)
+        if def.create.is_some() {
+            bail!(TypeError, "a {} can not be constructed: the type has no constructor", def.key);
+        }
+        let hidden = def.lineage().flat_map(|def| def.hidden.iter().map(move |field| (def, field)));
+        if let Some((owner, field)) = hidden.into_iter().find(|(_, field)| field.make.is_none()) {
+            bail!(
+                TypeError,
+                "a {} can not be constructed: nothing says what its private field '{}' of {} is then; Rust code says it with \
+                 #[field(skip, default = ...)]",
+                def.key,
+                field.name,
+                owner.key
+            );
+        }
+        bail!(TypeError, "a {} can not be constructed: only Rust code makes its objects", def.key)
     })
 }
 

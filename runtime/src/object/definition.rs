@@ -89,6 +89,8 @@ pub enum DefaultDef {
 
 /// A field that other languages do not see.
 pub struct HiddenDef {
+    /// Name.
+    pub name: &'static str,
     /// Offset in bytes from the object's handle.
     pub offset: usize,
     /// Makes its value in an object that another language creates; `None` when nothing says which.

@@ -62,7 +62,7 @@ pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
 
 /// The tag of a variant as a hidden field: a creator writes it.
 pub const fn tag_def<const TAG: u32>() -> HiddenDef {
-    HiddenDef { offset: HEADER_SIZE, make: Some(write_tag::<TAG>), drop: leave }
+    HiddenDef { name: "the tag", offset: HEADER_SIZE, make: Some(write_tag::<TAG>), drop: leave }
 }
 
 unsafe fn write_tag<const TAG: u32>(place: *mut c_void) {

@@ -71,8 +71,8 @@ where
 }
 
 /// The description of a field that other languages do not see.
-pub const fn hidden_def<T>(offset: usize, make: Option<unsafe fn(*mut c_void)>) -> HiddenDef {
-    HiddenDef { offset: HEADER_SIZE + offset, make, drop: drop_value::<T> }
+pub const fn hidden_def<T>(name: &'static str, offset: usize, make: Option<unsafe fn(*mut c_void)>) -> HiddenDef {
+    HiddenDef { name, offset: HEADER_SIZE + offset, make, drop: drop_value::<T> }
 }
 
 /// The setter of a read-only field, `SetterOf::<F>::FN`; `None` for a type that values do not convert to (from [`NoSetter`]).
@@ -94,22 +94,6 @@ pub trait NoSetter {
 
 impl<F> NoSetter for SetterOf<F> {}
 
-/// How a hidden field is made, `HiddenDefault::<T>::MAKE`: its type's default, or not at all (from [`NoDefault`]).
-pub struct HiddenDefault<T>(PhantomData<T>);
-
-impl<T: Default> HiddenDefault<T> {
-    /// Writes the default.
-    pub const MAKE: Option<unsafe fn(*mut c_void)> = Some(make_default::<T>);
-}
-
-/// The absence of a default; the inherent constant of [`HiddenDefault`] goes before it.
-pub trait NoDefault {
-    /// No default.
-    const MAKE: Option<unsafe fn(*mut c_void)> = None;
-}
-
-impl<T> NoDefault for HiddenDefault<T> {}
-
 /// How a value is cloned, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from [`NoClone`]).
 pub struct CloneOf<T>(PhantomData<T>);
 
@@ -125,11 +109,6 @@ pub trait NoClone<T> {
 }
 
 impl<T> NoClone<T> for CloneOf<T> {}
-
-unsafe fn make_default<T: Default>(place: *mut c_void) {
-    // SAFETY: the caller passes the place of a `T` that holds none yet.
-    unsafe { place.cast::<T>().write(T::default()) }
-}
 
 unsafe fn drop_value<T>(place: *mut c_void) {
     // SAFETY: the caller passes the place of a `T` and does not use it afterwards.

@@ -8,7 +8,7 @@ use kernpack::{
     TensorViewMut, packed_func,
 };
 
-mod visitor;
+pub mod visitor;
 
 kernpack::library!();
 

@@ -46,10 +46,11 @@ pub struct Secretive {
     pub shown: i64,
     #[field(name = "type")]
     kind: String,
-    #[field(skip)]
+    #[field(skip, default_factory = Vec::new)]
     pub skipped: Vec<u8>,
     #[field(skip, default = vec![9, 9])]
     cache: Vec<u8>,
+    #[field(skip, default_factory = String::new)]
     hidden: String,
 }
 

@@ -24,7 +24,7 @@ pub enum Expr {
         arguments: Array<ObjRef<Expr>>,
         #[field(kw_only, default = false, compare = false, repr = false, structural = "ignore")]
         pure: bool,
-        #[field(skip)]
+        #[field(skip, default = 0)]
         seen: u32,
     },
     /// Nothing.

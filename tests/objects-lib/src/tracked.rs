@@ -36,6 +36,7 @@ pub struct Tracked {
     pub value: i64,
     pub text: String,
     pub other: Option<ObjRef<Tracked>>,
+    #[field(skip, default_factory = Presence::default)]
     presence: Presence,
 }
 

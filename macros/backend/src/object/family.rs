@@ -106,7 +106,7 @@ impl Family {
             const _: () = {
                 use #krate::impl_ as __k;
                 #[allow(unused_imports)]
-                use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NotThreadSafe as _};
+                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
 
                 #object_layout
                 #threads
@@ -220,17 +220,14 @@ impl Family {
         }
         let tag = at as u32;
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index), krate));
-        let makers = hidden.iter().filter(|field| field.default.is_none()).map(|field| {
-            let ty = &field.ty;
-            quote!(&& __k::HiddenDefault::<#ty>::MAKE.is_some())
-        });
-        let create = attributes.create;
+        // What other languages make must not lack what they do not see.
+        let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
         let mut fingerprint = Fingerprint::new();
         for (field, ty) in &variants[at].layout {
             fingerprint.add(field);
             fingerprint.add(ty);
         }
-        let creator = quote!(__k::create_of::<#name>(#create #(#makers)*));
+        let creator = quote!(__k::create_of::<#name>(#create));
         let hidden = hidden.iter().map(|field| field.definition(&offset_of(at, &field.ident)));
         let parts = Parts {
             key,

@@ -29,7 +29,7 @@ pub(super) struct RegisteredField {
 pub(super) struct HiddenField {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// How it is made when another language creates an object; without it by `Default`, if the type has it.
+    /// How it is made when another language creates an object.
     pub(super) default: Option<FieldDefault>,
 }
 
@@ -164,7 +164,7 @@ impl HiddenField {
     pub(super) fn definition(&self, offset: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let make = match &self.default {
-            None => quote!(__k::HiddenDefault::<#ty>::MAKE),
+            None => quote!(::core::option::Option::None),
             Some(default) => {
                 let value = default.value(ty);
                 quote! {
@@ -179,7 +179,8 @@ impl HiddenField {
                 }
             }
         };
-        quote!(__k::hidden_def::<#ty>(#offset, #make))
+        let name = plain(&self.ident);
+        quote!(__k::hidden_def::<#ty>(#name, #offset, #make))
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         const _: () = {
             use #krate::impl_ as __k;
             #[allow(unused_imports)]
-            use __k::{NoClone as _, NoConvert as _, NoDefault as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
+            use __k::{NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
 
             #layout
             #base_layout
@@ -194,17 +194,16 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
 
 /// Whether another language can create an object: a constant expression.
 fn creatable(definition: &Definition) -> TokenStream {
-    if !definition.attributes.create {
+    // What other languages make must not lack what they do not see.
+    if !definition.attributes.create || definition.hidden.iter().any(|field| field.default.is_none()) {
         return quote!(false);
     }
     let ident = &definition.ident;
     let read_only = definition.fields.iter().enumerate().filter(|(_, field)| !field.options.writable);
     let set = read_only.map(|(index, field)| marker(index, field));
-    let hidden = definition.hidden.iter().filter(|field| field.default.is_none()).map(|field| &field.ty);
     quote! {
         __k::is_parent_creatable::<#ident>()
             #(&& __k::SetterOf::<#set>::FN.is_some())*
-            #(&& __k::HiddenDefault::<#hidden>::MAKE.is_some())*
     }
 }
 

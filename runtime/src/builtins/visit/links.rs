@@ -133,6 +133,7 @@ impl Links {
     }
 
     /// The callbacks of a pair; numbers count from 1, and 0 is none.
+    #[inline(never)]
     pub(super) fn pair(&self, number: usize) -> [Option<&Link>; 2] {
         let (before, after) = self.all().split_at(self.before);
         let (first, second) = (number / (after.len() + 1), number % (after.len() + 1));

@@ -26,7 +26,7 @@ use crate::builtins::stack_space;
 use crate::embedded;
 use crate::embedded::release::{is_object, release, retain, to_owned};
 use crate::reflect::TypeInfo;
-use crate::value::{Any, AnyView};
+use crate::value::Any;
 
 /// When callbacks are called.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -191,14 +191,12 @@ impl Walk<'_> {
                 }
                 Style::After => {}
                 Style::Both => {
-                    if let [Some(link), _] = plan.pair(&self.body.links) {
-                        let outcome = self.call(link, value);
-                        if outcome.type_index == type_index::INT {
-                            return self.depart(value, plan);
-                        }
-                        if outcome.type_index != type_index::NONE {
-                            return outcome;
-                        }
+                    let outcome = self.call_of_pair(value, plan, 0);
+                    if outcome.type_index == type_index::INT {
+                        return self.depart(value, plan);
+                    }
+                    if outcome.type_index != type_index::NONE {
+                        return outcome;
                     }
                 }
                 Style::Instead => {
@@ -219,15 +217,28 @@ impl Walk<'_> {
     /// Leaves a value whose children were visited.
     #[inline]
     unsafe fn depart(self, node: &TVMFFIAny, plan: Plan) -> TVMFFIAny {
-        let link = match self.body.style {
-            Style::After => plan.link(&self.body.links),
-            Style::Both => plan.pair(&self.body.links)[1],
-            Style::Before | Style::Instead => return TVMFFIAny::NONE,
-        };
-        let Some(link) = link else { return TVMFFIAny::NONE };
         // SAFETY: see above.
-        let outcome = unsafe { self.call(link, node) };
+        let outcome = unsafe {
+            match self.body.style {
+                Style::After => {
+                    let Some(link) = plan.link(&self.body.links) else { return TVMFFIAny::NONE };
+                    self.call(link, node)
+                }
+                Style::Both => self.call_of_pair(node, plan, 1),
+                Style::Before | Style::Instead => return TVMFFIAny::NONE,
+            }
+        };
         if outcome.type_index == type_index::INT { TVMFFIAny::NONE } else { outcome }
+    }
+
+    /// Calls the callback for before (0) or after (1) the children, if there is one. Out of line: the builtins never come here.
+    #[inline(never)]
+    unsafe fn call_of_pair(self, value: &TVMFFIAny, plan: Plan, which: usize) -> TVMFFIAny {
+        match plan.pair(&self.body.links)[which] {
+            // SAFETY: see above.
+            Some(link) => unsafe { self.call(link, value) },
+            None => TVMFFIAny::NONE,
+        }
     }
 
     /// Calls the callback of a walk: none to go on, the integer 1 to skip the children, else what stops the walk.
