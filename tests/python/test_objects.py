@@ -18,7 +18,7 @@ from tvm_ffi import dataclasses as dc
 from tvm_ffi import structural_equal, structural_hash, structural_map, structural_walk
 
 import objects_table
-from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, encode, evaluate, field_names, info, run
+from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, encode, evaluate, failure, field_names, info, run
 
 TYPES = TABLE["types"]
 SAMPLES = TABLE["samples"]
@@ -43,7 +43,7 @@ def outcome(operation, *operands):
     try:
         return encode(OPERATIONS[operation](*operands))
     except Exception as error:
-        return [type(error).__name__, str(error)]
+        return failure(error)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)

@@ -200,7 +200,7 @@ fn other_languages_construct_and_copy() -> Result<()> {
     let parent: Function = attr("__ffi_init__", Expr::type_index()).unwrap().to()?;
     assert_eq!(
         parent.call((1,)).unwrap_err().message(),
-        "a families.Expr is one of its variants; construct one of these: families.Expr.Const, families.Expr.Add, families.Negative, \
+        "families.Expr is one of its variants; construct one of these: families.Expr.Const, families.Expr.Add, families.Negative, \
          families.Expr.Nil, families.Expr.Mixed"
     );
 
@@ -298,7 +298,7 @@ fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
     let init: Function = attr("__ffi_init__", object.type_index()).unwrap().to()?;
     assert_eq!(
         init.call(("a",)).unwrap_err().message(),
-        "a families.Guarded.Holding can not be constructed: nothing says what its private field 'counted' of \
+        "families.Guarded.Holding can not be constructed: nothing says what its private field 'counted' of \
          families.Guarded.Holding is then; Rust code says it with #[field(skip, default = ...)]"
     );
     let empty = ObjRef::new(Guarded::Empty {});

@@ -117,7 +117,7 @@ fn a_setter_writes_only_for_the_sole_owner() {
     assert_eq!(error.kind(), "AttributeError");
     assert_eq!(
         error.message(),
-        "field 'x' of core.Point is read-only, and the object has other owners; make a changed copy (copy.replace), or declare the \
+        "field 'x' of core.Point is read-only, and others use the object; make a changed copy (copy.replace), or declare the \
          field in core.Point as `#[field(writable)]` with the type `Field<...>`"
     );
     assert_eq!(point.x, 1);
@@ -178,7 +178,7 @@ fn another_language_makes_an_object_field_by_field() {
     let before = LIVE.get();
     let value = create("core.Shape");
     assert_eq!(LIVE.get(), before + 1, "the hidden field has its default");
-    assert_eq!(value.field("x").unwrap_err().message(), "field 'x' of core.Point has no value yet");
+    assert_eq!(value.field("name").unwrap_err().message(), "field 'name' of core.Point has no value yet");
     let error = value.to::<ObjRef<Shape>>().unwrap_err();
     assert_eq!(
         error.message(),

@@ -1,8 +1,12 @@
 //! The table of types and operations, `tests/data/objects.json`, from Rust, with the typed operations. `tests/python/objects_table.py`
 //! says what the table means and runs the same rows from Python, `tests/c/objects_table.cc` from C++.
 
+mod headers;
+mod library;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 use kernpack::abi::type_index;
 use kernpack::reflect::{AttrColumn, TypeInfo, from_json, repr, to_json};
@@ -112,9 +116,9 @@ impl Table {
     fn run(&mut self, row: &Value) -> Value {
         self.names.clear();
         let result = (|| {
-            for (name, value) in row.get("let").and_then(Value::as_object).into_iter().flatten() {
-                let value = self.evaluate(value)?;
-                self.names.insert(name.clone(), value);
+            for named in row.get("let").and_then(Value::as_array).into_iter().flatten() {
+                let value = self.evaluate(&named[1])?;
+                self.names.insert(named[0].as_str().unwrap().to_owned(), value);
             }
             encode(&self.evaluate(&row["value"])?)
         })();
@@ -312,5 +316,22 @@ fn types_are_described() {
             let method = info.own_methods().find(|method| method.name_bytes() == name.as_bytes()).unwrap();
             assert_eq!(text(&method.raw().doc), doc.as_str().unwrap(), "{key}.{name}");
         }
+    }
+}
+
+#[test]
+fn every_row_from_cpp() {
+    let Some(include_dirs) = headers::include_dirs_or_skip() else { return };
+    let program = headers::scratch_dir("objects_table").join("objects_table");
+    library::compile_cpp("objects_table.cc", &program, &include_dirs, &[]);
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/data/objects.json");
+    let objects = std::env::current_exe().unwrap().with_file_name("libobjects.so");
+    let ours = library::library().parent().unwrap().to_owned();
+    let stock = std::env::var_os("KERNPACK_TVM_FFI_LIB").map(PathBuf::from);
+    for folder in stock.into_iter().chain([ours]) {
+        let output = Command::new(&program).arg(table).arg(&objects).env("LD_LIBRARY_PATH", &folder).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {printed}{}", folder.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(printed.ends_with(" ran, 0 failures\n"), "{printed}");
     }
 }

@@ -872,12 +872,12 @@ fn a_closure_that_walks_again() -> Result<()> {
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts its object.
-pub struct Presence;
+pub struct Presence(());
 
 impl Default for Presence {
     fn default() -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Self
+        Self(())
     }
 }
 

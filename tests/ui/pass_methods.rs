@@ -24,7 +24,10 @@ impl inner::Counter {
     const LIMIT: i64 = Self::START + 7;
 
     #[init]
-    fn make(#[default(Self::START)] count: i64, #[default(None)] other: Option<ObjRef<Self>>) -> Result<ObjRef<Self>, Error> {
+    fn make(
+        #[default(Self::START)] count: i64,
+        #[default(None)] other: Option<ObjRef<Self>>,
+    ) -> Result<ObjRef<Self>, Error> {
         Ok(ObjRef::new(Self { count: count + other.map_or(Self::LIMIT, |other| other.count) }))
     }
 

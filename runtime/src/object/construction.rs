@@ -41,6 +41,16 @@ unsafe extern "C" fn create<D: Defined>(result: *mut TVMFFIObjectHandle) -> i32 
     })
 }
 
+/// The storage of an object that is not to be given out.
+struct Storage(*mut TVMFFIObject);
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows the object, and it holds nothing.
+        unsafe { embedded::free_storage(self.0.cast()) }
+    }
+}
+
 /// A new object; `deleter` is that of a complete one.
 fn new_incomplete(
     definition: &'static TypeDef,
@@ -57,15 +67,15 @@ fn new_incomplete(
         let record = object.byte_add(record_offset).cast::<Record>();
         record.write(Record { definition, deleter, missing: fields as u32, fields: fields as u32 });
         exclusive::begin(object, (record_offset / 8) as u32);
-        let Some(made) = make_hidden(object, definition) else {
-            embedded::free_storage(object.cast());
+        let storage = Storage(object);
+        if make_hidden(object, definition).is_none() {
             bail!(
                 InternalError,
                 "an object of type {} can not be created: a private field has no default",
                 definition.key
             );
-        };
-        debug_assert!(made);
+        }
+        core::mem::forget(storage);
         (*object).deleter = Some(delete_incomplete);
         if fields == 0 {
             complete(object, record);
@@ -75,7 +85,7 @@ fn new_incomplete(
 }
 
 /// Gives the hidden fields of the lineage their values; `None` when one has no maker, and then none is there.
-unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -> Option<bool> {
+unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -> Option<()> {
     /// Drops what was made so far when a maker panics.
     struct Made {
         object: *mut TVMFFIObject,
@@ -102,7 +112,7 @@ unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -
         }
     }
     made.fields.clear();
-    Some(true)
+    Some(())
 }
 
 unsafe fn record_at(object: *mut TVMFFIObject, record: u32) -> *mut Record {
@@ -114,6 +124,9 @@ unsafe fn record_at(object: *mut TVMFFIObject, record: u32) -> *mut Record {
 unsafe fn flag_of(record: *mut Record, owner: &'static TypeDef, index: usize) -> *mut u8 {
     // SAFETY: the caller passes the record of an object whose type has the field.
     unsafe {
+        if core::ptr::eq((*record).definition, owner) {
+            return record.byte_add(BYTES).cast::<u8>().add(index);
+        }
         let before: usize = (*record)
             .definition
             .lineage()
@@ -211,23 +224,23 @@ const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_
 pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     Function::from_packed(move |_| -> Result<Any> {
         if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
-            bail!(TypeError, "a {} is one of its variants; construct one of these: {}", def.key, variants.join(", "));
+            bail!(TypeError, "{} is one of its variants; construct one of these: {}", def.key, variants.join(", "));
         }
         if def.create.is_some() {
-            bail!(TypeError, "a {} can not be constructed: the type has no constructor", def.key);
+            bail!(TypeError, "{} can not be constructed: the type has no constructor", def.key);
         }
         let hidden = def.lineage().flat_map(|def| def.hidden.iter().map(move |field| (def, field)));
         if let Some((owner, field)) = hidden.into_iter().find(|(_, field)| field.make.is_none()) {
             bail!(
                 TypeError,
-                "a {} can not be constructed: nothing says what its private field '{}' of {} is then; Rust code says it with \
+                "{} can not be constructed: nothing says what its private field '{}' of {} is then; Rust code says it with \
                  #[field(skip, default = ...)]",
                 def.key,
                 field.name,
                 owner.key
             );
         }
-        bail!(TypeError, "a {} can not be constructed: only Rust code makes its objects", def.key)
+        bail!(TypeError, "{} can not be constructed: only Rust code makes its objects", def.key)
     })
 }
 

@@ -55,6 +55,16 @@ pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
     }
 }
 
+/// Where the construction record of an object is, if it is not complete.
+///
+/// # Safety
+/// The object is alive.
+#[inline]
+pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
+    let record = word(object).load(Ordering::SeqCst);
+    (record > SHARED && record < FRESH).then_some(record)
+}
+
 /// Whether all fields of an object have values; waits while somebody writes to it.
 ///
 /// # Safety
@@ -95,6 +105,15 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
             }
         }
     }
+}
+
+/// Whether no setter of a read-only field writes to the object any more, be there one reference or many.
+///
+/// # Safety
+/// The object is alive.
+#[inline]
+pub(crate) unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
+    word(object).load(Ordering::Relaxed) == SHARED
 }
 
 /// The state of an object that Rust code reads without a reference of its own, for the time of a call. From now on no setter

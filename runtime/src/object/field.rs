@@ -49,7 +49,11 @@ pub const fn field_def<F: FieldAt>(
         flags,
         storage: <F::Value as Schema>::STORAGE,
         is_unsigned: <F::Value as Schema>::IS_UNSIGNED,
-        getter: get::<F>,
+        getter: match <F::Value as Schema>::STORAGE {
+            // A 64-bit unsigned integer may become an object.
+            Storage::Plain if !(<F::Value as Schema>::IS_UNSIGNED && size_of::<F::Value>() == 8) => get_plain::<F>,
+            _ => get::<F>,
+        },
         setter,
         default,
         drop: drop_value::<F::Value>,
@@ -126,6 +130,28 @@ unsafe fn object_of<F: FieldAt>(field: *mut c_void) -> *mut TVMFFIObject {
     unsafe { field.byte_sub(HEADER_SIZE + F::OFFSET).cast() }
 }
 
+/// Reads a field of plain bytes: the ABI's getter. Of an object that is not complete, the field is zero, as in C++.
+///
+/// # Safety
+/// `field` is the address of the field in a live object of its type, and `result` is writable.
+unsafe extern "C" fn get_plain<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: promised by the caller; plain bytes are a `Value` also when they are zeros. Nothing here panics.
+    unsafe {
+        if object_of::<F>(field).is_null() {
+            return no_object();
+        }
+        result.write((*field.cast::<F::Value>()).field_value().into_raw());
+    }
+    0
+}
+
+/// What a class gets that was bound to a type without a constructor, and made an instance all the same.
+#[cold]
+#[inline(never)]
+fn no_object() -> i32 {
+    guard_nameless(|| bail!(TypeError, "there is no object: it was not constructed"))
+}
+
 /// Reads the field: the ABI's getter.
 ///
 /// # Safety
@@ -135,9 +161,7 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     unsafe {
         let object = object_of::<F>(field);
         if object.is_null() {
-            return guard_nameless(|| {
-                bail!(TypeError, "there is no object: its class was bound without a constructor")
-            });
+            return no_object();
         }
         let own = (*object).type_index == F::Owner::type_def().index.get();
         if (own && exclusive::is_complete(object)) || has_value::<F>(object, field) {
@@ -217,7 +241,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
     // SAFETY: the caller passes the field's address in a live object, and owns a reference to it.
     unsafe {
         let object = object_of::<F>(field);
-        if let State::Incomplete(record) = exclusive::state(object) {
+        if let Some(record) = exclusive::incomplete(object) {
             if construction::is_set(object, record, F::Owner::type_def(), F::INDEX) {
                 drop(place.replace(value));
             } else {
@@ -256,8 +280,8 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
                 let (def, key) = (F::Owner::type_def(), key_of((*object).type_index));
                 bail!(
                     AttributeError,
-                    "field '{}' of {key} is read-only, and the object has other owners; make a changed copy (copy.replace), or declare \
-                     the field in {} as `#[field(writable)]` with the type `Field<...>`",
+                    "field '{}' of {key} is read-only, and others use the object; make a changed copy (copy.replace), or declare the \
+                     field in {} as `#[field(writable)]` with the type `Field<...>`",
                     def.fields[F::INDEX].name,
                     def.key
                 );

@@ -46,6 +46,7 @@ pub(crate) use enum_type::Instance;
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
+pub(crate) use exclusive::is_shared;
 pub use family::{family_def, family_index, tag_def};
 pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, hidden_def, writable_field_def};
 #[doc(hidden)]

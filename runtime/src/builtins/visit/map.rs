@@ -11,6 +11,7 @@ use std::cell::Cell;
 use super::default_mutate::{self, Begun, default_mutate, leaf, mutate_whole, way_of};
 use super::error_context::record;
 use super::frames::{Frames, too_deep};
+use super::journey::{Journey, Then};
 use super::links::{self, Callback, Callbacks, HasLinks, Link, Links};
 use super::mutator::{self, MUTATOR, MutatorCell, MutatorTable, is_exclusive, value_or_unchanged};
 use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
@@ -61,38 +62,6 @@ unsafe impl HasLinks for MapBody {
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
-}
-
-/// A value on its way through a mutator. Borrowed: the frame below, the caller or `given` keeps it alive.
-#[derive(Clone, Copy)]
-struct Journey {
-    node: TVMFFIAny,
-    // Whether the value may be changed in place.
-    in_place: bool,
-    then: Then,
-    // Owned.
-    given: TVMFFIAny,
-    // The object whose outcome is remembered, because it is shared; else NULL. Alive as long as the journey.
-    origin: *mut TVMFFIObject,
-}
-
-impl Journey {
-    #[inline]
-    const fn new(node: TVMFFIAny, in_place: bool) -> Self {
-        Self { node, in_place, then: Then::Nothing, given: TVMFFIAny::NONE, origin: null_mut() }
-    }
-}
-
-/// What is done when a value's children are mutated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
-    Nothing,
-    /// The callback was called before; the journey keeps what it gave.
-    UseGiven,
-    /// The callback is called now.
-    Call,
-    /// A callback was called before, and another one may be called now.
-    UseGivenAndCall,
 }
 
 /// A value whose children are being mutated.

@@ -14,6 +14,7 @@ mod error_paths;
 mod frames;
 mod hooks;
 pub(super) mod interrupt;
+mod journey;
 mod links;
 mod map;
 pub(super) mod mutator;

@@ -10,6 +10,7 @@ use crate::builtins::signature::{Accepts, Type};
 use crate::builtins::type_def::{Attr, BuiltinType, Index, Metadata};
 use crate::embedded::release::is_object;
 use crate::embedded::{self, is_unique};
+use crate::object::is_shared;
 use crate::value::Any;
 
 /// Mutates a value: an outcome, see [`super::outcome`]. Also the type of native `__s_mutate__` hooks.
@@ -117,14 +118,15 @@ pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a Mutator
         .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table can not mutate"))
 }
 
-/// Whether a value may be changed in place: an object that nobody else refers to.
+/// Whether a value may be changed in place: an object that nobody else refers to, and that Rust code may not be reading without a
+/// reference of its own.
 ///
 /// # Safety
 /// `value` is a valid view.
 #[inline]
 pub(super) unsafe fn is_exclusive(value: &TVMFFIAny) -> bool {
     // SAFETY: promised by the caller.
-    is_object(value) && unsafe { is_unique(value.payload.v_obj) }
+    is_object(value) && unsafe { is_unique(value.payload.v_obj) && !is_shared(value.payload.v_obj) }
 }
 
 /// The value itself when the outcome says so.
