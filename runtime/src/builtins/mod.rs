@@ -64,6 +64,7 @@ pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) ->
 static FUNCTIONS: &[&[Builtin]] = &[
     functions::BUILTINS,
     modules::BUILTINS,
+    values::MARKERS,
     #[cfg(feature = "builtins")]
     containers::BUILTINS,
     #[cfg(feature = "builtins")]

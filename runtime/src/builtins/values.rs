@@ -29,6 +29,10 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
             Ok(unsafe { Any::from_object(seq::new_array(keys)) })
         },
     },
+];
+
+/// What calls of constructors need: every host has them.
+pub(in crate::builtins) static MARKERS: &[Builtin] = &[
     Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(missing()) },
     Builtin {
         name: "ffi.GetKwargsObject",
