@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use kernpack::abi::{TVMFFIByteArray, field_flag};
-use kernpack::reflect::{AttrColumn, Method, TypeInfo};
+use kernpack::reflect::{AttrColumn, Method, TypeInfo, from_json, repr, to_json};
 use kernpack::{
-    Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods,
+    Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods, structural,
 };
 
 /// A point in the plane.
@@ -336,15 +336,14 @@ fn properties() -> Result<()> {
 
 #[test]
 fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
-    let global = |name: &str| Function::global(name).unwrap();
     let here = point(3.0, 4.0);
-    let json = global("ffi.ToJSONGraphString").call_as::<String>((&here, Any::NONE))?;
+    let json = to_json(&here)?;
     let graph: serde_json::Value = serde_json::from_str(&json).unwrap();
     let data = serde_json::json!({"x": 3.0, "y": 4.0, "length": null, "direction": null});
     assert_eq!(graph["nodes"][graph["root_index"].as_u64().unwrap() as usize]["data"], data);
-    let loaded = global("ffi.FromJSONGraphString").call((json,))?;
+    let loaded = from_json(&json)?;
     assert_eq!(loaded.field("length")?.to::<f64>()?, 5.0);
-    let copy = global("ffi.DeepCopy").call_as::<ObjRef<Point>>((&here,))?;
+    let copy = structural::deep_copy(&here)?;
     assert!(!copy.ptr_eq(&here) && copy.equal(&here));
     // Only a value that a loader or a copier gives is passed over.
     let setter = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().raw();
@@ -504,30 +503,26 @@ fn methods_of_the_parent() -> Result<()> {
 
 #[test]
 fn operators() -> Result<()> {
-    let global = |name: &str| Function::global(name).unwrap();
     let (a, b, c) = (point(3.0, 4.0), point(3.0, 4.0), point(6.0, 8.0));
-    let print = global("ffi.ReprPrint");
-    assert_eq!(print.call_as::<String>((&a,))?, "<3, 4>");
+    assert_eq!(repr(&a)?, "<3, 4>");
     let nested = Map::from_iter([("a".to_owned(), a.clone())]);
-    assert_eq!(print.call_as::<String>((&nested,))?, "{\"a\": <3, 4>}");
-    assert!(global("ffi.RecursiveEq").call_as::<bool>((&a, &b))?);
-    assert!(!global("ffi.RecursiveEq").call_as::<bool>((&a, &c))?);
-    let hash = |point: &ObjRef<Point>| global("ffi.RecursiveHash").call_as::<i64>((point,));
-    assert_eq!(hash(&a)?, a.hash() as i64);
+    assert_eq!(repr(&nested)?, "{\"a\": <3, 4>}");
+    assert!(structural::recursive_equal(&a, &b)?);
+    assert!(!structural::recursive_equal(&a, &c)?);
+    let hash = |point: &ObjRef<Point>| structural::recursive_hash(point);
+    assert_eq!(hash(&a)?, a.hash());
     assert_eq!(hash(&a)?, hash(&b)?);
-    for (name, expect) in [("Lt", [true, false, false]), ("Le", [true, true, false]), ("Gt", [false, false, true])] {
-        let compare = global(&format!("ffi.Recursive{name}"));
-        let got = [(&a, &c), (&a, &b), (&c, &a)].map(|pair| compare.call_as::<bool>(pair).unwrap());
-        assert_eq!(got, expect, "{name}");
+    for (left, right, expect) in [(&a, &c, Ordering::Less), (&a, &b, Ordering::Equal), (&c, &a, Ordering::Greater)] {
+        assert_eq!(structural::recursive_compare(left, right)?, expect);
     }
 
     let version = |text: &str, x: f64| ObjRef::new(Version { text: text.to_owned(), place: point(x, 0.0) });
-    assert_eq!(print.call_as::<String>((version("1.2", 0.0),))?, "v1.2", "str serves as repr where there is none");
+    assert_eq!(repr(&version("1.2", 0.0))?, "v1.2", "str serves as repr where there is none");
     assert_eq!(method("methods.Version", "__str__").call_as::<String>((version("1.2", 0.0),))?, "v1.2");
-    let less = global("ffi.RecursiveLt");
-    assert!(less.call_as::<bool>((version("1", 5.0), version("2", 1.0)))?);
-    assert!(less.call_as::<bool>((version("2", 1.0), version("2", 5.0)))?, "by the nested object");
-    assert!(!less.call_as::<bool>((version("2", 5.0), version("2", 5.0)))?);
+    let compare = |left, right| structural::recursive_compare(&left, &right);
+    assert_eq!(compare(version("1", 5.0), version("2", 1.0))?, Ordering::Less);
+    assert_eq!(compare(version("2", 1.0), version("2", 5.0))?, Ordering::Less, "by the nested object");
+    assert_eq!(compare(version("2", 5.0), version("2", 5.0))?, Ordering::Equal);
     Ok(())
 }
 
