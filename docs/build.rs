@@ -20,7 +20,8 @@ fn main() {
         let is_test = line.ends_with("test");
         if is_test {
             let number = into.matches("#[test]").count() + 1;
-            writeln!(into, "#[test]\nfn example_{number}() -> kernpack::Result<()> {{").expect("a string takes everything");
+            writeln!(into, "#[test]\nfn example_{number}() -> kernpack::Result<()> {{")
+                .expect("a string takes everything");
         }
         for line in lines.by_ref().take_while(|line| *line != "```") {
             writeln!(into, "{line}").expect("a string takes everything");

@@ -138,15 +138,15 @@ fn what_does_not_fit_into_a_field_is_an_error() {
 
 #[test]
 fn a_million_objects_in_a_row() {
-    const LENGTH: i64 = 1_000_000;
-    let chain = Node::chain(LENGTH);
-    assert_eq!(repr(&chain).unwrap().matches("visits.Node(value=").count() as i64, LENGTH);
+    let length = kernpack_tests::chain_length() as i64;
+    let chain = Node::chain(length);
+    assert_eq!(repr(&chain).unwrap().matches("visits.Node(value=").count() as i64, length);
     let text = to_json(&chain).unwrap();
     let again: ObjRef<Node> = from_json(&text).unwrap().to().unwrap();
-    assert_eq!(Node::length(&again), LENGTH);
+    assert_eq!(Node::length(&again), length);
     let tree = Tree::of(&again).to_string();
-    assert_eq!(tree.matches("value: ").count() as i64, LENGTH);
-    assert!(tree.ends_with(&format!("({LENGTH}) value: 0\n{}({LENGTH}) next: None\n", "  ".repeat(24))));
+    assert_eq!(tree.matches("value: ").count() as i64, length);
+    assert!(tree.ends_with(&format!("({length}) value: 0\n{}({length}) next: None\n", "  ".repeat(24))));
     assert_eq!(Tree::of(&again).depth(1).to_string(), "visits.Node\n  value: 999999\n  next: visits.Node ...\n");
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use kernpack::abi::{TVMFFIByteArray, field_flag};
 use kernpack::reflect::{AttrColumn, Method, TypeInfo, from_json, repr, to_json};
 use kernpack::{
-    Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods, structural,
+    Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods,
+    structural,
 };
 
 /// A point in the plane.

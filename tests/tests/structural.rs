@@ -20,8 +20,7 @@ use kernpack::structural::{
 use kernpack::{
     Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, embedded, host,
 };
-
-const LENGTH: usize = 1_000_000;
+use kernpack_tests::chain_length;
 
 /// An expression; where it was written does not count.
 #[derive(Object, Clone)]
@@ -954,12 +953,12 @@ fn nothing_is_kept() -> Result<()> {
 
 #[test]
 fn dropping_a_long_chain() {
-    on_a_small_stack(256 * 1024, || drop(chain(LENGTH)));
+    on_a_small_stack(256 * 1024, || drop(chain(chain_length())));
 }
 
 #[test]
 fn long_chains_on_small_stacks() {
-    let root = chain(LENGTH);
+    let root = chain(chain_length());
     let same = deep_copy(&root).unwrap();
     on_a_small_stack(128 * 1024, move || {
         assert!(!root.ptr_eq(&same));
@@ -974,19 +973,19 @@ fn long_chains_on_small_stacks() {
             .pre(|link: &Link| sum += link.value)
             .post(|link: &ObjRef<Link>| {
                 count += 1;
-                if count == LENGTH { Flow::Stop(link.clone()) } else { Flow::Continue }
+                if count == chain_length() { Flow::Stop(link.clone()) } else { Flow::Continue }
             })
             .run(&root)
             .unwrap();
         assert!(last.unwrap().ptr_eq(&root));
-        assert_eq!(sum, (LENGTH * (LENGTH - 1) / 2) as i64);
+        assert_eq!(sum, (chain_length() * (chain_length() - 1) / 2) as i64);
 
         let innermost = |link: ObjRef<Link>| {
             if link.next.is_some() { link } else { ObjRef::new(Link { value: -1, next: None }) }
         };
         let rewritten = Rewrite::new().post(innermost).run(root.clone()).unwrap();
         let difference = first_mismatch(&root, &rewritten).unwrap().unwrap();
-        assert_eq!(difference.left.steps.len(), LENGTH);
+        assert_eq!(difference.left.steps.len(), chain_length());
         let rewritten = Rewrite::new().pre(innermost).keep_sharing().run(rewritten).unwrap();
         assert!(!equal(&root, &rewritten).unwrap());
         drop(rewritten);
@@ -997,7 +996,7 @@ fn long_chains_on_small_stacks() {
         // An error is recorded at each link.
         let fail = |link: &Link| if link.next.is_none() { Err(Error::value_error("the end")) } else { Ok(()) };
         let error = Walk::new().pre(fail).run(&root).unwrap_err();
-        assert_eq!(paths_of_error(&root, &error).unwrap()[0].steps.len(), LENGTH - 1);
+        assert_eq!(paths_of_error(&root, &error).unwrap()[0].steps.len(), chain_length() - 1);
         // The stock library needs minutes for it.
         if host::origin() == host::Origin::Embedded
             && let Some(text) = global("ffi.ReprPrint", &[root.into_any()])

@@ -1,4 +1,5 @@
-//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with our libtvm_ffi.so.
+//! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with our libtvm_ffi.so; and our own tests of
+//! objects, each operation of which must give back what it takes.
 //!
 //! An access that is not allowed, a decision over memory that nobody wrote, or a block that nobody can reach any more is a failure. What the
 //! reference crate itself loses is in `tests/conformance/rust/valgrind.supp`, each with its reason.
@@ -14,6 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SUPPRESSIONS: &str = "tests/conformance/rust/valgrind.supp";
+
+/// Tests in `tests/tests`.
+const OBJECTS: [&str; 8] =
+    ["object_core", "objects", "object_fields", "object_methods", "families", "enums", "attr_visitor", "structural"];
 
 /// The options of every run.
 const OPTIONS: [&str; 5] = [
@@ -52,8 +57,9 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     arguments.extend(rest);
     let suite = conformance::run(&Run::parse(&arguments)?);
     let host = c_host(&workspace, &valgrind, &library, &reports);
+    let objects = objects(&workspace, &valgrind, &reports);
     reports.judge("valgrind")?;
-    suite.and(host)
+    suite.and(host).and(objects)
 }
 
 /// The program; as root it is installed when it is missing.
@@ -122,6 +128,25 @@ fn see_a_mistake(workspace: &Workspace, valgrind: &Path, library: &Path, reports
     }
     Err(format!("valgrind: a string of libtvm_ffi.so that was lost was not reported: {status} {}", report.trim())
         .into())
+}
+
+/// Our tests of objects. They are built as `cargo xtask test` builds them.
+fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result {
+    let environment = Environment::prepare()?;
+    let mut cargo = environment.cargo("test");
+    cargo.args(["--workspace", "--no-fail-fast"]);
+    for test in OBJECTS {
+        cargo.args(["--test", test]);
+    }
+    cargo.args(["--", "--test-threads=2"]);
+    let mut runner = format!("{} --error-exitcode=9", valgrind.display());
+    for option in options(workspace, reports) {
+        runner.push(' ');
+        runner.push_str(&option);
+    }
+    // Every operation runs, on chains that are not too long for a checker that is fifty times slower.
+    cargo.env(runner_variable(workspace)?, runner).env("KERNPACK_CHAIN_LENGTH", "2000");
+    step::run("the tests of objects under valgrind", &mut cargo, Show::Warnings).map(drop)
 }
 
 /// `examples/c-host`, with the example's library.

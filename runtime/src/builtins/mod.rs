@@ -45,11 +45,11 @@ mod values;
 pub(crate) mod visit;
 
 use crate::Result;
-pub(crate) use dataclass::register_generated_init;
 use crate::abi::TVMFFIObject;
 use crate::reflect::TypeInfo;
 use builtin::Builtin;
 pub use dataclass::enum_registration::register_enum;
+pub(crate) use dataclass::register_generated_init;
 
 /// The name of an instance of an enum of the ABI; `None` for other objects.
 ///

@@ -199,8 +199,7 @@ impl Attr {
         match self {
             Self::Function(builtin) => {
                 let function = builtin.new_object();
-                let outcome =
-                    register_value(index, column, &TVMFFIAny::pointer(type_index::FUNCTION, function.cast()));
+                let outcome = register_value(index, column, &TVMFFIAny::pointer(type_index::FUNCTION, function.cast()));
                 // SAFETY: the table has taken a reference of its own; this one is ours.
                 unsafe { embedded::dec_ref(function) };
                 outcome

@@ -53,10 +53,10 @@ pub mod type_table;
 pub use api::{FUNCTIONS, table};
 pub use error::{backtrace_frame, new_error};
 pub use function::{closure_of, new_function, trampoline_function};
-pub(crate) use object::{deleter_of, discard_panic, inc_ref_in_order, is_unique_in_order};
 pub(crate) use object::free_storage;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
+pub(crate) use object::{deleter_of, discard_panic, inc_ref_in_order, is_unique_in_order};
 pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};

@@ -73,7 +73,7 @@ pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
 }
 
 /// The elements of one container are being released, until this is dropped.
-pub(super) struct Releasing {
+pub(crate) struct Releasing {
     /// The number of containers around this one that are being released, too.
     depth: u32,
 }
@@ -120,7 +120,7 @@ impl Drop for Releasing {
 /// The caller is `deleter`, called for `this` with these flags, among them that of the strong references; it returns at once when
 /// it gets `None`.
 #[inline]
-pub(super) unsafe fn descend(
+pub(crate) unsafe fn descend(
     this: *mut c_void,
     flags: i32,
     deleter: unsafe extern "C" fn(*mut c_void, i32),

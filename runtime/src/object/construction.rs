@@ -192,6 +192,8 @@ unsafe extern "C" fn delete_incomplete(this: *mut c_void, flags: i32) {
         if flags & deleter_flag::STRONG != 0
             && let State::Incomplete(record) = exclusive::state(object)
         {
+            // A long chain of objects must not need a deep stack; this very call is made again later when it is put off.
+            let Some(_level) = embedded::release::descend(this, flags, delete_incomplete) else { return };
             let record = record_at(object, record);
             let flags = core::slice::from_raw_parts(record.byte_add(BYTES).cast::<u8>(), (*record).fields as usize);
             let definition = (*record).definition;

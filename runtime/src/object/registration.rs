@@ -29,10 +29,17 @@ fn register_late(def: &'static TypeDef) -> i32 {
     // Binding registers every type of this artifact, this one included, unless this call is part of that.
     host::api();
     if def.index.get() < 0 {
-        // A problem was recorded where it was found; the index is valid even then.
+        // A problem was recorded where it was found; the index is valid even then, unless the host refused the type.
         let _ = register_type(def);
     }
-    def.index.get()
+    let index = def.index.get();
+    // Objects without a type could be taken for each other. While this artifact binds there are none, and the rest is to be registered.
+    assert!(
+        index >= 0 || host::bound().is_null(),
+        "type '{}' could not be registered; kernpack::load_problems() says why",
+        def.key
+    );
+    index
 }
 
 /// Registers a type with the host, or joins the same type of another Kernpack library.
@@ -49,8 +56,24 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
         def.index.set(info.type_index);
         return Ok(());
     };
-    register_as(def, &format!("{}@{}:{}", def.key, def.file, def.line), parent)?;
+    register_apart(def, parent)?;
     Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) {obstacle}", def.key, def.file, def.line, def.crate_name))
+}
+
+/// Registers a type whose key is taken under a key of its own. That may be taken as well: other builds of this file have the same.
+fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
+    let own = format!("{}@{}:{}", def.key, def.file, def.line);
+    let mut key = own.clone();
+    let mut number = 1;
+    while let Some(info) = find(&key)? {
+        if obstacle(def, info, parent).is_none() {
+            def.index.set(info.type_index);
+            return Ok(());
+        }
+        number += 1;
+        key = format!("{own}#{number}");
+    }
+    register_as(def, &key, parent)
 }
 
 /// The type that is registered under a key.
@@ -233,7 +256,7 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
 
 /// The static index of a field's type. Serializers store values of some of these in place. And the stock library takes from it how the
 /// field lies in memory, when a Python class that is derived from the type makes, copies and destroys objects: as a value (16 bytes),
-/// as an object reference (8 bytes), or else as bytes.
+/// as an object reference (8 bytes, also for an `Option` of one), or else as bytes.
 fn static_type_index(field: &FieldDef) -> i32 {
     /// Not stored in place, and bytes.
     const OTHER: i32 = type_index::OPAQUE_PTR;
@@ -247,7 +270,6 @@ fn static_type_index(field: &FieldDef) -> i32 {
         "Device" => type_index::DEVICE,
         _ if matches!(field.storage, Storage::Rust | Storage::Plain) => OTHER,
         _ if field.storage == Storage::Any => type_index::ANY,
-        "Optional" => type_index::ANY,
         "ffi.Function" => type_index::FUNCTION,
         "ffi.Shape" => type_index::SHAPE,
         "ffi.Tensor" => type_index::TENSOR,

@@ -92,12 +92,7 @@ pub trait IntoAny: Schema {
     /// # Errors
     /// What the visitor raises; for a narrow number, that it was set to one out of range.
     #[doc(hidden)]
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        set: Option<SetAttr<Self>>,
-    ) -> Result<()>
+    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, set: Option<SetAttr<Self>>) -> Result<()>
     where
         Self: Clone + Sized,
     {

@@ -139,12 +139,7 @@ impl IntoAny for DataType {
         visitor.visit_data_type(name, *self)
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        _: Option<SetAttr<Self>>,
-    ) -> Result<()> {
+    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, _: Option<SetAttr<Self>>) -> Result<()> {
         visitor.visit_data_type(name, self)
     }
 }

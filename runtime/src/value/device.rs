@@ -138,12 +138,7 @@ impl IntoAny for Device {
         visitor.visit_device(name, *self)
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        _: Option<SetAttr<Self>>,
-    ) -> Result<()> {
+    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, _: Option<SetAttr<Self>>) -> Result<()> {
         visitor.visit_device(name, self)
     }
 }

@@ -9,8 +9,8 @@ static ALIVE: AtomicI64 = AtomicI64::new(0);
 /// One more while this lives.
 struct Presence;
 
-impl Default for Presence {
-    fn default() -> Self {
+impl Presence {
+    fn new() -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
         Self
     }
@@ -18,7 +18,7 @@ impl Default for Presence {
 
 impl Clone for Presence {
     fn clone(&self) -> Self {
-        Self::default()
+        Self::new()
     }
 }
 
@@ -36,7 +36,7 @@ pub struct Tracked {
     pub value: i64,
     pub text: String,
     pub other: Option<ObjRef<Tracked>>,
-    #[field(skip, default_factory = Presence::default)]
+    #[field(skip, default_factory = Presence::new)]
     presence: Presence,
 }
 
@@ -49,5 +49,5 @@ pub fn alive() -> i64 {
 /// An object made by Rust.
 #[packed_func]
 pub fn track(value: i64, text: String, other: Option<ObjRef<Tracked>>) -> ObjRef<Tracked> {
-    ObjRef::new(Tracked { value, text, other, presence: Presence::default() })
+    ObjRef::new(Tracked { value, text, other, presence: Presence::new() })
 }
