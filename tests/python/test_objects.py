@@ -253,19 +253,31 @@ def test_register_object_classes():
     assert run_python(objects_table.__file__) == "done\n"
 
 
-def test_methods_of_a_python_class_win():
-    class Named(Point):
-        def __repr__(self):
-            return f"Named {self.x}"
+class Named(Point):
+    """A plain subclass: a class of Python, and no type of its own."""
 
-        @property
-        def double(self):
-            return 2 * self.x
+    def __repr__(self):
+        return f"Named {self.x}"
 
-    # A plain subclass is a Python class of no type of its own: it adopts objects.
-    named = Named.__new__(Named)
-    named.__move_handle_from__(Point(4, 5))
+    @property
+    def double(self):
+        return 2 * self.x
+
+
+class Saver(CLASSES["objects.Account"]):
+    def __init__(self, owner):
+        self.__ffi_init__(owner, 5.0)
+
+
+def test_plain_python_subclass():
+    named = Named(4, y=5)
+    assert type(named) is Named and isinstance(named, Point)
     assert (named.double, repr(named), named == Point(4, 5)) == (8, "Named 4", True)
+    line = Line(named, named)
+    assert line.start.same_as(named) and line.start == Point(4, 5)
+    assert (Saver("Ada").cents, repr(Saver("Ada"))) == (500, "<Ada: 5.00>")
+    with pytest.raises(TypeError, match="expected int, got str"):
+        Named(4, "five")
 
 
 @dc.py_class("test_objects.Labelled", eq=True, unsafe_hash=True)
@@ -320,7 +332,7 @@ def test_python_class_of_every_type(sample):
         made = derived(*arguments, **keywords)
     except TypeError as error:
         assert "can not be derived from" in str(error)
-        assert f"only Rust code can make its field" in str(error)
+        assert "only Rust code can make its field" in str(error)
     else:
         assert made.more == 1 and isinstance(made, type(value))
         assert {name: encode(getattr(made, name)) for name in sample["reads"]} == sample["reads"]

@@ -7,6 +7,7 @@ mod library;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::slice::from_ref;
 
 use kernpack::abi::type_index;
 use kernpack::reflect::{AttrColumn, TypeInfo, from_json, repr, to_json};
@@ -266,7 +267,7 @@ fn every_operation_on_every_sample() {
             operation(name, args).and_then(|value| encode(&value)).unwrap_or_else(|error| failure(&error))
         };
         check("reads", reads(&value), &sample["reads"]);
-        check("repr", outcome("repr", &[value.clone()]), &sample["repr"]);
+        check("repr", outcome("repr", from_ref(&value)), &sample["repr"]);
         for name in ["eq", "le", "hash_equal", "structural_equal", "structural_hash_equal"] {
             let expected = sample["fails"].get(name).unwrap_or(&json!(true));
             check(name, outcome(name, &[value.clone(), make()]), expected);
@@ -274,10 +275,10 @@ fn every_operation_on_every_sample() {
         for name in ["copy", "deepcopy", "json"] {
             match sample["fails"].get(name) {
                 // How a type says that it can not be copied is Python's matter.
-                Some(_) if name == "copy" => assert!(operation(name, &[value.clone()]).is_err()),
-                Some(expected) => check(name, outcome(name, &[value.clone()]), expected),
+                Some(_) if name == "copy" => assert!(operation(name, from_ref(&value)).is_err()),
+                Some(expected) => check(name, outcome(name, from_ref(&value)), expected),
                 None => {
-                    let copy = operation(name, &[value.clone()]).unwrap();
+                    let copy = operation(name, from_ref(&value)).unwrap();
                     check(name, reads(&copy), &sample["reads"]);
                     check(name, json!(copy.type_name()), &json!(value.type_name()));
                     check(name, outcome("same", &[value.clone(), copy]), &json!(false));

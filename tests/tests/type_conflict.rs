@@ -1,6 +1,8 @@
 //! A library whose object type is not the one that the process already has under that key must not share objects with it, however
 //! alike the two look from outside.
 
+use kernpack::abi::TVMFFIByteArray;
+use kernpack::reflect::TypeInfo;
 use kernpack::{Module, ObjRef, Object, Str};
 
 /// As in the library.
@@ -26,6 +28,13 @@ pub struct Place {
 fn a_type_of_another_definition_is_refused() {
     let place = ObjRef::new(Place { spot: Point { x: 1, y: 2 }, name: Str::new("here") });
     assert_eq!(place.spot.x + place.y, 3);
+    // Another build of the library has its own key, too.
+    let source = include_str!("../conversions-lib/src/lib.rs");
+    let line = source.lines().position(|line| line.starts_with("pub struct Place")).unwrap() + 1;
+    let own = format!("conversions.Place@tests/conversions-lib/src/lib.rs:{line}");
+    let (name, parent) = (TVMFFIByteArray::new(own.as_bytes()), Point::type_index());
+    // SAFETY: the parent is registered, and the key is valid for the call.
+    let taken = unsafe { (kernpack::host::api().type_get_or_alloc_index)(&name, -1, 2, 0, 1, parent) };
     let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
     // The second attempt is no better than the first.
     for _ in 0..2 {
@@ -40,4 +49,7 @@ fn a_type_of_another_definition_is_refused() {
         let line: String = message.split_once("lib.rs:").unwrap().1.chars().take_while(char::is_ascii_digit).collect();
         assert_eq!(message, expected.replace("LINE", &line));
     }
+    let other = TypeInfo::by_key(format!("{own}#2").as_bytes()).unwrap();
+    assert_ne!(other.index(), taken);
+    assert_eq!(other.fields().count(), 3);
 }

@@ -365,7 +365,9 @@ fn is_constant(index: i32) -> bool {
 
 /// Whether a field can only hold what is copied with the object: numbers, data types, devices.
 fn is_plain(field: Field) -> bool {
-    (type_index::INT..type_index::DL_TENSOR_PTR).contains(&field.raw().field_static_type_index)
+    // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.
+    use type_index::{BOOL, DATA_TYPE, DEVICE, FLOAT, INT};
+    matches!(field.raw().field_static_type_index, INT | BOOL | FLOAT | DATA_TYPE | DEVICE)
 }
 
 /// Gives the copy of a child to the copy of its parent.

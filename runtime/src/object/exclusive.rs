@@ -7,12 +7,14 @@
 //! sees the other.
 //!
 //! The same word says that an object is not complete: it was made by its type's creator, and fields are missing (`construction.rs`).
-//! And it says that an object is fresh: another language made or copied it, and no Rust code has got a reference to it so far. Whoever
-//! made it may still set its fields, however many references there are. Its first reference in Rust code ends that.
+//! And it says that an object is fresh: another language made or copied it, and no Rust code has got a reference to it so far. The
+//! thread that made it may still set its fields, however many references there are. Its first reference in Rust code ends that, and
+//! so does another thread that reads a field: a Rust thread may do that through a reference to just any value, at any time.
 //!
 //! A method's `&self` counts no reference (`borrowed.rs`): the caller's keeps the object alive. The first such call makes the object
 //! shared, and then nobody writes to it any more, be there one reference or many.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::TVMFFIObject;
@@ -24,18 +26,42 @@ const COMPLETE: u32 = 0;
 const SHARED: u32 = 1;
 /// Somebody writes to the object.
 const LOCKED: u32 = u32::MAX;
-/// All fields have values, and no Rust code has seen the object.
-const FRESH: u32 = u32::MAX - 1;
+/// All fields have values, and no Rust code has seen the object. The other bits are the number of the thread that made it.
+const FRESH: u32 = 1 << 31;
 
 /// What the state word of an object says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// All fields have values.
     Complete,
-    /// All fields have values, and no Rust code has seen the object.
-    Fresh,
+    /// All fields have values, and no Rust code has seen the object; the state word.
+    Fresh(u32),
     /// Fields are missing; the construction record is at this many times 8 bytes from the handle.
     Incomplete(u32),
+}
+
+/// Whether a state word says that the object is fresh.
+const fn is_fresh(word: u32) -> bool {
+    word >= FRESH && word != LOCKED
+}
+
+/// The state word of an object that this thread makes. The system's numbers of threads are the same for all libraries of a process.
+#[inline]
+fn fresh_here() -> u32 {
+    thread_local!(static WORD: Cell<u32> = const { Cell::new(0) });
+    #[cold]
+    fn first() -> u32 {
+        // SAFETY: a system call without arguments.
+        let number = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let fresh = FRESH | number;
+        let word = if is_fresh(fresh) { fresh } else { COMPLETE };
+        WORD.set(word);
+        word
+    }
+    match WORD.get() {
+        0 => first(),
+        word => word,
+    }
 }
 
 fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
@@ -65,14 +91,16 @@ pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
     (record > SHARED && record < FRESH).then_some(record)
 }
 
-/// Whether all fields of an object have values; waits while somebody writes to it.
+/// Whether all fields of an object have values, which no other thread changes while this one reads a field; waits while somebody
+/// writes to the object.
 ///
 /// # Safety
-/// The object is alive.
+/// The object is alive, and the caller owns a reference to it.
 #[inline]
-pub(super) unsafe fn is_complete(object: *mut TVMFFIObject) -> bool {
-    matches!(word(object).load(Ordering::SeqCst), COMPLETE | SHARED | FRESH)
-        || matches!(rare_state(object), State::Complete | State::Fresh)
+pub(super) unsafe fn is_readable(object: *mut TVMFFIObject) -> bool {
+    let word = word(object).load(Ordering::SeqCst);
+    // SAFETY: promised by the caller.
+    matches!(word, COMPLETE | SHARED) || word == fresh_here() || unsafe { seen(object) == State::Complete }
 }
 
 #[cold]
@@ -81,8 +109,8 @@ fn rare_state(object: *mut TVMFFIObject) -> State {
     loop {
         match word(object).load(Ordering::SeqCst) {
             COMPLETE | SHARED => return State::Complete,
-            FRESH => return State::Fresh,
             LOCKED => std::thread::yield_now(),
+            word if is_fresh(word) => return State::Fresh(word),
             record => return State::Incomplete(record),
         }
     }
@@ -98,8 +126,8 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
     unsafe {
         loop {
             match state(object) {
-                State::Fresh => {
-                    let _ = word(object).compare_exchange(FRESH, COMPLETE, Ordering::SeqCst, Ordering::SeqCst);
+                State::Fresh(fresh) => {
+                    let _ = word(object).compare_exchange(fresh, COMPLETE, Ordering::SeqCst, Ordering::SeqCst);
                 }
                 other => return other,
             }
@@ -135,7 +163,7 @@ fn share_first(object: *mut TVMFFIObject) -> State {
     loop {
         let before = match rare_state(object) {
             State::Complete => COMPLETE,
-            State::Fresh => FRESH,
+            State::Fresh(fresh) => fresh,
             incomplete => return incomplete,
         };
         let shared = word(object).compare_exchange(before, SHARED, Ordering::SeqCst, Ordering::SeqCst);
@@ -153,15 +181,16 @@ pub(super) unsafe fn begin(object: *mut TVMFFIObject, record: u32) {
     word(object).store(record, Ordering::Release);
 }
 
-/// Declares an object complete, and fresh.
+/// Declares an object complete, and fresh for this thread.
 ///
 /// # Safety
 /// The object is new or incomplete, all of its fields have values, and no Rust code has seen it.
 pub(super) unsafe fn complete(object: *mut TVMFFIObject) {
-    word(object).store(FRESH, Ordering::SeqCst);
+    word(object).store(fresh_here(), Ordering::SeqCst);
 }
 
-/// Runs `write` when the object is fresh, or complete and the caller's reference is the only one; `None` otherwise.
+/// Runs `write` when this thread made the object and it is fresh, or when it is complete and the caller's reference is the only one;
+/// `None` otherwise.
 ///
 /// # Safety
 /// The object is alive and complete, and the caller owns a reference to it.
@@ -189,8 +218,9 @@ pub(super) unsafe fn while_unique<R>(object: *mut TVMFFIObject, write: impl FnOn
         }
     }
     let lock = Lock(object, before);
+    let is_free = is_fresh(before) && before == fresh_here();
     // SAFETY: promised by the caller.
-    let result = (before == FRESH || unsafe { embedded::is_unique_in_order(object) }).then(write);
+    let result = (is_free || unsafe { embedded::is_unique_in_order(object) }).then(write);
     drop(lock);
     result
 }

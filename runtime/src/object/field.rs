@@ -164,8 +164,10 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
             return no_object();
         }
         let own = (*object).type_index == F::Owner::type_def().index.get();
-        if (own && exclusive::is_complete(object)) || has_value::<F>(object, field) {
+        if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
             return guard_nameless(|| {
+                // Code of the type's author may run here, and lead back to a setter of this object.
+                let _reading = (<F::Value as Schema>::STORAGE == Storage::Rust).then(|| Reading::begin(field));
                 result.write((*field.cast::<F::Value>()).field_value().into_raw());
                 Ok(())
             });
