@@ -35,6 +35,23 @@ pub struct Method {
     raw: &'static TVMFFIMethodInfo,
 }
 
+// SAFETY: the records live forever. Any thread may look a type up anew, so one that is sent says no more than that.
+unsafe impl Send for TypeInfo {}
+// SAFETY: as above.
+unsafe impl Sync for TypeInfo {}
+// SAFETY: as above.
+unsafe impl Send for Field {}
+// SAFETY: as above.
+unsafe impl Sync for Field {}
+// SAFETY: as above.
+unsafe impl Send for Fields {}
+// SAFETY: as above.
+unsafe impl Sync for Fields {}
+// SAFETY: as above.
+unsafe impl Send for Method {}
+// SAFETY: as above.
+unsafe impl Sync for Method {}
+
 impl TypeInfo {
     /// The type with this index, if there is one.
     #[inline]
