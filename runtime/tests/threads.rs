@@ -374,10 +374,12 @@ fn errors_stay_on_their_thread() {
     });
 }
 
+/// A text that must be of one letter.
 #[derive(Object)]
 #[object(key = "threads.Label")]
 #[repr(C)]
 pub struct Label {
+    /// The text.
     pub text: String,
 }
 
