@@ -199,15 +199,29 @@ def failure(error):
     return ["InternalError" if kind == "RuntimeError" else kind, str(error)]
 
 
+def outcome_of(action):
+    """The result of an action, or its error as [kind, message]."""
+    try:
+        return action()
+    except Exception as error:
+        return failure(error)
+
+
+def outcome(operation, *operands):
+    """The result of an operation in the table's form, or its error."""
+    return outcome_of(lambda: encode(OPERATIONS[operation](*operands)))
+
+
 def run(row):
     """The result of a row, or its error as [kind, message]."""
     names = {}
-    try:
+
+    def evaluate_all():
         for name, value in row.get("let", []):
             names[name] = evaluate(value, names)
         return encode(evaluate(row["value"], names))
-    except Exception as error:  # noqa: BLE001
-        return failure(error)
+
+    return outcome_of(evaluate_all)
 
 
 def main():

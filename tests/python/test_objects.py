@@ -1,29 +1,25 @@
 """Rust types in stock Python: every operation on every type, from the table in tests/data/objects.json (see objects_table.py)."""
 
 import copy
-import ctypes
-import gc
 import inspect
-import json
 import os
 import pickle
 import pydoc
 import subprocess
 import sys
-import threading
 
 import pytest
 import tvm_ffi
 from tvm_ffi import dataclasses as dc
-from tvm_ffi import structural_equal, structural_hash, structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map, structural_walk
 
 import objects_table
-from objects_table import CLASSES, LIBRARY, OPERATIONS, TABLE, encode, evaluate, failure, field_names, info, run
+from objects_table import CLASSES, OPERATIONS, TABLE, encode, evaluate, field_names, info, outcome, outcome_of, run
 
 TYPES = TABLE["types"]
 SAMPLES = TABLE["samples"]
 ROWS = [row for row in TABLE["rows"] if "python" in row.get("hosts", ["python"])]
-Point, Line, Tracked, Counter = (CLASSES[f"objects.{name}"] for name in ("Point", "Line", "Tracked", "Counter"))
+Point, Line = CLASSES["objects.Point"], CLASSES["objects.Line"]
 
 
 def name_of(row):
@@ -37,13 +33,6 @@ def of_each_type():
 
 def of_each_sample():
     return pytest.mark.parametrize("sample", SAMPLES, ids=name_of)
-
-
-def outcome(operation, *operands):
-    try:
-        return encode(OPERATIONS[operation](*operands))
-    except Exception as error:
-        return failure(error)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
@@ -205,7 +194,7 @@ def test_walk_and_map(sample):
     structural_walk(value, (type(value), seen.append), order="pre")
     assert seen and seen[0].same_as(value)
     if "map" in sample.get("fails", {}):
-        assert str(outcome_of(lambda: structural_map(value, (int, lambda number: number)))).startswith(sample["fails"]["map"][1])
+        assert outcome_of(lambda: structural_map(value, (int, lambda number: number))) == sample["fails"]["map"]
         return
     assert structural_map(value, (int, lambda number: number)).same_as(value)
 
@@ -336,139 +325,3 @@ def test_python_class_of_every_type(sample):
     else:
         assert made.more == 1 and isinstance(made, type(value))
         assert {name: encode(getattr(made, name)) for name in sample["reads"]} == sample["reads"]
-
-
-# Threads.
-
-
-def test_threads():
-    counter = Counter("threads")
-    point = Point(1, 2)
-    problems = []
-
-    def work(number):
-        try:
-            for index in range(300):
-                counter.hit()
-                counter.state = f"thread {number} was here {index}"
-                assert counter.state.startswith("thread ")
-                line = Line(point, Point(number, index))
-                assert line == copy.deepcopy(line) and line.end.y == index
-                assert encode(OPERATIONS["json"](line)) == encode(line)
-        except BaseException as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert not problems and counter.hits == 8 * 300
-
-
-# Leaks.
-
-
-# The stock package loses a reference to each enum that a constructor takes, those of Python, too.
-LEAK_SAMPLES = [sample for sample in SAMPLES if sample["value"].get("new") != "objects.Signal"]
-
-
-def references(value):
-    """How many strong and weak references the header of an object counts, and those of the objects in its fields."""
-    counts = [ctypes.c_uint64.from_address(value.__chandle__()).value]
-    for name in field_names(type(value)):
-        field = getattr(value, name)
-        if isinstance(field, tvm_ffi.Object):
-            counts.append(ctypes.c_uint64.from_address(field.__chandle__()).value)
-    return counts
-
-
-def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-LEAK_OPERATIONS = {
-    "create": lambda sample, value: evaluate(sample["value"]),
-    "read": lambda sample, value: [getattr(value, name) for name in field_names(type(value))],
-    "write": lambda sample, value: [
-        setattr(value, name, getattr(value, name)) for name in next((r.get("writable", []) for r in TYPES if r["key"] == info(type(value)).type_key), [])
-    ],
-    "refused write": lambda sample, value: outcome_of(lambda: setattr(value, field_names(type(value))[0], None)),
-    "wrong argument": lambda sample, value: outcome_of(lambda: type(value)(value, None)) if "new" in sample["value"] else None,
-    "repr": lambda sample, value: repr(value),
-    **{name: lambda sample, value, name=name: outcome(name, value, value) for name in ("eq", "lt", "hash_equal", "structural_equal", "structural_hash_equal")},
-    **{name: lambda sample, value, name=name: outcome_of(lambda: OPERATIONS[name](value)) for name in ("copy", "deepcopy", "json", "pickle")},
-    "replace": lambda sample, value: outcome_of(lambda: dc.replace(value)),
-    "walk": lambda sample, value: structural_walk(value, lambda part: None),
-    "map": lambda sample, value: outcome_of(lambda: structural_map(value, (int, lambda number: number - 1))),
-}
-
-
-def outcome_of(operation):
-    try:
-        return operation()
-    except Exception as error:
-        return str(error)
-
-
-@pytest.mark.parametrize("operation", LEAK_OPERATIONS)
-def test_no_operation_leaks(operation):
-    run_it = LEAK_OPERATIONS[operation]
-    rounds = 1000 if operation in ("create", "read", "copy") else 250
-    values = [evaluate(sample["value"]) for sample in LEAK_SAMPLES]
-    # What the first rounds keep is kept once: caches, interned texts, registered tables.
-    for _ in range(50):
-        [run_it(sample, value) for sample, value in zip(LEAK_SAMPLES, values)]
-    gc.collect()
-    counts, alive, before = [references(value) for value in values], LIBRARY["alive"](), resident_bytes()
-    for _ in range(rounds):
-        [run_it(sample, value) for sample, value in zip(LEAK_SAMPLES, values)]
-    gc.collect()
-    assert LIBRARY["alive"]() == alive
-    assert [references(value) for value in values] == counts
-    # A leaked object of the smallest kind is 32 bytes.
-    assert resident_bytes() - before < rounds * 32 * len(LEAK_SAMPLES) / 4 + 200_000
-
-
-def test_objects_are_freed_when_python_forgets_them():
-    gc.collect()
-    alive = LIBRARY["alive"]()
-    chain = None
-    for number in range(1000):
-        chain = Tracked(number, "text", chain)
-    assert LIBRARY["alive"]() == alive + 1000
-    copied = copy.deepcopy(chain)
-    assert LIBRARY["alive"]() == alive + 2000
-    del chain, copied
-    gc.collect()
-    assert LIBRARY["alive"]() == alive
-
-
-def test_objects_half_made_are_freed():
-    alive = LIBRARY["alive"]()
-    text = tvm_ffi.serialization.to_json_graph_str(Tracked(1, "text", Tracked(2, "text", None)))
-    graph = json.loads(text)
-    broken = []
-    for node in range(len(graph["nodes"])):
-        for kind in ("objects.Point", "None", "int"):
-            changed = json.loads(text)
-            changed["nodes"][node]["type"] = kind
-            broken.append(json.dumps(changed))
-    gc.collect()
-    for _ in range(20):
-        with pytest.raises(TypeError):
-            Tracked(1, 2, None)
-        with pytest.raises(TypeError):
-            Tracked(1, "text", Point(1, 2))
-        for document in broken:
-            outcome_of(lambda: tvm_ffi.serialization.from_json_graph_str(document))
-    gc.collect()
-    assert LIBRARY["alive"]() == alive
-
-
-def test_a_long_chain_is_made_and_dropped():
-    program = (
-        "import copy, objects_table as t; Node = t.CLASSES['objects.Node']; chain = None\n"
-        "for number in range(200_000): chain = Node(number, chain)\n"
-        "other = copy.deepcopy(chain); assert other == chain; del chain, other; print('done')"
-    )
-    assert run_python("-c", program) == "done\n"

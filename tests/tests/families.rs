@@ -174,8 +174,8 @@ fn visitors_see_the_fields_of_the_variant() -> Result<()> {
         Ok(names.0)
     };
     assert_eq!(names(&Expr::Nil)?, [""; 0]);
-    assert_eq!(names(&*add(constant(1), constant(2)))?, ["lhs", "rhs"]);
-    assert_eq!(names(&*mixed())?, ["small", "text", "flag", "wide", "numbers", "type", "tiny"]);
+    assert_eq!(names(&add(constant(1), constant(2)))?, ["lhs", "rhs"]);
+    assert_eq!(names(&mixed())?, ["small", "text", "flag", "wide", "numbers", "type", "tiny"]);
     Ok(())
 }
 
@@ -247,7 +247,7 @@ fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<(
 }
 
 /// Counts its values.
-struct Counted(Arc<AtomicI64>);
+pub struct Counted(Arc<AtomicI64>);
 
 impl Counted {
     fn new(count: &Arc<AtomicI64>) -> Self {

@@ -3,10 +3,12 @@
 //! A field has a setter even when it is read-only, as in C++: constructors, copies, JSON and rebuilding create an object and set its
 //! fields. Such a setter works while the object is incomplete, or for the holder of the only reference (`exclusive.rs`).
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::marker::PhantomData;
+use core::ptr;
 
-use super::exclusive::{self, State};
+use super::exclusive;
 use super::field_value::{FieldValue, FromFieldValue, MutableField};
 use super::foreign::{is_made_by_rust, key_of};
 use super::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, construction};
@@ -166,9 +168,12 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         let own = (*object).type_index == F::Owner::type_def().index.get();
         if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
             return guard_nameless(|| {
-                // Code of the type's author may run here, and lead back to a setter of this object.
-                let _reading = (<F::Value as Schema>::STORAGE == Storage::Rust).then(|| Reading::begin(field));
-                result.write((*field.cast::<F::Value>()).field_value().into_raw());
+                let read = || (*field.cast::<F::Value>()).field_value();
+                let value = match <F::Value as Schema>::STORAGE {
+                    Storage::Rust => Reading::during(field, read),
+                    _ => read(),
+                };
+                result.write(value.into_raw());
                 Ok(())
             });
         }
@@ -179,18 +184,73 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     })
 }
 
+thread_local! {
+    /// The innermost of the getters on this thread that run code of a type's author.
+    static READING: Cell<*const Reading> = const { Cell::new(ptr::null()) };
+}
+
+/// A getter that runs code of a type's author: its `Clone` may do anything.
+struct Reading {
+    field: *mut c_void,
+    around: *const Self,
+}
+
+impl Reading {
+    /// Runs `read` as a getter of this field.
+    #[inline]
+    fn during<R>(field: *mut c_void, read: impl FnOnce() -> R) -> R {
+        struct End(*const Reading);
+        impl Drop for End {
+            fn drop(&mut self) {
+                READING.set(self.0);
+            }
+        }
+        let reading = Self { field, around: READING.get() };
+        let _end = End(reading.around);
+        READING.set(&reading);
+        read()
+    }
+
+    /// Whether a getter of this field runs on this thread.
+    fn is_running(field: *mut c_void) -> bool {
+        let mut reading = READING.get();
+        // SAFETY: each lies on the stack of a getter that has not returned, and takes itself off the list before it does.
+        while let Some(getter) = unsafe { reading.as_ref() } {
+            if getter.field == field {
+                return true;
+            }
+            reading = getter.around;
+        }
+        false
+    }
+}
+
+/// Checks that no getter of the field waits for the code that calls the setter.
+#[inline(never)]
+fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
+    if Reading::is_running(field) {
+        let def = F::Owner::type_def();
+        bail!(
+            RuntimeError,
+            "field '{}' of {} can not be set while it is read: the `Clone` of its type led back here",
+            def.fields[F::INDEX].name,
+            def.key
+        );
+    }
+    Ok(())
+}
+
 /// Whether the field of an object of whatever origin holds a value.
 #[inline(never)]
 unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -> bool {
     // SAFETY: the caller passes a live object and the field's address in it.
     unsafe {
-        match exclusive::state(object) {
-            State::Complete | State::Fresh if is_made_by_rust((*object).type_index) => true,
-            State::Complete | State::Fresh => {
-                <F::Value as Schema>::STORAGE != Storage::Rust && <F::Value as Schema>::is_set(field.cast_const())
-            }
-            State::Incomplete(record) => construction::is_set(object, record, F::Owner::type_def(), F::INDEX),
+        if exclusive::is_readable(object) {
+            return is_made_by_rust((*object).type_index)
+                || <F::Value as Schema>::STORAGE != Storage::Rust && <F::Value as Schema>::is_set(field.cast_const());
         }
+        exclusive::incomplete(object)
+            .is_some_and(|record| construction::is_set(object, record, F::Owner::type_def(), F::INDEX))
     }
 }
 
@@ -219,7 +279,10 @@ where
         let value = convert::<F>(&*value.cast())?;
         let object = object_of::<F>(field);
         let rust = is_made_by_rust((*object).type_index) || <F::Value as Schema>::STORAGE == Storage::Plain;
-        if rust && exclusive::is_complete(object) {
+        if rust && exclusive::incomplete(object).is_none() {
+            if <F::Value as Schema>::STORAGE == Storage::Rust {
+                check_not_read::<F>(field)?;
+            }
             (*field.cast::<F::Value>()).store_field_value(value);
             return Ok(());
         }
@@ -243,6 +306,9 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
     // SAFETY: the caller passes the field's address in a live object, and owns a reference to it.
     unsafe {
         let object = object_of::<F>(field);
+        if <F::Value as Schema>::STORAGE == Storage::Rust {
+            check_not_read::<F>(field)?;
+        }
         if let Some(record) = exclusive::incomplete(object) {
             if construction::is_set(object, record, F::Owner::type_def(), F::INDEX) {
                 drop(place.replace(value));

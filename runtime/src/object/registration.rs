@@ -3,6 +3,7 @@
 //! A key that is taken is joined only when another Kernpack library registered the same definition; else this artifact's type gets a key
 //! of its own, so that objects of the two are never confused, and the problem is reported.
 
+use core::panic::Location;
 use core::ptr;
 
 use super::definition::{FieldDef, TypeDef};
@@ -16,6 +17,9 @@ use crate::{Error, Result, builtins, exports, host};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
+
+/// The type attribute that says what the layout of `String`, `Vec` and the rest of Rust's own types depends on.
+static BUILD: AttrColumn = AttrColumn::new("__kernpack_build__");
 
 /// The type's index; binds this artifact to its host and registers the type when that has not happened.
 #[inline]
@@ -105,6 +109,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
         return Err(crate::error!(RuntimeError, "the host refused to register type '{key}'"));
     }
     // First, so that a type which is registered at this moment is not taken for another language's.
+    register_attr(index, BUILD.name(), &build().into_any())?;
     register_attr(index, FINGERPRINT.name(), &(def.fingerprint as i64).into_any())?;
     register_attr(index, ORIGIN.name(), &origin(def).into_any())?;
     def.index.set(index);
@@ -166,6 +171,13 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
     Error::check(unsafe { (host::api().type_register_field)(index, &info) })
 }
 
+/// The compiler and the version of this crate.
+fn build() -> String {
+    // A call from inside the standard library, whose sources lie in a folder with the name of the compiler's version.
+    let compiler = core::iter::repeat_with(Location::caller).next().map_or("", Location::file);
+    format!("kernpack {}, {compiler}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
@@ -205,9 +217,15 @@ fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option
     let theirs = ORIGIN.get(info.type_index).and_then(|origin| origin.get::<String>().ok());
     let theirs = theirs.unwrap_or_else(|| "another Kernpack library".to_owned());
     let same_fingerprint = fingerprint.get::<i64>().is_ok_and(|fingerprint| fingerprint == def.fingerprint as i64);
-    let difference = difference(def, info, parent).or_else(|| {
-        (!same_fingerprint).then(|| "its fields have other names or types, perhaps private ones".to_owned())
-    })?;
+    let their_build = BUILD.get(info.type_index).and_then(|build| build.get::<String>().ok());
+    let difference = difference(def, info, parent)
+        .or_else(|| {
+            (!same_fingerprint).then(|| "its fields have other names or types, perhaps private ones".to_owned())
+        })
+        .or_else(|| {
+            (their_build != Some(build()))
+                .then(|| "it was built by another compiler, or on another kernpack".to_owned())
+        })?;
     Some(format!(
         "is already registered in this process by {theirs}, with another layout: {difference}; {ADVICE}, or build both from the same \
          version"
