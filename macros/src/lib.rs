@@ -72,7 +72,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 ///   `"const_tree"`: by content, without variables inside; `"dag"`: by content, where sharing matters; `"var"`: as a variable,
 ///   which a mapping binds; `"singleton"`: by address; `"unsupported"`: not at all.
 /// - `child_slots = N`: keeps N type indices next to its own for subtypes, which makes checks for the type quicker.
-/// - `final`: no type may be derived from it.
+/// - `final`: no type may be derived from it. (Python's `@py_class` makes such a type all the same; Rust code refuses its objects.)
 /// - `init = false`: other languages get no constructor made of the fields.
 /// - `create = false`: other languages can not create objects at all, by no constructor, copy or file; only Rust makes them.
 /// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
@@ -136,9 +136,13 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// - `repr = false`, `compare = false`, `hash = false`: printing, comparing and hashing leave it out.
 /// - `structural = "..."`: structural equality and hash leave it out (`"ignore"`), or find definitions of variables in it: `"def"`
 ///   like a function's parameters, whose types may define variables, too; `"def_simple"` like a `let`, whose type only uses them.
-/// - `name = "..."`: what other languages call it.
+/// - `name = "..."`: what other languages call it. In Python a parameter of the constructor must not be `self` or a keyword (`lambda`,
+///   `in`, `from`): binding a class to such a type fails. Give these fields another name, or `init = false`.
 /// - `skip`: other languages do not see it. `default` and `default_factory` then say how it is made when one of them creates an
 ///   object. Without them only Rust makes objects, because what others do not see would be lost in their copies and files.
+///
+/// Objects can be copied (`copy`, `deepcopy`, `make_mut`) and rewritten when all fields are `Clone` or atomic, the hidden ones as
+/// well, or when the struct itself is `Clone`, which then says what a copy is. Constructors and JSON do not need that.
 ///
 /// ```
 /// use std::sync::atomic::AtomicI64;
@@ -194,7 +198,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// # Enums without data
 /// `#[object(key = "...", enum = "int")]` or `enum = "str"` makes such an enum one of the ABI, derived from `ffi.IntEnum` or
 /// `ffi.StrEnum`. The Rust enum is the value itself, of parameters, results, fields and elements. Other languages have one object
-/// for each variant; the discriminant or the name may be passed in its place.
+/// for each variant; in its place the discriminant (`"int"`) or the name (`"str"`) may be passed.
 ///
 /// - `rename_all = "..."`: how names of variants are written for other languages: `lowercase`, `UPPERCASE`, `snake_case`,
 ///   `SCREAMING_SNAKE_CASE` or `kebab-case`.
@@ -338,7 +342,10 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// documentation and type schema; private functions are left alone, unless one of these attributes stands on them:
 ///
 /// - `#[method(name = "...")]`: a method under another name. Python's names for operators work: `__add__`, `__len__`,
-///   `__getitem__`, `__call__`, `__contains__` and the like.
+///   `__getitem__`, `__contains__` and the like, but not `__call__`, `__or__` and `__ror__`: the stock package leaves away a method
+///   whose name the Python class has already, and every class has these. The class can define them: `def __or__(self, other):
+///   return self.union(other)`. For the same reason a method of a derived type does not replace one of the same name that the
+///   Python class of its parent has; there, too, the class says it itself, or one method of the parent asks for the type.
 /// - `#[init]`: the constructor, in place of the one that is made of the fields. It returns `Self`, `ObjRef<Self>` or a `Result` of
 ///   one of these, and takes arguments by place and by name.
 /// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
@@ -356,12 +363,14 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///   - `lt`: `fn(&self, &Self) -> bool`, or `compare`: `fn(&self, &Self) -> Ordering`. For `<`, `<=`, `>` and `>=`.
 ///
 ///   All but `str` and `lt` may have one more parameter, a `Function` that does the same to a nested value: it knows what is being
-///   visited, so it ends on objects that contain themselves. A `Result` of the result may be returned.
+///   visited, so it ends on objects that contain themselves. A `Result` of the result may be returned. Types derived from this one
+///   do not inherit these operators (as type attributes in general), unlike methods.
 /// - `#[type_attr(name = "...")]` on a function or a `const`: a type attribute, which runtimes look up by the type.
 /// - `#[skip]`: a `pub fn` that other languages do not see.
 ///
 /// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each call that leaves the argument
-/// away. Parameters and results are those of [`packed_func`], and also `&Self` and `&ObjRef<T>` as parameters and `Self` as a
+/// away. Python passes arguments of methods by place; only constructors take them by name. Parameters and results are those of
+/// [`packed_func`], and also `&Self` and `&ObjRef<T>` as parameters (`Option<ObjRef<T>>` for one that may be missing), and `Self` as a
 /// result, alone or in an `Option` or `Result`. `self` is `&self`: others hold references to the object, too. Where the reference
 /// is needed, the first parameter is `this: &ObjRef<Self>`, because stable Rust has no `self` of that type.
 ///
@@ -391,9 +400,10 @@ pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// A dependency that calls `library!()` and was left out is an error when the library is loaded, which names the crate and this
-/// remedy. (`library!()` notes the dependencies that cargo gives to the compiler and that call `library!()` themselves; what is
-/// loaded compares the notes of all its crates with the crates that it has.) `without = [shapes]` says that the dependency is
-/// meant to stay out, because it is loaded as a library of its own, say.
+/// remedy: `Module::load` returns it, and where another language loads the library it is printed to stderr. (`library!()` notes the
+/// dependencies that cargo gives to the compiler and that call `library!()` themselves; what is loaded compares the notes of all its
+/// crates with the crates that it has.) `without = [shapes]` says that the dependency is meant to stay out, because it is loaded as a
+/// library of its own, say.
 ///
 /// Two libraries may have a crate in common, in one version, and are loaded in any order: its types are the same types, and its
 /// global functions are those of the library that came first. What `build.rs` made for a dependency is there as global functions,

@@ -43,6 +43,21 @@ def test_threads():
     assert not problems and counter.hits == 8 * 300
 
 
+@dc.py_class("test_object_lifetimes.Stop")
+class Stop(CLASSES["objects.Node"]):
+    number: int
+    names: tvm_ffi.Array
+
+
+@pytest.mark.parametrize("next_node", [None, CLASSES["objects.Node"](1, None)], ids=["none", "one"])
+def test_copies_of_a_derived_class_with_an_optional_object(next_node):
+    stop = Stop(value=2, next=next_node, number=0x41414141, names=tvm_ffi.Array(["a", "b"]))
+    for _ in range(100):
+        copied = copy.copy(stop)
+        assert copied.next is None if next_node is None else copied.next.same_as(next_node)
+        assert (copied.value, copied.number, list(copied.names)) == (2, 0x41414141, ["a", "b"])
+
+
 # The stock package loses a reference to each enum that a constructor takes, those of Python, too.
 LEAK_SAMPLES = [sample for sample in SAMPLES if sample["value"].get("new") != "objects.Signal"]
 

@@ -415,7 +415,11 @@ fn nobody_writes_while_a_method_reads() -> Result<()> {
         };
         set("value".to_owned())?;
         written += std::thread::scope(|scope| {
-            let reader = scope.spawn(|| is_steady.call_as::<bool>((&object,)));
+            // Later in some rounds, so that the setter comes first.
+            let reader = scope.spawn(|| {
+                (0..round % 20).for_each(|_| std::thread::yield_now());
+                is_steady.call_as::<bool>((&object,))
+            });
             let writer = scope
                 .spawn(|| (round % 7..200).take_while(|turn| set(format!("value {round} {turn}")).is_ok()).count());
             assert!(reader.join().unwrap().unwrap());

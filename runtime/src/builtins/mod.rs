@@ -49,7 +49,6 @@ use crate::abi::TVMFFIObject;
 use crate::reflect::TypeInfo;
 use builtin::Builtin;
 pub use dataclass::enum_registration::register_enum;
-pub(crate) use dataclass::register_generated_init;
 
 /// The name of an instance of an enum of the ABI; `None` for other objects.
 ///
@@ -65,6 +64,7 @@ static FUNCTIONS: &[&[Builtin]] = &[
     functions::BUILTINS,
     modules::BUILTINS,
     values::MARKERS,
+    dataclass::CONSTRUCTORS,
     #[cfg(feature = "builtins")]
     containers::BUILTINS,
     #[cfg(feature = "builtins")]

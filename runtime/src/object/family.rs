@@ -52,11 +52,15 @@ pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
         let parent = (def.parent_def)();
         parent.is_some_and(|parent| core::ptr::eq(parent, definition)) && def.is_final && def.size == definition.size
     };
-    let mut variants: Vec<_> = KERNPACK_TYPES_V1.iter().filter(is_variant).collect();
+    // In the order of the source. A handful needs no sorting algorithm, which every library would carry.
+    let mut variants: Vec<&TypeDef> = Vec::new();
+    for def in KERNPACK_TYPES_V1.iter().filter(is_variant) {
+        let place = variants.iter().position(|other| other.line > def.line).unwrap_or(variants.len());
+        variants.insert(place, def);
+    }
     if variants.len() != definition.child_slots as usize {
         return vec![];
     }
-    variants.sort_by_key(|def| def.line);
     variants.iter().map(|def| def.key).collect()
 }
 

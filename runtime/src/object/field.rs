@@ -167,13 +167,14 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         }
         let own = (*object).type_index == F::Owner::type_def().index.get();
         if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
+            let read = || (*field.cast::<F::Value>()).field_value();
+            if <F::Value as Schema>::STORAGE != Storage::Rust {
+                // A counted reference more, which can not panic.
+                result.write(read().into_raw());
+                return 0;
+            }
             return guard_nameless(|| {
-                let read = || (*field.cast::<F::Value>()).field_value();
-                let value = match <F::Value as Schema>::STORAGE {
-                    Storage::Rust => Reading::during(field, read),
-                    _ => read(),
-                };
-                result.write(value.into_raw());
+                result.write(Reading::during(field, read).into_raw());
                 Ok(())
             });
         }

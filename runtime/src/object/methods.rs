@@ -1,7 +1,6 @@
 //! Registration of what `#[object_methods]` describes: methods, constructors, properties, operators and type attributes.
 
 use core::ffi::c_void;
-use std::collections::HashSet;
 
 use super::{Object, TypeDef};
 use crate::abi::{
@@ -122,7 +121,7 @@ pub(crate) fn has_constructor(def: &'static TypeDef) -> bool {
 /// What could not be registered, one sentence each; the rest is registered all the same.
 pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     let mut problems = Vec::new();
-    let mut seen = HashSet::new();
+    let mut seen = Vec::new();
     let mut has_constructor = false;
     for (block, member) in members(def) {
         if let Err(problem) = check_name(def, member, &mut seen) {
@@ -144,17 +143,18 @@ pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
 fn check_name(
     def: &'static TypeDef,
     member: &MethodDef,
-    seen: &mut HashSet<(bool, &'static str)>,
+    seen: &mut Vec<(bool, &'static str)>,
 ) -> core::result::Result<(), String> {
     let (is_attribute, name) = match member {
         MethodDef::Method { name, .. } | MethodDef::Property { name, .. } => (false, *name),
         MethodDef::Constructor { .. } => (true, INIT),
         MethodDef::Hook { attribute, .. } | MethodDef::Constant { attribute, .. } => (true, *attribute),
     };
-    if !seen.insert((is_attribute, name)) {
+    if seen.contains(&(is_attribute, name)) {
         let what = if is_attribute { "type attributes are" } else { "methods are" };
         return Err(format!("two {what} called '{name}'; give one of them another name"));
     }
+    seen.push((is_attribute, name));
     if is_attribute {
         return Ok(());
     }

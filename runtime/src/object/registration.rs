@@ -11,9 +11,9 @@ use super::field::default_value;
 use super::foreign::FINGERPRINT;
 use super::{Storage, copy};
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
-use crate::reflect::{AttrColumn, TypeInfo};
+use crate::reflect::AttrColumn;
 use crate::value::{Any, IntoAny};
-use crate::{Error, Result, builtins, exports, host};
+use crate::{Error, Function, Result, exports, host};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
@@ -133,14 +133,20 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     if creator.is_some() {
         register_attr(index, "__ffi_new__", &super::construction::new_function(def).into_any())?;
     }
-    match TypeInfo::of(index) {
-        _ if has_init => {}
-        Some(info) if creator.is_some() && def.generated_init => builtins::register_generated_init(info)?,
+    let has_init = has_init || creator.is_some() && def.generated_init && register_generated_init(index)?;
+    if !has_init {
         // Without any, Python's classes would make instances that refer to no object.
-        _ => register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?,
+        register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?;
     }
     register_attr(index, "__ffi_type_final__", &def.is_final.into_any())?;
     methods.map(drop)
+}
+
+/// Registers the constructor that the host makes of a type's fields; false when it is too old to make any.
+fn register_generated_init(index: i32) -> Result<bool> {
+    let Some(register) = Function::get_global("ffi._RegisterFFIInit")? else { return Ok(false) };
+    register.call((index,))?;
+    Ok(true)
 }
 
 /// Sets an attribute of a type.

@@ -169,8 +169,13 @@ impl HiddenField {
                 let value = default.value(ty);
                 quote! {
                     ::core::option::Option::Some({
-                        unsafe fn __kernpack_make(place: *mut ::core::ffi::c_void) {
+                        // The author's expression is no unsafe code, and does not see the place.
+                        fn __kernpack_value() -> #ty {
                             #value
+                            value
+                        }
+                        unsafe fn __kernpack_make(place: *mut ::core::ffi::c_void) {
+                            let value = __kernpack_value();
                             // SAFETY: the caller gives the place of the field.
                             unsafe { place.cast::<#ty>().write(value) }
                         }

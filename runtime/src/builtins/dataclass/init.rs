@@ -12,7 +12,7 @@ use crate::builtins::builtin::Arguments;
 use crate::builtins::signature::type_key;
 use crate::builtins::values;
 use crate::embedded;
-use crate::function::{Function, guard_nameless, views};
+use crate::function::{guard_nameless, views};
 use crate::reflect::{Field, TypeInfo, call_function};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error, host};
@@ -74,9 +74,9 @@ impl Init {
             chosen.map(|(index, _)| index as u32)
         };
         let positional = indices(false).chain(indices(true)).collect();
-        let mut names: Vec<&[u8]> = fields.iter().map(|field| field.name_bytes()).collect();
-        names.sort_unstable();
-        let distinct = names.is_sorted_by(|name, next| name != next);
+        let is_new =
+            |(at, field): (usize, &Field)| fields[..at].iter().all(|other| other.name_bytes() != field.name_bytes());
+        let distinct = fields.iter().enumerate().all(is_new);
         let marker = values::keyword_arguments().as_view().raw().bits();
         Self { info, fields, positional, distinct, marker }
     }
@@ -273,17 +273,6 @@ pub(super) fn register(info: TypeInfo) -> Result<()> {
     unsafe {
         let function = Any::from_object(function);
         Error::check((host::api().type_register_attr)(info.index(), &name, function.as_view().raw()))
-    }
-}
-
-/// Registers the generated constructor of a Rust type whose fields are registered: the one that the host makes, or else ours.
-///
-/// # Errors
-/// RuntimeError when the type has a constructor.
-pub(crate) fn register_generated_init(info: TypeInfo) -> Result<()> {
-    match Function::get_global("ffi._RegisterFFIInit")? {
-        Some(register) => register.call((info.index(),)).map(drop),
-        None => register(info),
     }
 }
 
