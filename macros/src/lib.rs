@@ -348,6 +348,8 @@ pub fn object(item: TokenStream) -> TokenStream {
 ///   Python class of its parent has; there, too, the class says it itself, or one method of the parent asks for the type.
 /// - `#[init]`: the constructor, in place of the one that is made of the fields. It returns `Self`, `ObjRef<Self>` or a `Result` of
 ///   one of these, and takes arguments by place and by name.
+///   Copies with other values (`copy.replace`), JSON, `pickle` and rewriting build objects of the fields without it: where other code
+///   relies on what it checks, write `create = false` and let other languages make objects by a static method.
 /// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
 ///   read-only field that printing, comparing, hashing, shallow copies, JSON and structural operations leave out. But a deep copy
 ///   reads it and copies what it gives: a property that makes a new object of its own type each time has no end then, and a
