@@ -54,7 +54,7 @@ pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosu
 pub use kernpack_macros::{Object, library, object_methods, packed_func};
 pub use module::Module;
 pub use object::EnumType;
-pub use object::{Field, FieldValue, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
+pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
 pub use registration::problems as load_problems;
 pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
 pub use value::{

@@ -99,7 +99,11 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
         note(def.register());
     }
     for def in KERNPACK_TYPES_V1 {
-        note(object::register_type(def));
+        // A parent first, so that what is wrong with it is noted here.
+        let lineage: Vec<_> = def.lineage().collect();
+        for def in lineage.into_iter().rev() {
+            note(object::register_type(def));
+        }
     }
     let again = loaded_before(&mut note);
     for info in KERNPACK_FUNCTIONS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {

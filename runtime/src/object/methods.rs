@@ -168,6 +168,14 @@ fn check_name(
                 ty.key
             ));
         }
+        let is_same = |other: &MethodDef| matches!(other, MethodDef::Method { name: taken, .. } | MethodDef::Property { name: taken, .. } if *taken == name);
+        if !core::ptr::eq(ty, def) && members(ty).any(|(_, other)| is_same(other)) {
+            return Err(format!(
+                "'{name}' is a function of its ancestor {} already, and Python's classes keep that one; use another name, or one function in \
+                 {} that does what each type needs",
+                ty.key, ty.key
+            ));
+        }
         owner = (ty.parent_def)();
     }
     Ok(())

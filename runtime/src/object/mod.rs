@@ -31,6 +31,7 @@ mod field;
 mod field_value;
 mod fields;
 mod foreign;
+mod identity;
 mod methods;
 mod reference;
 mod registration;
@@ -52,6 +53,8 @@ pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, hidden
 #[doc(hidden)]
 pub use field_value::FromFieldValue;
 pub use field_value::{Field, FieldValue, MutableField};
+pub(crate) use foreign::is_made_by_rust;
+pub use identity::Identity;
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
 pub use reference::ObjRef;
 pub(crate) use registration::register_type;

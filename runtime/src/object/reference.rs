@@ -329,6 +329,11 @@ fn not_an_instance<T: Object>(index: i32) -> Mismatch {
     if key != T::TYPE_KEY {
         return Mismatch::TYPE;
     }
+    if !foreign::is_made_by_rust(index) {
+        return Mismatch::type_note(format!(
+            "expected {key} as this library defines it, got the {key} of another language; give one of them another key"
+        ));
+    }
     Mismatch::type_note(format!(
         "expected {key} as this library lays it out, got the {key} of another library, which lays it out differently; build both \
          from the same version"

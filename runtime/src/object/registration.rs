@@ -258,20 +258,18 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
         }
         for (i, ours) in def.fields.iter().enumerate() {
             let theirs = &*info.fields.add(i);
-            let same = theirs.name.as_slice() == ours.name.as_bytes()
-                && theirs.offset == ours.offset as i64
-                && theirs.size == ours.size as i64;
-            if !same {
+            let name = String::from_utf8_lossy(theirs.name.as_slice());
+            if name != ours.name {
+                return Some(format!("field {i} is '{name}', ours is '{}'", ours.name));
+            }
+            if theirs.metadata.as_slice() != field_metadata(ours).as_bytes() || theirs.size != ours.size as i64 {
                 return Some(format!(
-                    "field {i} is '{}' at offset {}, ours is '{}' at offset {}",
-                    String::from_utf8_lossy(theirs.name.as_slice()),
-                    theirs.offset,
-                    ours.name,
-                    ours.offset
+                    "field '{name}' has another type ({} bytes) than ours ({}, {} bytes)",
+                    theirs.size, ours.ty, ours.size
                 ));
             }
-            if theirs.metadata.as_slice() != field_metadata(ours).as_bytes() {
-                return Some(format!("field {i} ('{}') has another type", ours.name));
+            if theirs.offset != ours.offset as i64 {
+                return Some(format!("field '{name}' is at offset {}, ours at {}", theirs.offset, ours.offset));
             }
         }
     }

@@ -68,6 +68,16 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
             let (name, other) = (&field.name, &earlier.ident);
             mistakes.at(at, format_args!("the field `{other}` is called `{name}`, too; give one of them another name"));
         }
+        if generated_init && field.options.no_init.is_none() && is_reserved_parameter(&field.name) {
+            let name = &field.name;
+            mistakes.at(
+                field.options.name.as_ref().map_or_else(|| field.ident.to_token_stream(), ToTokens::to_token_stream),
+                format_args!(
+                    "the generated constructor can not have a parameter `{name}` in Python; give the field another name there, as in \
+                     `#[field(name = \"{name}_\")]`"
+                ),
+            );
+        }
         if let (true, Some(option), None) = (generated_init, &field.options.no_init, &field.options.default) {
             mistakes.at(
                 option,
@@ -76,6 +86,16 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
             );
         }
     }
+}
+
+/// Whether Python refuses a parameter of this name beside `self`.
+fn is_reserved_parameter(name: &str) -> bool {
+    const RESERVED: [&str; 36] = [
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+        "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+        "not", "or", "pass", "raise", "return", "self", "try", "while", "with", "yield",
+    ];
+    RESERVED.contains(&name)
 }
 
 impl RegisteredField {

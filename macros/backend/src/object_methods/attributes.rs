@@ -135,14 +135,19 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
     if name.starts_with("__ffi_") {
         return Some(format!("names that begin with `__ffi_` belong to the ABI; use another name than `{name}`"));
     }
+    if name == "__del__" {
+        return Some(
+            "Python calls `__del__` also when the constructor failed, on no object; implement `Drop`".to_owned(),
+        );
+    }
     if let Some((_, what)) = TAKEN_METHODS.iter().find(|(taken, _)| *taken == name) {
-        return Some(format!("Python would not see `{name}`, which every object has; {what}"));
+        return Some(format!("Python would not see `{name}`, which every object or class has; {what}"));
     }
     None
 }
 
 /// Names that each Python object has, so that stock tvm_ffi does not put a method there.
-const TAKEN_METHODS: [(&str, &str); 12] = [
+const TAKEN_METHODS: [(&str, &str); 23] = [
     ("__init__", "use #[init]"),
     ("__new__", "use #[init]"),
     ("__repr__", "use #[operator(repr)]"),
@@ -154,6 +159,17 @@ const TAKEN_METHODS: [(&str, &str); 12] = [
     ("__le__", "use #[operator(lt)]"),
     ("__gt__", "use #[operator(lt)]"),
     ("__ge__", "use #[operator(lt)]"),
+    ("__call__", "use a name without underscores"),
+    ("__or__", "use a name without underscores"),
+    ("__ror__", "use a name without underscores"),
+    ("__getattribute__", "use a name without underscores"),
+    ("__setattr__", "use a name without underscores"),
+    ("__class__", "use another name"),
+    ("__reduce__", "use the type attributes `__data_to_json__` and `__data_from_json__`"),
+    ("__setstate__", "use the type attributes `__data_to_json__` and `__data_from_json__`"),
+    ("__chandle__", "use another name"),
+    ("_move", "use another name"),
+    ("mro", "use another name"),
     ("same_as", "use another name"),
 ];
 

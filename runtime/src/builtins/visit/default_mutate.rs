@@ -13,6 +13,7 @@ use super::visitor::as_argument;
 use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
 use crate::builtins::stack_space;
 use crate::embedded::release::{is_object, release, to_owned};
+use crate::object::is_made_by_rust;
 use crate::reflect::{AttrColumn, TypeInfo};
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_mutate__");
@@ -184,6 +185,7 @@ unsafe fn copy(value: &TVMFFIAny) -> Result<*mut TVMFFIObject, TVMFFIAny> {
     unsafe {
         let function = match COPIES.get(value.type_index) {
             Some(function) if function.type_index() == type_index::FUNCTION => function.raw().payload.v_obj,
+            _ if is_made_by_rust(value.type_index) => return Err(no_copy(value.type_index)),
             _ => return Err(type_error("__ffi_shallow_copy__ must be an ffi.Function")),
         };
         let copied = call(function, &[*value]);
@@ -199,6 +201,15 @@ unsafe fn copy(value: &TVMFFIAny) -> Result<*mut TVMFFIObject, TVMFFIAny> {
         }
         Ok(copied.payload.v_obj)
     }
+}
+
+#[cold]
+fn no_copy(index: i32) -> TVMFFIAny {
+    type_error(&format!(
+        "objects of type {0} can not be rewritten, because they can not be copied: a field of {0} is not `Clone`, or it says \
+         `create = false`",
+        crate::value::type_key(index)
+    ))
 }
 
 /// Mutates a value by default, its children through the mutator's table.
