@@ -465,7 +465,7 @@ fn signatures() {
         ("pub fn f(&self) -> impl Iterator<Item = i64> {}", "`impl Trait` is not supported"),
         ("#[target_feature(enable = \"avx2\")] pub fn f(&self) {}", "is_x86_feature_detected"),
         ("pub fn größe(&self) {}", "#[method(name = \"...\")] sets the name"),
-        ("pub fn same_as(&self) {}", "every object has"),
+        ("pub fn same_as(&self) {}", "every object or class has"),
         ("#[method(name = \"a.b\")] fn f(&self) {}", "every language can write"),
         ("#[method(name = \"__ffi_x\")] fn f(&self) {}", "belong to the ABI"),
         ("#[method(name = \"__eq__\")] fn f(&self) {}", "use #[operator(eq)]"),
