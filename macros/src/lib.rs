@@ -235,7 +235,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Enums with data
 /// Such an enum is a family of object types: the enum is the parent type, and each variant is a type of its own, with the key
-/// `<key of the enum>.<variant>` unless `#[object(key = "...")]` on the variant says another. It needs `#[repr(C, u32)]`, and named
+/// `<key of the enum>.<variant>` unless `#[object(key = "...")]` on the variant says another. `structural = "..."` on a variant is for
+/// that one, as `"var"` for the variables among expressions; the other options are the enum's. It needs `#[repr(C, u32)]`, and named
 /// fields, which take the options of a struct's fields; all are visible to other languages, but for those with `#[field(skip)]`.
 ///
 /// ```

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernpack::reflect::{AttrVisitor, VisitAttrs};
-use kernpack::{Any, AnyView, Array, Field, Function, IntoAny, ObjRef, Object, ObjectRoot, Result, Str};
+use kernpack::{Any, AnyView, Array, Field, Function, IntoAny, ObjRef, Object, ObjectRoot, Result, Str, structural};
 
 /// An expression.
 #[derive(Object)]
@@ -307,5 +307,40 @@ fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
     let Guarded::Holding { label, .. } = &*object else { panic!("another variant") };
     label.set("b".to_owned());
     assert_eq!(object.clone().into_any().field("label")?.to::<String>()?, "b");
+    Ok(())
+}
+
+/// Terms with variables.
+#[derive(Object)]
+#[object(key = "families.Term")]
+#[repr(C, u32)]
+pub enum Term {
+    /// A variable, whose name says nothing.
+    #[object(structural = "var")]
+    Var {
+        #[field(structural = "ignore")]
+        name: String,
+    },
+    /// A function of one parameter.
+    Lambda {
+        #[field(structural = "def")]
+        parameter: ObjRef<Term>,
+        body: ObjRef<Term>,
+    },
+    /// A pair.
+    Pair { left: ObjRef<Term>, right: ObjRef<Term> },
+}
+
+#[test]
+fn a_variant_has_a_structural_kind_of_its_own() -> Result<()> {
+    let lambda = |name: &str, other: Option<&str>| {
+        let parameter = ObjRef::new(Term::Var { name: name.to_owned() });
+        let right = other.map_or_else(|| parameter.clone(), |name| ObjRef::new(Term::Var { name: name.to_owned() }));
+        let body = ObjRef::new(Term::Pair { left: parameter.clone(), right });
+        ObjRef::new(Term::Lambda { parameter, body })
+    };
+    assert!(structural::equal(&lambda("x", None), &lambda("y", None))?, "the same but for the name of the parameter");
+    assert_eq!(structural::hash(&lambda("x", None))?, structural::hash(&lambda("y", None))?);
+    assert!(!structural::equal(&lambda("x", None), &lambda("x", Some("x")))?, "another variable of the same name");
     Ok(())
 }

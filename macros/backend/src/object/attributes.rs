@@ -146,7 +146,7 @@ impl StructuralKind {
     }
 }
 
-fn structural_kind(entry: Entry, mistakes: &mut Mistakes) -> Option<StructuralKind> {
+pub(super) fn structural_kind(entry: Entry, mistakes: &mut Mistakes) -> Option<StructuralKind> {
     let kind = entry.string(mistakes)?;
     Some(match kind.value().as_str() {
         "tree" => StructuralKind::Tree,

@@ -2,7 +2,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Attribute, DataEnum, DeriveInput, Field, Fields, LitStr, Meta, Type, Variant};
 
-use super::attributes::{Attributes, words};
+use super::attributes::{Attributes, StructuralKind, structural_kind, words};
 use super::definition::{Fingerprint, check_generics, name_self};
 use super::field::{HiddenField, ObjectField, RegisteredField, check_fields};
 use super::generate::thread_safety;
@@ -25,6 +25,7 @@ pub(super) struct Family {
 struct FamilyVariant {
     ident: Ident,
     key: String,
+    structural: StructuralKind,
     doc: Doc,
     /// All fields, in their order.
     layout: Vec<(Ident, Type)>,
@@ -191,7 +192,7 @@ impl Family {
     }
 
     fn parent_definition(&self, crate_name: &str) -> TokenStream {
-        let Self { ident, key, doc, fingerprint, .. } = self;
+        let Self { ident, key, attributes, doc, fingerprint, .. } = self;
         let child_slots = self.variants.len() as i32;
         let parts = Parts {
             key,
@@ -199,6 +200,7 @@ impl Family {
             at: ident.span(),
             parent: quote!(parent: __k::parent_index::<#ident>, parent_def: __k::parent_def::<#ident>),
             child_slots,
+            structural: attributes.structural,
             is_final: false,
             content: quote!(fields: &[], hidden: &[]),
             create: quote!(create: ::core::option::Option::None, copy: ::core::option::Option::None),
@@ -228,6 +230,10 @@ impl Family {
             fingerprint.add(ty);
         }
         let creator = quote!(__k::create_of::<#name>(#create));
+        let copy = match attributes.create {
+            true => quote!(__k::copy_of::<#ident>()),
+            false => quote!(::core::option::Option::None),
+        };
         let hidden = hidden.iter().map(|field| field.definition(&offset_of(at, &field.ident)));
         let parts = Parts {
             key,
@@ -235,9 +241,10 @@ impl Family {
             at: variant.span(),
             parent: quote!(parent: __k::family_index::<#ident>, parent_def: __k::family_def::<#ident>),
             child_slots: 0,
+            structural: variants[at].structural,
             is_final: true,
             content: quote!(fields: &[#(#fields),*], hidden: &[__k::tag_def::<#tag>(), #(#hidden),*]),
-            create: quote!(create: #creator, copy: __k::copy_of::<#ident>()),
+            create: quote!(create: #creator, copy: #copy),
             init: attributes.has_generated_init(),
             fingerprint: &fingerprint,
         };
@@ -265,9 +272,10 @@ impl Family {
 
     fn definition(&self, parts: &Parts<'_>, crate_name: &str) -> TokenStream {
         let Self { ident, attributes, .. } = self;
-        let Parts { key, doc, at, parent, child_slots, is_final, content, create, init, fingerprint } = parts;
+        let Parts { key, doc, at, parent, child_slots, structural, is_final, content, create, init, fingerprint } =
+            parts;
         let krate = &attributes.krate;
-        let structural = attributes.structural.constant();
+        let structural = structural.constant();
         let file = quote_spanned!(*at=> ::core::file!());
         let line = quote_spanned!(*at=> ::core::line!());
         quote! {
@@ -377,6 +385,7 @@ struct Parts<'a> {
     at: Span,
     parent: TokenStream,
     child_slots: i32,
+    structural: StructuralKind,
     is_final: bool,
     content: TokenStream,
     create: TokenStream,
@@ -400,7 +409,7 @@ impl FamilyVariant {
                 "a discriminant is not supported in an enum with data: the object's type tells which variant it is; remove it",
             );
         }
-        let key = key_option(attrs, mistakes);
+        let (key, structural) = variant_options(attrs, mistakes);
         let fields = match fields {
             Fields::Named(fields) => Some(&fields.named),
             Fields::Unit => None,
@@ -425,7 +434,8 @@ impl FamilyVariant {
         }
         check_fields(&registered, attributes.has_generated_init(), mistakes);
         let key = key.unwrap_or_else(|| format!("{key_of_family}.{}", plain(ident)));
-        Some(Self { ident: ident.clone(), key, doc: Doc::of(attrs), layout, fields: registered, hidden })
+        let structural = structural.unwrap_or(attributes.structural);
+        Some(Self { ident: ident.clone(), key, structural, doc: Doc::of(attrs), layout, fields: registered, hidden })
     }
 
     /// The variable of a field in a pattern.
@@ -444,9 +454,9 @@ impl FamilyVariant {
     }
 }
 
-/// The key that `#[object(key = "...")]` gives a variant.
-fn key_option(attributes: &[Attribute], mistakes: &mut Mistakes) -> Option<String> {
-    const KNOWN: &str = "`key = \"...\"`";
+/// The key and the structural kind that `#[object(key = "...", structural = "...")]` gives a variant.
+fn variant_options(attributes: &[Attribute], mistakes: &mut Mistakes) -> (Option<String>, Option<StructuralKind>) {
+    const KNOWN: &str = "`key = \"...\"` and `structural = \"...\"`";
     for attribute in attributes {
         for misplaced in ["base", "field"] {
             if attribute.path().is_ident(misplaced) {
@@ -455,19 +465,22 @@ fn key_option(attributes: &[Attribute], mistakes: &mut Mistakes) -> Option<Strin
         }
     }
     let (_, options) = attribute_options(attributes, "object", "#[object(key = \"...\")]", mistakes);
-    let mut key = None;
+    let (mut key, mut structural) = (None, None);
     for entry in entries(options, KNOWN, mistakes) {
         if entry.key == "key" {
             key = entry.string(mistakes);
+        } else if entry.key == "structural" {
+            structural = structural_kind(entry, mistakes);
         } else {
             entry.unknown(KNOWN, mistakes);
         }
     }
-    let key = key?;
-    if let Some(fault) = type_key_fault(&key.value()) {
-        mistakes.at(&key, fault);
+    if let Some(key) = &key
+        && let Some(fault) = type_key_fault(&key.value())
+    {
+        mistakes.at(key, fault);
     }
-    Some(key.value())
+    (key.map(|key| key.value()), structural)
 }
 
 fn check_field_attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
