@@ -44,12 +44,15 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     /// What the next clone or drop of a `Wild` does.
-    static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-    static ON_DROP: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-    static ON_DEFAULT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    static ON_CLONE: Hook = const { RefCell::new(None) };
+    static ON_DROP: Hook = const { RefCell::new(None) };
+    static ON_DEFAULT: Hook = const { RefCell::new(None) };
 }
 
-fn run(hook: &'static std::thread::LocalKey<RefCell<Option<Box<dyn FnOnce()>>>>) {
+/// What a `Wild` does once.
+type Hook = RefCell<Option<Box<dyn FnOnce()>>>;
+
+fn run(hook: &'static std::thread::LocalKey<Hook>) {
     if let Some(hook) = hook.take() {
         hook();
     }

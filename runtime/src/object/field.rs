@@ -16,7 +16,7 @@ use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag};
 use crate::embedded::HEADER_SIZE;
 use crate::function::guard_nameless;
 use crate::value::{Any, AnyView, Schema};
-use crate::{Result, bail};
+use crate::{Result, bail, ensure};
 
 /// One registered field of an object type: a marker type that generated code makes.
 ///
@@ -264,7 +264,12 @@ where
     F::Value: FromFieldValue,
 {
     // SAFETY: promised by the caller.
-    guard_nameless(|| unsafe { store::<F>(field, convert::<F>(&*value.cast())?) })
+    unsafe {
+        if object_of::<F>(field).is_null() {
+            return no_object();
+        }
+        guard_nameless(|| store::<F>(field, convert::<F>(&*value.cast())?))
+    }
 }
 
 /// Sets a writable field: the ABI's setter.
@@ -277,8 +282,9 @@ where
 {
     // SAFETY: promised by the caller; a field that is set holds a `Value`.
     guard_nameless(|| unsafe {
-        let value = convert::<F>(&*value.cast())?;
         let object = object_of::<F>(field);
+        ensure!(!object.is_null(), TypeError, "there is no object: it was not constructed");
+        let value = convert::<F>(&*value.cast())?;
         let rust = is_made_by_rust((*object).type_index) || <F::Value as Schema>::STORAGE == Storage::Plain;
         if rust && exclusive::incomplete(object).is_none() {
             if <F::Value as Schema>::STORAGE == Storage::Rust {
