@@ -29,6 +29,9 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         }
     };
 
+    // First: tests of the workspace look into libraries that it exports.
+    let apache_tvm = apache_tvm::interpreter(&environment.workspace);
+
     let mut workspace = environment.cargo("test");
     workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone());
     report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
@@ -40,7 +43,7 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
     }
 
-    match apache_tvm::interpreter(&environment.workspace) {
+    match apache_tvm {
         Ok(interpreter) => {
             let mut script = environment.command(&interpreter);
             script.args(["examples/extension/python/run.py", "--apache-tvm"]);
