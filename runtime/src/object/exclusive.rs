@@ -98,9 +98,26 @@ pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
 /// The object is alive, and the caller owns a reference to it.
 #[inline]
 pub(super) unsafe fn is_readable(object: *mut TVMFFIObject) -> bool {
-    let word = word(object).load(Ordering::SeqCst);
+    let state = word(object).load(Ordering::SeqCst);
     // SAFETY: promised by the caller.
-    matches!(word, COMPLETE | SHARED) || word == fresh_here() || unsafe { seen(object) == State::Complete }
+    matches!(state, COMPLETE | SHARED) || unsafe { is_readable_in_state(object, state) }
+}
+
+/// The rest of [`is_readable`].
+#[cold]
+#[inline(never)]
+unsafe fn is_readable_in_state(object: *mut TVMFFIObject, state: u32) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !is_fresh(state) || state != fresh_here() {
+            return seen(object) == State::Complete;
+        }
+        // The only owner may set fields anyhow, so nothing is lost; from now on the object is read without asking for the thread.
+        if embedded::is_unique_in_order(object) {
+            let _ = word(object).compare_exchange(state, COMPLETE, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        true
+    }
 }
 
 #[cold]

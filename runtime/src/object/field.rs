@@ -165,16 +165,24 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         if object.is_null() {
             return no_object();
         }
-        let own = (*object).type_index == F::Owner::type_def().index.get();
-        if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
-            let read = || (*field.cast::<F::Value>()).field_value();
-            if <F::Value as Schema>::STORAGE != Storage::Rust {
-                // A counted reference more, which can not panic.
-                result.write(read().into_raw());
+        if matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object) {
+            // A value or a reference is there or zeros are, whoever made the object. One counted reference more can not panic.
+            if exclusive::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()) {
+                result.write((*field.cast::<F::Value>()).field_value().into_raw());
                 return 0;
             }
+        } else {
+            let own = (*object).type_index == F::Owner::type_def().index.get();
+            if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
+                return guard_nameless(|| {
+                    result.write(Reading::during(field, || (*field.cast::<F::Value>()).field_value()).into_raw());
+                    Ok(())
+                });
+            }
+        }
+        if has_value::<F>(object, field) {
             return guard_nameless(|| {
-                result.write(Reading::during(field, read).into_raw());
+                result.write((*field.cast::<F::Value>()).field_value().into_raw());
                 Ok(())
             });
         }
