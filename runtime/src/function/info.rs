@@ -66,8 +66,14 @@ fn metadata_json(params: &[ParamInfo], ret: &TypeSchema) -> String {
         param.ty.write_json(&mut schema);
     }
     schema.push_str("]}}");
+    schema_metadata(&schema, "")
+}
+
+/// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
+pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
     let mut metadata = String::from("{\"type_schema\":");
-    write_json_string(&mut metadata, &schema);
+    write_json_string(&mut metadata, schema);
+    metadata.push_str(more);
     metadata.push('}');
     metadata
 }

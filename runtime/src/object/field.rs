@@ -165,24 +165,21 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         if object.is_null() {
             return no_object();
         }
-        if matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object) {
-            // A value or a reference is there or zeros are, whoever made the object. One counted reference more can not panic.
-            if exclusive::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()) {
-                result.write((*field.cast::<F::Value>()).field_value().into_raw());
+        // One counted reference more, which can not panic.
+        let is_reference = matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object);
+        // A value or a reference is there or zeros are, whoever made the object; other storage tells nothing.
+        let is_there = match is_reference {
+            true => exclusive::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()),
+            false => (*object).type_index == F::Owner::type_def().index.get() && exclusive::is_readable(object),
+        };
+        if is_there || has_value::<F>(object, field) {
+            let read = || (*field.cast::<F::Value>()).field_value().into_raw();
+            if is_reference {
+                result.write(read());
                 return 0;
             }
-        } else {
-            let own = (*object).type_index == F::Owner::type_def().index.get();
-            if (own && exclusive::is_readable(object)) || has_value::<F>(object, field) {
-                return guard_nameless(|| {
-                    result.write(Reading::during(field, || (*field.cast::<F::Value>()).field_value()).into_raw());
-                    Ok(())
-                });
-            }
-        }
-        if has_value::<F>(object, field) {
             return guard_nameless(|| {
-                result.write((*field.cast::<F::Value>()).field_value().into_raw());
+                result.write(Reading::during(field, read));
                 Ok(())
             });
         }

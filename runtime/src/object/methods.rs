@@ -2,14 +2,15 @@
 
 use core::ffi::c_void;
 
+use super::registration::{register_attr, type_metadata};
 use super::{Object, TypeDef};
 use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo, field_flag,
     type_index,
 };
-use crate::function::{FunctionInfo, guard_nameless, write_json_string};
+use crate::function::{FunctionInfo, guard_nameless};
 use crate::registration::KERNPACK_METHODS_V1;
-use crate::value::{Any, TypeSchema};
+use crate::value::Any;
 use crate::{Error, Result, embedded, host};
 
 /// The methods of one impl block.
@@ -190,11 +191,11 @@ impl MethodDef {
             Self::Constructor { info } => {
                 let function = function(info);
                 register_method(index, INIT, info, true, function.as_view().raw())?;
-                register_attribute(index, INIT, &function)
+                register_attr(index, INIT, &function)
             }
             Self::Property { name, info, getter } => register_property(index, name, info, getter),
-            Self::Hook { attribute, info } => register_attribute(index, attribute, &function(info)),
-            Self::Constant { attribute, value } => register_attribute(index, attribute, &value()),
+            Self::Hook { attribute, info } => register_attr(index, attribute, &function(info)),
+            Self::Constant { attribute, value } => register_attr(index, attribute, &value()),
         }
     }
 }
@@ -218,13 +219,6 @@ fn register_method(index: i32, name: &str, info: &FunctionInfo, is_static: bool,
     Error::check(unsafe { (host::api().type_register_method)(index, &method) })
 }
 
-fn register_attribute(index: i32, name: &str, value: &Any) -> Result<()> {
-    // SAFETY: the host copies the name and takes a reference of its own; both live for the call.
-    Error::check(unsafe {
-        (host::api().type_register_attr)(index, &TVMFFIByteArray::new(name.as_bytes()), value.as_view().raw())
-    })
-}
-
 /// A property is a field of size 0 at the object's own address: the getter receives the object. Its static type is None, so that
 /// serializers write null for it and copies take no bytes; its default, None, is what is set when an object is made.
 fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFIFieldGetter) -> Result<()> {
@@ -234,7 +228,7 @@ fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFI
         | field_flag::COMPARE_OFF
         | field_flag::HASH_OFF
         | field_flag::SEQ_HASH_IGNORE;
-    let metadata = type_metadata(&info.ret);
+    let metadata = type_metadata(&info.ret, "");
     let setter: TVMFFIFieldSetter = set_property;
     let field = TVMFFIFieldInfo {
         name: TVMFFIByteArray::new(name.as_bytes()),
@@ -264,14 +258,4 @@ unsafe extern "C" fn set_property(_: *mut c_void, value: *const TVMFFIAny) -> i3
         }
         Err(Error::new("AttributeError", "a property is computed from the fields of its object and can not be set"))
     })
-}
-
-/// The stock metadata of a value: a JSON object whose `type_schema` is a JSON string.
-fn type_metadata(ty: &TypeSchema) -> String {
-    let mut schema = String::new();
-    ty.write_json(&mut schema);
-    let mut metadata = String::from("{\"type_schema\":");
-    write_json_string(&mut metadata, &schema);
-    metadata.push('}');
-    metadata
 }

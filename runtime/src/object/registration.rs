@@ -11,8 +11,9 @@ use super::field::default_value;
 use super::foreign::FINGERPRINT;
 use super::{Storage, copy};
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
+use crate::function::schema_metadata;
 use crate::reflect::AttrColumn;
-use crate::value::{Any, IntoAny};
+use crate::value::{Any, IntoAny, TypeSchema};
 use crate::{Error, Function, Result, exports, host};
 
 /// The type attribute that says where a type was defined, for messages.
@@ -150,7 +151,7 @@ fn register_generated_init(index: i32) -> Result<bool> {
 }
 
 /// Sets an attribute of a type.
-pub(super) fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
+pub(crate) fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
     Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) })
@@ -196,15 +197,14 @@ fn origin(def: &'static TypeDef) -> String {
 
 /// The stock metadata of a field: a JSON object whose `type_schema` is a JSON string.
 fn field_metadata(field: &FieldDef) -> String {
+    type_metadata(&field.ty, if field.is_unsigned { ",\"kernpack.unsigned\":true" } else { "" })
+}
+
+/// The stock metadata of a value of this type; `more` are further members of the JSON object.
+pub(super) fn type_metadata(ty: &TypeSchema, more: &str) -> String {
     let mut schema = String::new();
-    field.ty.write_json(&mut schema);
-    let mut metadata = String::from("{\"type_schema\":");
-    crate::function::write_json_string(&mut metadata, &schema);
-    if field.is_unsigned {
-        metadata.push_str(",\"kernpack.unsigned\":true");
-    }
-    metadata.push('}');
-    metadata
+    ty.write_json(&mut schema);
+    schema_metadata(&schema, more)
 }
 
 /// Why a type can not be the one that is registered under its key; `None` when it is the same.

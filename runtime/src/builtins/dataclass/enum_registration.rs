@@ -8,9 +8,9 @@ use crate::builtins::type_def::BuiltinType;
 use crate::embedded::failure::Failure;
 use crate::embedded::{self, list, map, new_string, seq};
 use crate::function::{guard_nameless, views};
-use crate::object::{EnumDef, EnumKind, Instance, RegisteredEnum, VariantDef};
+use crate::object::{EnumDef, EnumKind, Instance, RegisteredEnum, VariantDef, register_attr};
 use crate::reflect::{AttrColumn, TypeInfo};
-use crate::value::Any;
+use crate::value::{Any, IntoAny};
 use crate::{Error, Result, bail, ensure, host};
 
 use super::enums::{ENUM, ENUM_STATE, EnumBody, EnumStateBody, INT_ENUM, STR_ENUM};
@@ -86,7 +86,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
             let state = EnumStateBody::default();
             let objects = add_instances(def, index, &state)?;
             let state = instance(state);
-            register_attr(index, "__ffi_enum__", state.as_view().raw())?;
+            register_attr(index, "__ffi_enum__", &state)?;
             objects
         }
         Some(value) => {
@@ -119,16 +119,16 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     };
     // SAFETY: the host copies what it keeps.
     Error::check(unsafe { (host::api().type_register_metadata)(index, &metadata) })?;
-    let is_final = TVMFFIAny { type_index: type_index::BOOL, ..TVMFFIAny::int(1) };
-    register_attr(index, "__ffi_type_final__", &is_final)?;
+    register_attr(index, "__ffi_type_final__", &true.into_any())?;
     // SAFETY: a new function, whose reference goes over to the value.
     let to_instance = unsafe { Any::from_object(embedded::new_function(to_instance, def)) };
-    register_attr(index, "__ffi_convert__", to_instance.as_view().raw())?;
+    register_attr(index, "__ffi_convert__", &to_instance)?;
     // A copy of an instance is the instance.
-    register_attr(index, "__ffi_shallow_copy__", to_instance.as_view().raw())?;
+    register_attr(index, "__ffi_shallow_copy__", &to_instance)?;
     // Rewriting leaves it as it is. Without these hooks it makes a copy, which has to be another object.
     let unchanged: unsafe extern "C" fn(*mut TVMFFIObject, TVMFFIAny) -> TVMFFIAny = unchanged;
-    let unchanged = TVMFFIAny::pointer(type_index::OPAQUE_PTR, unchanged as *mut c_void);
+    // SAFETY: a plain pointer owns nothing.
+    let unchanged = unsafe { Any::from_raw(TVMFFIAny::pointer(type_index::OPAQUE_PTR, unchanged as *mut c_void)) };
     register_attr(index, "__s_mutate__", &unchanged)?;
     register_attr(index, "__s_maybe_inplace_mutate__", &unchanged)
 }
@@ -136,11 +136,6 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
 /// The ABI's native hook for rewriting: what an instance becomes.
 unsafe extern "C" fn unchanged(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
     crate::builtins::visit::UNCHANGED
-}
-
-fn register_attr(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {
-    // SAFETY: the callers pass valid values; the host takes a reference of its own.
-    Error::check(unsafe { (host::api().type_register_attr)(index, &TVMFFIByteArray::new(column.as_bytes()), value) })
 }
 
 /// The function that gives the instance for an instance, an integer or a name.

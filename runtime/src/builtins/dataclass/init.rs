@@ -7,15 +7,16 @@ use core::ffi::c_void;
 
 use super::creation::create_empty;
 use super::py_class::known_type;
-use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIErrorCell, TVMFFIFieldInfo, TVMFFIObject, field_flag, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIFieldInfo, TVMFFIObject, field_flag, type_index};
 use crate::builtins::builtin::Arguments;
 use crate::builtins::signature::type_key;
 use crate::builtins::values;
 use crate::embedded;
 use crate::function::{guard_nameless, views};
+use crate::object::register_attr;
 use crate::reflect::{Field, TypeInfo, call_function};
 use crate::value::{Any, AnyView};
-use crate::{Error, Result, bail, error, host};
+use crate::{Error, Result, bail, error};
 
 /// The parameters of a type's constructor.
 struct Init {
@@ -267,13 +268,9 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
 /// # Errors
 /// RuntimeError when the type has a constructor.
 pub(super) fn register(info: TypeInfo) -> Result<()> {
-    let function = embedded::new_function(call, Init::of(info));
-    let name = TVMFFIByteArray::new(b"__ffi_init__");
-    // SAFETY: the function is new; the column takes a reference of its own, and ours goes with the value.
-    unsafe {
-        let function = Any::from_object(function);
-        Error::check((host::api().type_register_attr)(info.index(), &name, function.as_view().raw()))
-    }
+    // SAFETY: a new function, whose reference goes over to the value.
+    let function = unsafe { Any::from_object(embedded::new_function(call, Init::of(info))) };
+    register_attr(info.index(), "__ffi_init__", &function)
 }
 
 /// `ffi._RegisterFFIInit`.
