@@ -38,9 +38,9 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
 
 /// A library that carries CUDA images brings what loads them.
 const CUDA_LOADER: &str = "
-    #[__k::linkme::distributed_slice(__k::KERNPACK_LOADERS_V1)]
+    #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
     #[linkme(crate = __k::linkme)]
-    static CUDA_LOADER: __k::LoaderInfo = __k::LoaderInfo { kind: \"cuda\", loader: __k::cuda_loader };
+    static CARRIES_CUDA: __k::CarriedKind = __k::CarriedKind { kind: \"cuda\" };
 ";
 
 /// A kernel that runs on a device, or would.

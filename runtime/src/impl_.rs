@@ -9,7 +9,7 @@ pub use crate::function::{
     FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
     return_doc, return_metadata,
 };
-pub use crate::module::{LoaderInfo, cuda_loader};
+pub use crate::module::{CarriedKind, KindInfo};
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
@@ -29,8 +29,8 @@ pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, Visi
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    DependencyInfo, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_LOADERS_V1,
-    KERNPACK_TYPES_V1, LibraryInfo,
+    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_KINDS_V1,
+    KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

@@ -31,6 +31,7 @@ extern crate self as kernpack;
 pub mod abi;
 mod builtins;
 mod container;
+pub mod device;
 pub mod embedded;
 mod error;
 mod exports;

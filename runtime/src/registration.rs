@@ -11,7 +11,7 @@ use linkme::distributed_slice;
 use crate::builtins;
 use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::Origin;
-use crate::module::LoaderInfo;
+use crate::module::{CarriedKind, KindInfo};
 use crate::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
@@ -37,9 +37,13 @@ pub static KERNPACK_ENUMS_V1: [EnumDef];
 #[distributed_slice]
 pub static KERNPACK_METHODS_V1: [MethodsDef];
 
-/// Loaders of the kinds of device images that this artifact carries.
+/// Kinds of modules that this artifact can restore from bytes.
 #[distributed_slice]
-pub static KERNPACK_LOADERS_V1: [LoaderInfo];
+pub static KERNPACK_KINDS_V1: [KindInfo];
+
+/// Kinds of the modules that this artifact carries in its import tree.
+#[distributed_slice]
+pub static KERNPACK_CARRIED_V1: [CarriedKind];
 
 /// Crates of this artifact that called `library!()`.
 #[distributed_slice]
@@ -112,7 +116,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
-    note(module::register_loaders());
+    note(module::register_carried());
     if problems.is_empty() {
         return Ok(());
     }

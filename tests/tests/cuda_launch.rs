@@ -50,7 +50,7 @@ fn launches_pass_parameters_extents_and_errors() {
 
     let types = vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32, ArgType::INT64];
     let payload = DeviceImage::new("ptx", vec![DeviceFunction::new("scale", types, true)], b"// ptx").to_vec();
-    kernpack::module::enable_cuda().unwrap();
+    kernpack::module::enable("cuda").unwrap();
     let load = Function::global("ffi.Module.load_from_bytes.cuda").unwrap();
     let module: Module = load.call_as((payload.as_slice(),)).unwrap();
     assert_eq!(module.kind(), "cuda");

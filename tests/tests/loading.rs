@@ -219,12 +219,6 @@ fn modules_of_the_tree() {
     let mut tree = LibraryBinWriter::new();
     tree.add_module("cuda", b"short").unwrap();
     check(
-        with_tree("cuda_not_enabled", &tree.to_vec()),
-        "it carries a module of kind 'cuda', but no loader of that kind is registered; call kernpack::module::enable_cuda(), or \
-         load the runtime that registers ffi.Module.load_from_bytes.cuda first",
-    );
-    kernpack::module::enable_cuda().unwrap();
-    check(
         with_tree("corrupt_cuda", &tree.to_vec()),
         "corrupt cuda module: device image: format at byte 0x0: needs 8 bytes, but only 5 are left; the data is cut off",
     );

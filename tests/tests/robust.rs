@@ -63,7 +63,7 @@ fn calls_in_destructors_of_a_thread_that_ends() {
 
 #[test]
 fn imports_change_while_others_look() {
-    kernpack::module::enable_cuda().unwrap();
+    kernpack::module::enable("cuda").unwrap();
     let payload = DeviceImage::new("ptx", Vec::new(), b"// nothing").to_vec();
     let make = || -> Module {
         Function::global("ffi.Module.load_from_bytes.cuda").unwrap().call_as((payload.as_slice(),)).unwrap()

@@ -93,7 +93,7 @@ fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
 /// In the process that loads: the answer, as text.
 pub(crate) fn describe(file: &Path) -> Result<String> {
     let text = |error: kernpack::Error| error.to_string();
-    kernpack::module::enable_cuda().map_err(text)?;
+    kernpack::module::enable("cuda").map_err(text)?;
     let (types, globals) = (type_keys().map_err(text)?, global_names().map_err(text)?);
     let loaded = Module::load(file);
     let mut functions = serde_json::Map::new();

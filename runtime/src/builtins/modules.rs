@@ -40,7 +40,10 @@ pub(super) static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ModuleImplementsFunction",
         signature: Signature::Typed(&[&MODULE, &STRING, &BOOL], &BOOL),
-        run: |args| Ok(find_function(args)?.is_some().into_any()),
+        run: |args| {
+            let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
+            Ok(raw::implements_function(&module, name, imports)?.into_any())
+        },
     },
     Builtin {
         name: "ffi.ModuleGetFunctionMetadata",
@@ -60,7 +63,7 @@ pub(super) static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ModuleGetPropertyMask",
         signature: Signature::Typed(&[&MODULE], &INT),
-        run: |args| Ok(args.module(0)?.property_mask().into_any()),
+        run: |args| Ok(args.module(0)?.properties().bits().into_any()),
     },
     Builtin {
         name: "ffi.ModuleGetWriteFormats",
@@ -139,7 +142,7 @@ fn system_library(args: &Arguments<'_>) -> Result<Any> {
 /// The function that module, name and "in its imports, too" say.
 fn find_function(args: &Arguments<'_>) -> Result<Option<Function>> {
     let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
-    raw::visit(&module, imports, &mut |module| raw::function(module, name))
+    raw::get_function(&module, name, imports)
 }
 
 /// Metadata (or documentation) of the function that module, name and "in its imports, too" say.

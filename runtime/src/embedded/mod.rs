@@ -8,7 +8,7 @@
 pub mod any_hash;
 #[cfg(feature = "embedded")]
 mod api;
-mod atomic;
+pub(crate) mod atomic;
 mod backtrace;
 pub mod big_int;
 pub mod custom_allocator;
@@ -25,7 +25,7 @@ pub mod map;
 mod map_cell;
 mod map_entries;
 pub mod module_env;
-mod name_table;
+pub(crate) mod name_table;
 #[cfg(feature = "builtins")]
 mod native_frames;
 mod object;
@@ -37,7 +37,7 @@ pub mod release;
 pub mod seq;
 pub mod serving;
 pub mod shape;
-mod shared_ref;
+pub(crate) mod shared_ref;
 #[cfg(feature = "builtins")]
 mod stack_walk;
 #[cfg(feature = "builtins")]
@@ -59,4 +59,4 @@ pub use object::{
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,
 };
 pub(crate) use object::{deleter_of, discard_panic, inc_ref_in_order, is_unique_in_order};
-pub use text::{new_bytes, new_bytes_object, new_string, new_string_object, text_of};
+pub use text::{new_bytes, new_bytes_object, new_bytes_object_of, new_string, new_string_object, text_of};

@@ -1,4 +1,4 @@
-//! Values by name, for ever: any thread looks names up without a lock, and what it finds never moves.
+//! Values by name, for as long as the table lives: any thread looks names up without a lock, and what it finds never moves.
 //!
 //! An open-addressing index of at least twice as many slots as names points to the entries. An entry is complete before
 //! it gets into the index, and is never changed by the table or taken out; a larger index is complete before it takes the
@@ -7,17 +7,17 @@
 
 use core::marker::PhantomData;
 use core::ptr::null_mut;
-use std::alloc::{Layout, alloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 
 use super::atomic::{AtomicPtr, Mutex, Ordering, lock};
 
 /// A table from names to values.
-pub(super) struct NameTable<V: 'static> {
+pub(crate) struct NameTable<V> {
     /// NULL before the first name.
     index: AtomicPtr<Index>,
     /// Number of names; its lock is that of all changes.
     count: Mutex<usize>,
-    values: PhantomData<&'static V>,
+    values: PhantomData<V>,
 }
 
 /// The start of an [`Entry`]: what is the same for all types of values.
@@ -34,7 +34,7 @@ struct Entry<V> {
 
 /// The start of an index; its slots follow. A slot is NULL or points to the [`Name`] of an entry.
 #[repr(C)]
-pub(super) struct Index {
+pub(crate) struct Index {
     /// Number of slots, which is a power of two, less one.
     mask: usize,
     /// The smaller index that this one replaced.
@@ -47,14 +47,14 @@ const FIRST_SLOTS: usize = 16;
 
 impl<V: Sync> NameTable<V> {
     /// An empty table, of a NULL pointer and 0.
-    pub(super) const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
+    pub(crate) const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
         Self { index, count, values: PhantomData }
     }
 
     /// The value of a name.
     #[inline]
-    pub(super) fn get(&self, name: &[u8]) -> Option<&'static V> {
-        // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives forever.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&V> {
+        // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives as long as the table.
         unsafe {
             let found = find(self.index.load(Ordering::Acquire), name, hash(name));
             found.cast::<Entry<V>>().as_ref().map(|entry| &entry.value)
@@ -62,7 +62,7 @@ impl<V: Sync> NameTable<V> {
     }
 
     /// The value of a name, made by `new` when the name is new. The table is locked while `new` runs.
-    pub(super) fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &'static V {
+    pub(crate) fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &V {
         if let Some(value) = self.get(name) {
             return value;
         }
@@ -74,14 +74,14 @@ impl<V: Sync> NameTable<V> {
         let entry = Box::into_raw(Box::new(entry));
         *count += 1;
         insert(&self.index, *count, entry.cast());
-        // SAFETY: the entry is never changed and lives forever.
+        // SAFETY: the entry is never changed and lives as long as the table.
         unsafe { &(*entry).value }
     }
 
     /// All names and values of this moment, in no order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'static [u8], &'static V)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], &V)> {
         let index = self.index.load(Ordering::Acquire);
-        // SAFETY: an index lives forever, and so do the entries in it, which are of `V`.
+        // SAFETY: an index lives as long as the table, and so do the entries in it, which are of `V`.
         let size = unsafe { size(index) };
         // SAFETY: as above.
         let names = (0..size).map(move |number| unsafe { slot(index, number).load(Ordering::Acquire) });
@@ -90,6 +90,27 @@ impl<V: Sync> NameTable<V> {
             let entry = name.cast::<Entry<V>>().as_ref()?;
             Some((&*entry.name.text, &entry.value))
         })
+    }
+}
+
+impl<V> Drop for NameTable<V> {
+    fn drop(&mut self) {
+        let mut index = self.index.load(Ordering::Acquire);
+        // The largest index has all names; the smaller ones have them too.
+        // SAFETY: nobody else has the table any more, so its names and indices are ours; each is freed once.
+        unsafe {
+            for number in 0..size(index) {
+                let name = slot(index, number).load(Ordering::Relaxed);
+                if !name.is_null() {
+                    drop(Box::from_raw(name.cast::<Entry<V>>()));
+                }
+            }
+            while !index.is_null() {
+                let previous = (*index).previous;
+                free_index(index);
+                index = previous;
+            }
+        }
     }
 }
 
@@ -104,7 +125,7 @@ unsafe fn size(index: *mut Index) -> usize {
 /// `index` is an index with a slot of this number.
 #[inline]
 unsafe fn slot(index: *mut Index, number: usize) -> &'static AtomicPtr<Name> {
-    // SAFETY: the slots follow the start of the index, and live forever.
+    // SAFETY: the slots follow the start of the index, and live as long as it.
     unsafe { &*(&raw const (*index).slots).cast::<AtomicPtr<Name>>().add(number) }
 }
 
@@ -114,7 +135,7 @@ unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
     if index.is_null() {
         return null_mut();
     }
-    // SAFETY: promised by the caller. At least half of the slots are free, so the search ends; names live forever.
+    // SAFETY: promised by the caller. At least half of the slots are free, so the search ends; names live as long as the table.
     unsafe {
         let mask = (*index).mask;
         let mut number = hash as usize & mask;
@@ -132,7 +153,7 @@ unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
 #[inline(never)]
 fn insert(current: &AtomicPtr<Index>, count: usize, name: *mut Name) {
     let index = current.load(Ordering::Relaxed);
-    // SAFETY: indices and names live forever, and only the holder of the lock changes them.
+    // SAFETY: indices and names live as long as the table, and only the holder of the lock changes them.
     unsafe {
         let size = size(index);
         if 2 * count <= size {
@@ -167,9 +188,29 @@ unsafe fn enter(index: *mut Index, name: *mut Name) {
     }
 }
 
-fn new_index(slots: usize, previous: *mut Index) -> *mut Index {
+/// Gives the memory of an index back.
+///
+/// # Safety
+/// `index` came from [`new_index`] and is not used any more.
+unsafe fn free_index(index: *mut Index) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let slots = size(index);
+        for number in 0..slots {
+            core::ptr::drop_in_place((&raw mut (*index).slots).cast::<AtomicPtr<Name>>().add(number));
+        }
+        dealloc(index.cast(), layout_of(slots));
+    }
+}
+
+/// The memory of an index.
+fn layout_of(slots: usize) -> Layout {
     let layout = Layout::array::<AtomicPtr<Name>>(slots).and_then(|slots| Layout::new::<Index>().extend(slots));
-    let layout = layout.expect("as many names as fit into memory").0;
+    layout.expect("as many names as fit into memory").0
+}
+
+fn new_index(slots: usize, previous: *mut Index) -> *mut Index {
+    let layout = layout_of(slots);
     // SAFETY: the layout is not empty; what is written lies in it, see `slot`.
     unsafe {
         let index = alloc(layout).cast::<Index>();
@@ -240,7 +281,7 @@ mod tests {
             (0..3000).map(|number| &raw const *table.get_or_insert(name(number).as_bytes(), || number)).collect();
         for (number, address) in addresses.into_iter().enumerate() {
             assert_eq!(table.get(name(number).as_bytes()).map(core::ptr::from_ref), Some(address));
-            // SAFETY: entries live forever.
+            // SAFETY: entries live as long as the table.
             assert_eq!(unsafe { *address }, number);
         }
         assert_eq!((table.get(name(3000).as_bytes()), table.entries().count()), (None, 3000));

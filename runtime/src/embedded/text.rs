@@ -29,6 +29,21 @@ pub fn new_bytes_object(bytes: &[u8]) -> *mut TVMFFIObject {
     new_text_object(bytes, type_index::BYTES)
 }
 
+/// A bytes object over memory that `owner` keeps readable and unchanged; nothing is copied.
+///
+/// # Safety
+/// `bytes` stays valid as long as `owner` is not dropped, wherever `owner` is moved.
+pub unsafe fn new_bytes_object_of<T: Send + 'static>(bytes: *const [u8], owner: T) -> *mut TVMFFIObject {
+    /// What readers look at, then what keeps it alive.
+    #[repr(C)]
+    struct Body<T> {
+        array: TVMFFIByteArray,
+        _owner: T,
+    }
+    let array = TVMFFIByteArray { data: bytes.cast::<u8>(), size: bytes.len() };
+    super::new_object(type_index::BYTES, Body { array, _owner: owner })
+}
+
 #[inline]
 fn new_text(bytes: &[u8], small_index: i32, object_index: i32) -> TVMFFIAny {
     if bytes.len() <= SMALL_MAX {

@@ -1,28 +1,31 @@
 //! The module of a device image: keeps the payload, knows its kernels.
 
-use core::ffi::CStr;
 use std::sync::Arc;
 
+use super::KindInfo;
 use super::Module;
 use super::cuda::{self, CudaImage};
 use super::device_image::DeviceImage;
-use super::implementation::{ModuleImpl, new_module, property};
+use super::implementation::{ModuleImpl, ModuleProperties, new_module};
 use crate::function::{Function, did_you_mean};
 use crate::value::Bytes;
 use crate::{Error, Result};
 
 /// A restored image. The payload stays as it came, so saving it gives the same bytes.
 struct DeviceModule {
-    kind: &'static CStr,
+    kind: &'static str,
     payload: Bytes,
     cuda: Arc<CudaImage>,
 }
 
+#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
+static CUDA: KindInfo = KindInfo { kind: "cuda", loader: || loader("cuda") };
+
 /// The function that restores modules of `kind` from their bytes.
-pub(super) fn loader(kind: &'static CStr) -> Function {
+fn loader(kind: &'static str) -> Function {
     Function::from_fn(move |payload: Bytes| -> Result<Module> {
         DeviceImage::parse(&payload)
-            .map_err(|error| crate::error!(RuntimeError, "corrupt {} module: {error}", kind.to_string_lossy()))?;
+            .map_err(|error| crate::error!(RuntimeError, "corrupt {} module: {error}", kind))?;
         Ok(new_module(DeviceModule { kind, cuda: cuda::image(&payload), payload }))
     })
 }
@@ -34,15 +37,15 @@ impl DeviceModule {
 }
 
 impl ModuleImpl for DeviceModule {
-    fn kind(&self) -> &CStr {
+    fn kind(&self) -> &str {
         self.kind
     }
 
-    fn property_mask(&self) -> i32 {
-        property::BINARY_SERIALIZABLE | property::RUNNABLE
+    fn properties(&self) -> ModuleProperties {
+        ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn function(&self, name: &str) -> Result<Option<Function>> {
+    fn get_function(&self, name: &str) -> Result<Option<Function>> {
         let image = self.image()?;
         let Some(kernel) = image.kernels().iter().find(|kernel| kernel.name == name) else { return Ok(None) };
         cuda::kernel(&self.cuda, kernel).map(Some)

@@ -3,15 +3,15 @@ use core::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::implementation::{implementation, vtable_of};
+use super::implementation::{ModuleImpl, ModuleProperties, implementation, new_module, vtable_of};
 use super::library::exported_functions;
-use super::raw;
+use super::{function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
 use crate::host::{self, Origin};
 use crate::object::{ObjRef, ObjectRoot};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Str, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, Str, ToArg, TypeSchema};
 use crate::{Result, embedded};
 
 /// Orders changes of import trees and looks at them, for all modules.
@@ -57,6 +57,18 @@ impl Module {
         Ok(module)
     }
 
+    /// A module of a kind that is written in Rust.
+    pub fn new(implementation: impl ModuleImpl) -> Self {
+        new_module(implementation)
+    }
+
+    /// The implementation of a module that this artifact made of a `T`; `None` for every other module.
+    pub fn downcast_ref<T: ModuleImpl>(&self) -> Option<&T> {
+        // SAFETY: the object is a live module for as long as `self`.
+        let implementation: &dyn core::any::Any = unsafe { implementation(self.object.object()) }?;
+        implementation.downcast_ref()
+    }
+
     /// Takes over one reference.
     ///
     /// # Safety
@@ -92,11 +104,17 @@ impl Module {
         Err(crate::error!(KeyError, "module of kind '{}' has no function '{name}'{hint}", self.kind()))
     }
 
-    /// The function of this name, looked for in the imports too when `query_imports`; `None` when there is none.
+    /// The function of this name, looked for in the imports too (depth first, in order) when `query_imports`; `None` when there
+    /// is none.
+    ///
+    /// A module that was made in Rust remembers what it has found: finding it again takes no lock and allocates nothing.
     ///
     /// # Errors
     /// What the module reports.
     pub fn get_function(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
+        if self.is_ours() {
+            return raw::get_function(self, name, query_imports);
+        }
         Function::global("ffi.ModuleGetFunction")?.call_as((self, name, query_imports))
     }
 
@@ -112,6 +130,76 @@ impl Module {
         path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
     }
 
+    /// Whether the module, or when `query_imports` one of its imports, has a function of this name.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn implements_function(&self, name: &str, query_imports: bool) -> Result<bool> {
+        if self.is_ours() {
+            return raw::implements_function(self, name, query_imports);
+        }
+        Function::global("ffi.ModuleImplementsFunction")?.call_as((self, name, query_imports))
+    }
+
+    /// The module's own function, remembered.
+    pub(super) fn own_function(&self, name: &str) -> Result<Option<Function>> {
+        raw::function(self, name)
+    }
+
+    /// Whether this artifact made the module.
+    fn is_ours(&self) -> bool {
+        // SAFETY: the object is a live module.
+        unsafe { implementation(self.object.object()) }.is_some()
+    }
+
+    /// The serialized module, without its imports.
+    ///
+    /// # Errors
+    /// RuntimeError when modules of the kind can not be serialized.
+    pub fn save_to_bytes(&self) -> Result<Bytes> {
+        if !self.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
+            return Err(crate::error!(RuntimeError, "a module of kind '{}' can not be serialized", self.kind()));
+        }
+        raw::save_to_bytes(self)
+    }
+
+    /// Formats that [`Module::write_to_file`] knows.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn write_formats(&self) -> Result<Vec<String>> {
+        Function::global("ffi.ModuleGetWriteFormats")?.call_as((self,))
+    }
+
+    /// Writes the module's code to a file, in one of [`Module::write_formats`].
+    ///
+    /// # Errors
+    /// RuntimeError for another format; OSError when the file can not be written.
+    pub fn write_to_file(&self, path: impl AsRef<Path>, format: &str) -> Result<()> {
+        let path = path.as_ref();
+        let Some(text) = path.to_str() else {
+            return Err(crate::error!(ValueError, "the path {} is not valid UTF-8", path.display()));
+        };
+        Function::global("ffi.ModuleWriteToFile")?.call((self, text, format)).map(drop)
+    }
+
+    /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
+    ///
+    /// # Errors
+    /// What the module reports.
+    pub fn inspect_source(&self, format: &str) -> Result<String> {
+        Function::global("ffi.ModuleInspectSource")?.call_as((self, format))
+    }
+
+    /// Empties the imports.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn clear_imports(&self) -> Result<()> {
+        let _alone = (!self.is_ours()).then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
+        Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
+    }
+
     /// Kind: `library`, `cuda`, ...
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
@@ -121,13 +209,13 @@ impl Module {
         }
     }
 
-    /// Bits: 1 can be serialized, 2 can run, 4 can be exported as an object file.
-    pub fn property_mask(&self) -> i32 {
+    /// What can be done with the module.
+    pub fn properties(&self) -> ModuleProperties {
         // SAFETY: the object is a live module.
-        unsafe {
+        ModuleProperties::from_bits(unsafe {
             let (vtable, this) = vtable_of(self.object.object());
             (vtable.property_mask)(this)
-        }
+        })
     }
 
     /// The imported modules, in order.
@@ -171,10 +259,8 @@ impl Module {
     /// # Errors
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
-        // SAFETY: the object is a live module.
-        let foreign = unsafe { implementation(self.object.object()) }.is_none();
         // Our own modules lock for themselves, below.
-        let _alone = foreign.then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
+        let _alone = (!self.is_ours()).then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
         Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
     }
 
@@ -247,6 +333,7 @@ impl Module {
 
     /// The caller holds [`TREE`] alone. The result is the old array.
     fn replace_imports(&self, imports: Vec<Module>) -> Any {
+        function_cache::tree_changed();
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
         unsafe {
             let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object.object());

@@ -1,56 +1,182 @@
 //! Module objects made in Rust, usable by C++ through the vtable that the ABI fixes (abi.md section 12).
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{c_char, c_void};
 use core::ptr;
+use std::ffi::CString;
 
+use super::function_cache::FunctionCache;
 use super::{Module, cpp_exception};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::function::Function;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
 use crate::{Error, Result, embedded};
 
-/// Bits of a module's property mask.
-pub(crate) mod property {
-    /// It can be serialized to bytes.
-    pub(crate) const BINARY_SERIALIZABLE: i32 = 1;
+/// What can be done with a module: bits of its property mask.
+///
+/// ```
+/// use kernpack::module::ModuleProperties;
+/// let both = ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE;
+/// assert!(both.contains(ModuleProperties::RUNNABLE));
+/// assert_eq!(both.bits(), 3);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModuleProperties(i32);
+
+impl ModuleProperties {
+    /// It can be serialized to bytes, which its loader (`ffi.Module.load_from_bytes.<kind>`) restores.
+    pub const BINARY_SERIALIZABLE: Self = Self(1);
     /// Its functions can be called.
-    pub(crate) const RUNNABLE: i32 = 2;
+    pub const RUNNABLE: Self = Self(2);
+    /// It can be written as source or object code that becomes a part of an exported library.
+    pub const COMPILATION_EXPORTABLE: Self = Self(4);
+
+    /// The properties with these bits; unknown ones are kept.
+    pub const fn from_bits(bits: i32) -> Self {
+        Self(bits)
+    }
+
+    /// The bits, as the ABI has them.
+    pub const fn bits(self) -> i32 {
+        self.0
+    }
+
+    /// Whether all of `other` are among these.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
-/// What a kind of module does.
-pub(crate) trait ModuleImpl: Send + Sync + 'static {
-    /// Name of the kind, which also names its loader: `ffi.Module.load_from_bytes.<kind>`.
-    fn kind(&self) -> &CStr;
+impl core::ops::BitOr for ModuleProperties {
+    type Output = Self;
 
-    /// Bits of [`property`].
-    fn property_mask(&self) -> i32;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
 
-    /// The module's own function of this name.
-    fn function(&self, name: &str) -> Result<Option<Function>>;
+/// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`].
+///
+/// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these functions through its
+/// virtual functions. Where an error can not be thrown there (no stock libtvm_ffi in the process), it is written to stderr.
+///
+/// A kind that is to travel inside libraries has a loader: a global function from its bytes to a module. Nothing else lists the
+/// kind.
+///
+/// ```
+/// use kernpack::module::{ModuleImpl, ModuleProperties};
+/// use kernpack::{Bytes, Function, Module, Result, packed_func};
+///
+/// /// Multiplies by a constant.
+/// struct Scale {
+///     factor: i64,
+/// }
+///
+/// impl ModuleImpl for Scale {
+///     fn kind(&self) -> &str {
+///         "docs.scale"
+///     }
+///
+///     fn properties(&self) -> ModuleProperties {
+///         ModuleProperties::RUNNABLE | ModuleProperties::BINARY_SERIALIZABLE
+///     }
+///
+///     fn get_function(&self, name: &str) -> Result<Option<Function>> {
+///         let factor = self.factor;
+///         Ok((name == "scale").then(|| Function::from_fn(move |value: i64| value * factor)))
+///     }
+///
+///     fn save_to_bytes(&self) -> Result<Bytes> {
+///         Ok(Bytes::from(self.factor.to_le_bytes().to_vec()))
+///     }
+/// }
+///
+/// /// Restores a module of the kind `docs.scale`.
+/// #[packed_func(name = "ffi.Module.load_from_bytes.docs.scale")]
+/// fn load_scale(bytes: Bytes) -> Result<Module> {
+///     let factor = bytes.first_chunk().ok_or_else(|| kernpack::Error::value_error("a factor has 8 bytes"))?;
+///     Ok(Module::new(Scale { factor: i64::from_le_bytes(*factor) }))
+/// }
+///
+/// let module = Module::new(Scale { factor: 3 });
+/// assert_eq!(module.function("scale")?.call_as::<i64>((14,))?, 42);
+/// assert_eq!(module.downcast_ref::<Scale>().map(|scale| scale.factor), Some(3));
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub trait ModuleImpl: core::any::Any + Send + Sync {
+    /// Name of the kind, which also names its loader: `ffi.Module.load_from_bytes.<kind>`. Asked once, when the module is made.
+    fn kind(&self) -> &str;
 
-    /// JSON metadata of a function.
-    fn metadata(&self, _name: &str) -> Result<Option<Str>> {
+    /// What can be done with the module.
+    fn properties(&self) -> ModuleProperties {
+        ModuleProperties::RUNNABLE
+    }
+
+    /// The module's own function of this name; `None` when it has none.
+    ///
+    /// Imports are not this function's business: [`Module::get_function`] searches them.
+    ///
+    /// # Errors
+    /// Whatever keeps a function that is there from being used.
+    fn get_function(&self, name: &str) -> Result<Option<Function>>;
+
+    /// Whether the module has a function of this name.
+    ///
+    /// # Errors
+    /// As for [`ModuleImpl::get_function`].
+    fn implements_function(&self, name: &str) -> Result<bool> {
+        Ok(self.get_function(name)?.is_some())
+    }
+
+    /// Whether a name always gives the same function, so that a module remembers what it has found. A kind whose functions
+    /// change says `false`, and is asked each time.
+    fn has_fixed_functions(&self) -> bool {
+        true
+    }
+
+    /// JSON metadata of a function: an object with the member `type_schema`.
+    ///
+    /// # Errors
+    /// Whatever keeps the metadata from being read.
+    fn function_metadata(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
     }
 
     /// Documentation of a function.
-    fn doc(&self, _name: &str) -> Result<Option<Str>> {
+    ///
+    /// # Errors
+    /// Whatever keeps the documentation from being read.
+    fn function_doc(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
     }
 
-    /// Names of the functions, for hints.
+    /// Names of the functions, as far as they are known, for lists and hints.
     fn function_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The serialized module.
+    /// The serialized module, without its imports: what its loader gets.
+    ///
+    /// # Errors
+    /// RuntimeError unless the kind is serializable.
     fn save_to_bytes(&self) -> Result<Bytes> {
-        Err(crate::error!(RuntimeError, "Module[{}] does not support SaveToBytes", self.kind().to_string_lossy()))
+        Err(crate::error!(RuntimeError, "Module[{}] does not support SaveToBytes", self.kind()))
     }
 
-    /// Writes the module in a format.
-    fn write_to_file(&self, _path: &str, _format: &str) -> Result<()> {
-        Err(crate::error!(RuntimeError, "Module[{}] does not support WriteToFile", self.kind().to_string_lossy()))
+    /// Writes the module to a file in one of its formats.
+    ///
+    /// # Errors
+    /// RuntimeError for a format that the kind does not have; OSError when the file can not be written.
+    fn write_to_file(&self, _path: &str, format: &str) -> Result<()> {
+        let formats = self.write_formats();
+        if formats.is_empty() {
+            return Err(crate::error!(RuntimeError, "Module[{}] does not support WriteToFile", self.kind()));
+        }
+        Err(crate::error!(
+            RuntimeError,
+            "a module of kind '{}' can not be written as '{format}', only as {}",
+            self.kind(),
+            formats.join(", ")
+        ))
     }
 
     /// Formats that [`ModuleImpl::write_to_file`] knows.
@@ -58,7 +184,10 @@ pub(crate) trait ModuleImpl: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Source code in a format, empty when there is none.
+    /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from being read.
     fn inspect_source(&self, _format: &str) -> Result<String> {
         Ok(String::new())
     }
@@ -68,6 +197,8 @@ pub(crate) trait ModuleImpl: Send + Sync + 'static {
 #[repr(C)]
 pub(super) struct ModuleBody {
     cell: TVMFFIModuleCell,
+    kind: CString,
+    cache: FunctionCache,
     implementation: Box<dyn ModuleImpl>,
 }
 
@@ -93,7 +224,10 @@ pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
         imports: embedded::seq::new_array(Vec::new()),
         import_lookup_cache: embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()),
     };
-    let body = ModuleBody { cell, implementation: Box::new(implementation) };
+    // A name ends at its first NUL byte for C++, so for everyone.
+    let kind = implementation.kind().split('\0').next().unwrap_or_default();
+    let kind = CString::new(kind).unwrap_or_default();
+    let body = ModuleBody { cell, kind, cache: FunctionCache::new(), implementation: Box::new(implementation) };
     let vtable = (&raw const VTABLE.kind).cast::<c_void>();
     // SAFETY: the vtable is a static with the slots of the C++ class; a new module object's one reference goes to the handle.
     unsafe { Module::from_object(embedded::new_polymorphic_object(type_index::MODULE, vtable, body)) }
@@ -104,13 +238,29 @@ pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
 /// # Safety
 /// `object` is a live module.
 pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a dyn ModuleImpl> {
+    // SAFETY: promised by the caller.
+    unsafe { own_body(object) }.map(|body| &*body.implementation)
+}
+
+/// What a module of this artifact remembers of its functions; `None` for all others.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn function_cache<'a>(object: *mut TVMFFIObject) -> Option<&'a FunctionCache> {
+    // SAFETY: promised by the caller.
+    unsafe { own_body(object) }.map(|body| &body.cache)
+}
+
+/// # Safety
+/// `object` is a live module.
+unsafe fn own_body<'a>(object: *mut TVMFFIObject) -> Option<&'a ModuleBody> {
     // SAFETY: every module has a vtable pointer 8 bytes before its header; ours marks the modules whose body is ours.
     unsafe {
         let vtable = *object.cast::<*const c_void>().sub(1);
         if !ptr::eq(vtable, (&raw const VTABLE.kind).cast()) {
             return None;
         }
-        Some(&*embedded::body::<ModuleBody>(object).implementation)
+        Some(embedded::body::<ModuleBody>(object))
     }
 }
 
@@ -163,8 +313,15 @@ static VTABLE: Vtable = Vtable {
 /// # Safety
 /// `this` is the C++ address of a module made by [`new_module`].
 unsafe fn of<'a>(this: This) -> &'a dyn ModuleImpl {
+    // SAFETY: promised by the caller.
+    unsafe { &*body(this).implementation }
+}
+
+/// # Safety
+/// As for [`of`].
+unsafe fn body<'a>(this: This) -> &'a ModuleBody {
     // SAFETY: the header follows the vtable pointer, and the body follows the header.
-    unsafe { &*embedded::body::<ModuleBody>(this.byte_add(8).cast()).implementation }
+    unsafe { embedded::body(this.byte_add(8).cast()) }
 }
 
 /// A `const String&`.
@@ -202,12 +359,21 @@ unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
 
 unsafe extern "C-unwind" fn vt_kind(this: This) -> *const c_char {
     // SAFETY: see above; the kind lives as long as the module.
-    unsafe { of(this) }.kind().as_ptr()
+    unsafe { body(this) }.kind.as_ptr()
 }
 
 unsafe extern "C-unwind" fn vt_property_mask(this: This) -> i32 {
     // SAFETY: see above.
-    unsafe { of(this) }.property_mask()
+    unsafe { or_throw(|| Ok(of(this).properties().bits())) }.unwrap_or_default()
+}
+
+/// The module's own function, remembered.
+///
+/// # Safety
+/// As for [`of`].
+unsafe fn own_function(this: This, name: &str) -> Result<Option<Function>> {
+    // SAFETY: promised by the caller.
+    unsafe { Module::borrowed(this.byte_add(8).cast()) }.own_function(name)
 }
 
 unsafe extern "C-unwind" fn vt_function(
@@ -217,7 +383,7 @@ unsafe extern "C-unwind" fn vt_function(
 ) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
     unsafe {
-        let function = or_throw(|| of(this).function(text(name))).flatten();
+        let function = or_throw(|| own_function(this, text(name))).flatten();
         out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
     }
     out.cast()
@@ -225,18 +391,18 @@ unsafe extern "C-unwind" fn vt_function(
 
 unsafe extern "C-unwind" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
     // SAFETY: see above.
-    unsafe { or_throw(|| of(this).function(text(name))).flatten().is_some() }
+    unsafe { or_throw(|| of(this).implements_function(text(name))).unwrap_or_default() }
 }
 
 unsafe extern "C-unwind" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(or_throw(|| of(this).doc(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(or_throw(|| of(this).function_doc(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 
 unsafe extern "C-unwind" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
     // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(or_throw(|| of(this).metadata(text(name))).flatten().into_any().into_raw()) };
+    unsafe { out.write(or_throw(|| of(this).function_metadata(text(name))).flatten().into_any().into_raw()) };
     out.cast()
 }
 

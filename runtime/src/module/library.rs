@@ -1,10 +1,10 @@
 //! The module of kind `library`: a library's functions, found by symbol.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::implementation::{ModuleImpl, property};
+use super::implementation::{ModuleImpl, ModuleProperties};
 use super::symbols::Symbols;
 use super::{elf, loader};
 use crate::abi::{SafeCall, TVMFFIAny};
@@ -63,15 +63,16 @@ unsafe extern "C" fn call_library_function(
 }
 
 impl ModuleImpl for LibraryModule {
-    fn kind(&self) -> &CStr {
-        c"library"
+    fn kind(&self) -> &str {
+        "library"
     }
 
-    fn property_mask(&self) -> i32 {
-        property::BINARY_SERIALIZABLE | property::RUNNABLE
+    /// As in the stock library, though a library can not be serialized: its place in an import tree is marked instead.
+    fn properties(&self) -> ModuleProperties {
+        ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn function(&self, name: &str) -> Result<Option<Function>> {
+    fn get_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(&format!("__tvm_ffi_{name}"), address)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
@@ -82,11 +83,11 @@ impl ModuleImpl for LibraryModule {
         Ok(Some(unsafe { Function::from_object(function) }))
     }
 
-    fn metadata(&self, name: &str) -> Result<Option<Str>> {
+    fn function_metadata(&self, name: &str) -> Result<Option<Str>> {
         self.text("__tvm_ffi__metadata_", name)
     }
 
-    fn doc(&self, name: &str) -> Result<Option<Str>> {
+    fn function_doc(&self, name: &str) -> Result<Option<Str>> {
         self.text("__tvm_ffi__doc_", name)
     }
 

@@ -13,7 +13,7 @@ use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
-use super::{Module, context, kept};
+use super::{Module, context, kept, kinds};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
@@ -242,17 +242,17 @@ fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<
 }
 
 /// Restores a module from its bytes through the loader of its kind.
-fn restore(kind: &str, payload: &[u8]) -> Result<Module> {
+fn restore(kind: &str, payload: &'static [u8]) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
-    let Some(load) = Function::get_global(&loader)? else {
-        let ours = if kind == "cuda" { "call kernpack::module::enable_cuda(), or " } else { "" };
+    let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
         return Err(crate::error!(
             RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; {ours}load the runtime that \
-             registers {loader} first"
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
+             {loader} first"
         ));
     };
-    load.call_as((Bytes::new(payload),))
+    // A library is never unloaded, so its modules read in place.
+    load.call_as((Bytes::from_static(payload),))
 }
 
 /// The library's own module; tells the library how to find what it imports.

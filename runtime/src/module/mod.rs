@@ -17,10 +17,11 @@ mod cuda;
 pub mod device_image;
 mod device_module;
 mod elf;
+mod function_cache;
 mod handle;
-mod image_loader;
 mod implementation;
 mod kept;
+mod kinds;
 mod library;
 pub mod library_bin;
 mod loader;
@@ -33,10 +34,11 @@ mod system_library;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use handle::Module;
-pub use image_loader::enable_cuda;
-pub(crate) use image_loader::register_loaders;
+pub use implementation::{ModuleImpl, ModuleProperties};
+pub use kinds::enable;
+pub(crate) use kinds::register_carried;
 #[doc(hidden)]
-pub use image_loader::{LoaderInfo, cuda_loader};
+pub use kinds::{CarriedKind, KindInfo};
 pub(crate) use loader::{load_from_file, load_shared_library};
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

@@ -1,12 +1,12 @@
 //! The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
 //! implementation do.
 
-use super::Module;
-use super::implementation::{implementation, vtable_of};
+use super::implementation::{function_cache, implementation, vtable_of};
+use super::{Module, function_cache};
 use crate::Result;
 use crate::abi::TVMFFIAny;
 use crate::function::Function;
-use crate::value::{Any, IntoAny, Str};
+use crate::value::{Any, Bytes, IntoAny, Str};
 
 /// Visits the module and, when `imports`, everything that it imports, depth first; stops at the first result.
 pub(crate) fn visit<T>(
@@ -31,13 +31,67 @@ pub(crate) fn visit<T>(
     Ok(None)
 }
 
+/// The function of this name in the module, and when `imports`, in what it imports.
+pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
+    // SAFETY: the object is a live module.
+    let cache = unsafe { function_cache(module.object()) };
+    if let Some(found) = cache.and_then(|cache| cache.get(name, imports)) {
+        return Ok(Some(found));
+    }
+    let tree = function_cache::tree();
+    let mut own = true;
+    let mut looked_at = Vec::new();
+    let found = visit(module, imports, &mut |visited| {
+        let found = function(visited, name)?;
+        if found.is_none() {
+            own = false;
+        }
+        looked_at.push(visited.clone());
+        Ok(found)
+    })?;
+    if let (Some(cache), Some(found), false) = (cache, &found, own) {
+        // A module's own function is noted where it is found.
+        if function_cache::is_cacheable(&looked_at) {
+            cache.note_import(name, found, tree);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the module, and when `imports`, what it imports, has a function of this name.
+pub(crate) fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
+    let found = visit(module, imports, &mut |module| {
+        // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable.
+        let implements = unsafe {
+            match implementation(module.object()) {
+                Some(module) => module.implements_function(name)?,
+                None => {
+                    let (vtable, this) = vtable_of(module.object());
+                    let name = Str::new(name).into_any();
+                    (vtable.implements)(this, name.as_view().raw())
+                }
+            }
+        };
+        Ok(implements.then_some(()))
+    })?;
+    Ok(found.is_some())
+}
+
 /// The module's own function.
 pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> {
     // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, which writes NULL or an
     // owned function.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
-            return module.function(name);
+        if let (Some(implementation), Some(cache)) = (implementation(module.object()), function_cache(module.object()))
+        {
+            if let Some(found) = cache.get(name, false) {
+                return Ok(Some(found));
+            }
+            let found = implementation.get_function(name)?;
+            if let Some(found) = found.as_ref().filter(|_| implementation.has_fixed_functions()) {
+                cache.note_own(name, found);
+            }
+            return Ok(found);
         }
         let (vtable, this) = vtable_of(module.object());
         let name = Str::new(name).into_any();
@@ -52,13 +106,27 @@ pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<O
     // SAFETY: as in `function`; the vtable writes None or an owned string.
     unsafe {
         if let Some(module) = implementation(module.object()) {
-            return if documentation { module.doc(name) } else { module.metadata(name) };
+            return if documentation { module.function_doc(name) } else { module.function_metadata(name) };
         }
         let (vtable, this) = vtable_of(module.object());
         let ask = if documentation { vtable.doc } else { vtable.metadata };
         let name = Str::new(name).into_any();
         let mut out = TVMFFIAny::NONE;
         ask(&mut out, this, name.as_view().raw());
+        Any::from_raw(out).to()
+    }
+}
+
+/// The serialized module.
+pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
+    // SAFETY: as in `function`; the vtable writes owned bytes.
+    unsafe {
+        if let Some(module) = implementation(module.object()) {
+            return module.save_to_bytes();
+        }
+        let (vtable, this) = vtable_of(module.object());
+        let mut out = TVMFFIAny::NONE;
+        (vtable.save_to_bytes)(&mut out, this);
         Any::from_raw(out).to()
     }
 }

@@ -301,9 +301,23 @@ impl From<String> for Str {
     }
 }
 
+/// Takes the memory over; nothing is copied but a few bytes.
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Self::new(&bytes)
+        if bytes.len() < 64 {
+            return Self::new(&bytes);
+        }
+        let content: *const [u8] = bytes.as_slice();
+        // SAFETY: a vector's memory stays where it is until the vector is dropped, and nobody can change it any more.
+        Self(unsafe { Any::from_object(embedded::new_bytes_object_of(content, bytes)) })
+    }
+}
+
+impl Bytes {
+    /// Bytes that are there for the life of the process; nothing is copied.
+    pub fn from_static(bytes: &'static [u8]) -> Self {
+        // SAFETY: a borrow for ever needs no owner.
+        Self(unsafe { Any::from_object(embedded::new_bytes_object_of(bytes, ())) })
     }
 }
 

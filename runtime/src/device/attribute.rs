@@ -1,0 +1,68 @@
+/// What can be asked about a device. The numbers are those of Apache TVM's `DeviceAttrKind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+#[non_exhaustive]
+pub enum DeviceAttribute {
+    /// Whether there is such a device: int, 0 or 1.
+    Exist = 0,
+    /// Threads in a block, at most: int.
+    MaxThreadsPerBlock = 1,
+    /// Threads that run in step: int.
+    WarpSize = 2,
+    /// Shared memory of a block in bytes: int.
+    MaxSharedMemoryPerBlock = 3,
+    /// Version of the device's instruction set: str, such as `9.0`.
+    ComputeVersion = 4,
+    /// The device's name: str.
+    DeviceName = 5,
+    /// Highest clock rate in kHz: int.
+    MaxClockRate = 6,
+    /// Number of multiprocessors: int.
+    MultiProcessorCount = 7,
+    /// Threads of a block in each dimension, at most: str, a JSON list of three ints.
+    MaxThreadDimensions = 8,
+    /// Registers of a block, at most: int.
+    MaxRegistersPerBlock = 9,
+    /// Architecture of an AMD device: str.
+    GcnArch = 10,
+    /// Version of the API that the device's driver speaks: int.
+    ApiVersion = 11,
+    /// Version of the driver: str or int.
+    DriverVersion = 12,
+    /// Size of the second-level cache in bytes: int.
+    L2CacheSize = 13,
+    /// All of the device's memory in bytes: int.
+    TotalGlobalMemory = 14,
+    /// What is free of it in bytes: int.
+    AvailableGlobalMemory = 15,
+    /// Alignment of rows of images in bytes: int.
+    ImagePitchAlignment = 16,
+}
+
+impl DeviceAttribute {
+    /// All attributes, in the order of their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::Exist,
+        Self::MaxThreadsPerBlock,
+        Self::WarpSize,
+        Self::MaxSharedMemoryPerBlock,
+        Self::ComputeVersion,
+        Self::DeviceName,
+        Self::MaxClockRate,
+        Self::MultiProcessorCount,
+        Self::MaxThreadDimensions,
+        Self::MaxRegistersPerBlock,
+        Self::GcnArch,
+        Self::ApiVersion,
+        Self::DriverVersion,
+        Self::L2CacheSize,
+        Self::TotalGlobalMemory,
+        Self::AvailableGlobalMemory,
+        Self::ImagePitchAlignment,
+    ];
+
+    /// The attribute with this number.
+    pub fn from_number(number: i32) -> Option<Self> {
+        usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
+    }
+}

@@ -1,0 +1,20 @@
+//! Devices: where tensors live and kernels run.
+//!
+//! A kind of device is a [`DeviceApi`]: attributes, memory, copies, streams and events. Kinds register themselves
+//! ([`device_api!`](crate::device_api)), and every library of the process uses the first one that was registered for a kind, so
+//! that a tensor that one library allocates can be copied by another.
+//!
+//! The CPU is always there. `cuda` and `opencl` come with the Cargo features of their names; both look for the vendor's library
+//! when they are first used, so neither is needed to build or to load.
+//!
+//! ```
+//! use kernpack::{Device, device};
+//! assert!(device::exists(Device::CPU));
+//! assert!(!device::exists(Device::cuda(99)));
+//! ```
+
+mod api;
+mod attribute;
+
+pub use api::{DeviceApi, Place, RawEvent, RawStream};
+pub use attribute::DeviceAttribute;

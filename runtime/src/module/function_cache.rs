@@ -1,0 +1,118 @@
+//! The functions that were found in a module, so that finding them again takes no lock and allocates nothing.
+//!
+//! What is found in the imports holds as long as no import tree changes: every change has a number ([`tree`]), and an entry says at
+//! which number it was found. A module's own functions have [`OWN`] there, and hold as long as the module does.
+
+use core::ptr::null_mut;
+
+use super::Module;
+use crate::abi::TVMFFIObject;
+use crate::embedded::atomic::{AtomicPtr, AtomicU64, Mutex, Ordering, lock};
+use crate::embedded::name_table::NameTable;
+use crate::embedded::shared_ref::SharedRef;
+use crate::function::Function;
+use crate::value::IntoAny;
+
+/// Number of the last change of any import tree. 0 and 1 have other meanings.
+static TREE: AtomicU64 = AtomicU64::new(2);
+
+/// Says of an entry that the function is the module's own.
+const OWN: u64 = 1;
+
+/// Says of an entry that nothing was found yet.
+const NOTHING: u64 = 0;
+
+/// The number of the import trees as they are.
+pub(super) fn tree() -> u64 {
+    TREE.load(Ordering::Acquire)
+}
+
+/// Says that an import tree has changed.
+pub(super) fn tree_changed() {
+    TREE.fetch_add(1, Ordering::AcqRel);
+}
+
+/// What was found under a name.
+struct Found {
+    function: SharedRef<TVMFFIObject>,
+    /// [`NOTHING`], [`OWN`], or the number of the import trees in which it was found.
+    tree: AtomicU64,
+    /// Held by who changes the entry.
+    change: Mutex<()>,
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the entry any more.
+        drop(unsafe { self.function.replace(null_mut()) });
+    }
+}
+
+/// The functions found in one module.
+pub(super) struct FunctionCache {
+    found: NameTable<Found>,
+}
+
+impl FunctionCache {
+    pub(super) const fn new() -> Self {
+        Self { found: NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) }
+    }
+
+    /// The function that was found under this name: the module's own, or with `imports` also one of what it imports.
+    pub(super) fn get(&self, name: &str, imports: bool) -> Option<Function> {
+        let found = self.found.get(name.as_bytes())?;
+        let tree_of_entry = found.tree.load(Ordering::Acquire);
+        if tree_of_entry != OWN && !(imports && tree_of_entry == tree()) {
+            return None;
+        }
+        let function = found.function.copy();
+        // SAFETY: a function went in, and the copy is a reference of its own.
+        (!function.is_null()).then(|| unsafe { Function::from_object(function) })
+    }
+
+    /// Notes the module's own function.
+    pub(super) fn note_own(&self, name: &str, function: &Function) {
+        self.note(name, function, OWN);
+    }
+
+    /// Notes what was found in the imports; `tree` is what [`tree`] said before the search began.
+    pub(super) fn note_import(&self, name: &str, function: &Function, tree: u64) {
+        self.note(name, function, tree);
+    }
+
+    fn note(&self, name: &str, function: &Function, tree: u64) {
+        let object = function.clone().into_any().into_raw();
+        // SAFETY: a function value is a pointer to its object.
+        let object = unsafe { object.payload.v_obj };
+        // SAFETY: the reference taken above is given up here where it can not be kept.
+        let give_up = || drop(unsafe { Function::from_object(object) });
+        if !SharedRef::can_hold(object) {
+            return give_up();
+        }
+        let new = || Found {
+            function: SharedRef::new(AtomicPtr::new(null_mut())),
+            tree: AtomicU64::new(NOTHING),
+            change: Mutex::new(()),
+        };
+        let found = self.found.get_or_insert(name.as_bytes(), new);
+        let alone = lock(&found.change);
+        if found.tree.load(Ordering::Relaxed) == OWN {
+            drop(alone);
+            return give_up();
+        }
+        // Invalid while it changes: a reader that sees the new number sees the new function, too.
+        found.tree.store(NOTHING, Ordering::Release);
+        // SAFETY: the function is alive, its reference becomes the entry's, and this thread alone replaces it.
+        let old = unsafe { found.function.replace(object) };
+        found.tree.store(tree, Ordering::Release);
+        drop(alone);
+        // The destructor of the old function may look functions up.
+        drop(old);
+    }
+}
+
+/// Whether what `module` imports can only change by what this file hears of: all of it was made by this artifact.
+pub(super) fn is_cacheable(modules: &[Module]) -> bool {
+    // SAFETY: the modules are alive.
+    modules.iter().all(|module| unsafe { super::implementation::implementation(module.object()) }.is_some())
+}
