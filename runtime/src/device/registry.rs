@@ -182,9 +182,9 @@ fn unknown(kind: i32) -> crate::Error {
     let name = kind_name(kind);
     let advice = match kind {
         device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED => {
-            "build with the feature `cuda` of kernpack, or load a library that was"
+            "build with kernpack's feature `cuda`, or load a library that was built with it"
         }
-        device_type::OPENCL => "build with the feature `opencl` of kernpack, or load a library that was",
+        device_type::OPENCL => "build with kernpack's feature `opencl`, or load a library that was built with it",
         _ => "load a library that brings them (kernpack::device_api!)",
     };
     crate::error!(RuntimeError, "nothing in this process knows {name} devices; {advice}")
