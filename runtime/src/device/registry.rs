@@ -232,6 +232,7 @@ fn unknown(kind: i32) -> crate::Error {
 macro_rules! device_api {
     (unsafe $device_type:expr, $make:expr) => {
         const _: () = {
+            const DEVICE_TYPE: i32 = $device_type;
             fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
                 ::std::boxed::Box::new(($make)())
             }
@@ -239,7 +240,7 @@ macro_rules! device_api {
             #[linkme(crate = $crate::impl_::linkme)]
             static INFO: $crate::device::DeviceKindInfo =
                 // SAFETY: promised by who wrote `unsafe`.
-                unsafe { $crate::device::DeviceKindInfo::new($device_type, make) };
+                unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };
         };
     };
 }
