@@ -18,7 +18,7 @@ const PIECE: usize = 4 << 20;
 /// let place = |data: *const u8| Place { device: Device::CPU, data: data.cast_mut().cast(), byte_offset: 0 };
 /// // SAFETY: both places have four bytes.
 /// unsafe { device::copy(place(source.as_ptr()), memory.place(), 4)? };
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors

@@ -58,7 +58,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 ///     device::api(device_type::VPI).err().unwrap().message(),
 ///     "nothing in this process knows vpi devices; load a library that brings them (kernpack::device_api!)",
 /// );
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn exists(device: Device) -> bool {
 /// ```
 /// use kernpack::{Device, device::{self, DeviceAttribute}};
 /// assert!(device::attribute(Device::CPU, DeviceAttribute::TotalGlobalMemory)?.to::<i64>()? > 0);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
