@@ -15,11 +15,14 @@ use crate::{Error, Result};
 
 pub(super) struct LibraryModule {
     library: Arc<dyn Symbols>,
+    /// Whether the functions are those of a Kernpack library.
+    is_ours: bool,
 }
 
 impl LibraryModule {
     pub(super) fn new(library: Arc<dyn Symbols>) -> Self {
-        Self { library }
+        let is_ours = !library.symbol("__kernpack_api_v1").is_null();
+        Self { library, is_ours }
     }
 
     /// Calls a symbol without arguments that returns a string.
@@ -76,8 +79,7 @@ impl ModuleImpl for LibraryModule {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(&format!("__tvm_ffi_{name}"), address)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
-        let ours = !self.library.symbol("__kernpack_api_v1").is_null();
-        let entry = if ours { call } else { call_library_function };
+        let entry = if self.is_ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
         // SAFETY: a new function object; its one reference goes to the handle.
         Ok(Some(unsafe { Function::from_object(function) }))
