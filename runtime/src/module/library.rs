@@ -28,17 +28,20 @@ impl LibraryModule {
     /// Calls a symbol without arguments that returns a string.
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
         let symbol = format!("{prefix}{name}");
-        match self.entry_point(&symbol, self.library.symbol(&symbol))? {
+        match self.entry_point(self.library.symbol(&symbol), prefix, name)? {
             // SAFETY: the prefix is reserved for functions of the packed calling convention.
             Some(call) => unsafe { invoke_as(call, core::ptr::null_mut(), &[]) }.map(Some),
             None => Ok(None),
         }
     }
 
-    /// The function that a symbol's address stands for, if there is one.
-    fn entry_point(&self, name: &str, address: *mut c_void) -> Result<Option<SafeCall>> {
+    /// The function that the address of the symbol `prefix` + `name` stands for, if there is one.
+    fn entry_point(&self, address: *mut c_void, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
         if !address.is_null() && !self.library.is_code(address) {
-            return Err(Error::type_error(format!("symbol '{name}' of {} is no function", self.library.name())));
+            return Err(Error::type_error(format!(
+                "symbol '{prefix}{name}' of {} is no function",
+                self.library.name()
+            )));
         }
         // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
         Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(address) })
@@ -77,7 +80,7 @@ impl ModuleImpl for LibraryModule {
 
     fn get_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
-        let Some(call) = self.entry_point(&format!("__tvm_ffi_{name}"), address)? else { return Ok(None) };
+        let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
         let entry = if self.is_ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });

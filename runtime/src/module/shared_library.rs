@@ -59,13 +59,30 @@ impl SharedLibrary {
     }
 }
 
+impl SharedLibrary {
+    /// Address of the symbol whose name has two parts; short names need no memory.
+    fn address_of(&self, [prefix, name]: [&str; 2]) -> *mut c_void {
+        let mut short = [0u8; 128];
+        let size = prefix.len() + name.len();
+        let whole = if size < short.len() {
+            short[..prefix.len()].copy_from_slice(prefix.as_bytes());
+            short[prefix.len()..size].copy_from_slice(name.as_bytes());
+            CStr::from_bytes_with_nul(&short[..=size]).map(Cow::Borrowed).ok()
+        } else {
+            CString::new([prefix, name].concat()).map(Cow::Owned).ok()
+        };
+        // A name with a NUL byte is no symbol's.
+        whole.map_or(core::ptr::null_mut(), |whole| self.address(&whole))
+    }
+}
+
 impl Symbols for SharedLibrary {
     fn symbol(&self, name: &str) -> *mut c_void {
-        match CString::new(name) {
-            Ok(name) => self.address(&name),
-            // A name with a NUL byte is no symbol's.
-            Err(_) => core::ptr::null_mut(),
-        }
+        self.address_of(["", name])
+    }
+
+    fn function(&self, name: &str) -> *mut c_void {
+        self.address_of(["__tvm_ffi_", name])
     }
 
     fn name(&self) -> String {

@@ -28,24 +28,24 @@ const MODULES: usize = 1_000;
 /// Bytes of a module of the tree.
 const MODULE_SIZE: usize = 64;
 
-/// One line of the table: what the programs call it, what it is, and our promise for the ratio.
+/// One line of the table: what the programs call it, what it is, and our promise for the ratio, if there is one.
 struct Case {
     name: &'static str,
     what: &'static str,
     peer: &'static str,
-    limit: f64,
+    limit: Option<f64>,
 }
 
-const fn case(name: &'static str, what: &'static str, peer: &'static str, limit: f64) -> Case {
+const fn case(name: &'static str, what: &'static str, peer: &'static str, limit: Option<f64>) -> Case {
     Case { name, what, peer, limit }
 }
 
 const CASES: [Case; 5] = [
-    case("load", "load a library of 1,000 functions and 256 MiB of images", "stock loader", 0.1),
-    case("first", "look a function up for the first time", "stock loader", 1.0),
-    case("later", "look it up again", "stock loader", 1.0),
-    case("restore", "load a library with a tree of 1,000 modules", "stock loader", 1.0),
-    case("serialize", "serialize a tree of 1,000 modules", "Apache TVM, from Python", 1.0),
+    case("load", "load a library of 1,000 functions and 256 MiB of images", "stock loader", Some(0.1)),
+    case("first", "look a function up for the first time (and remember it)", "stock loader", None),
+    case("later", "look it up again", "stock loader", Some(1.0)),
+    case("restore", "load a library with a tree of 1,000 modules", "stock loader", Some(1.0)),
+    case("serialize", "serialize a tree of 1,000 modules", "Apache TVM, from Python", Some(1.0)),
 ];
 
 /// The samples of both for one case.
@@ -248,14 +248,14 @@ fn report(pairs: &[Pair], rounds: usize, machine: &str) -> String {
     for (case, pair) in CASES.iter().zip(pairs) {
         let ratio = pair.ours.ratio(&pair.peer);
         let [ours, peer] = [&pair.ours, &pair.peer].map(|samples| super::runtime::duration(samples.median()));
-        let verdict = super::runtime::verdict(ratio <= case.limit);
+        let goal = case.limit.map_or("".to_owned(), |limit| format!("{limit:.2}"));
+        let verdict = case.limit.map_or("", |limit| super::runtime::verdict(ratio <= limit));
         let _ = writeln!(
             text,
-            "| {} | {ours} | {peer} ({}) | {} | {:.2} | {verdict} |",
+            "| {} | {ours} | {peer} ({}) | {} | {goal} | {verdict} |",
             case.what,
             case.peer,
-            two_digits(ratio),
-            case.limit
+            two_digits(ratio)
         );
     }
     text.push_str("\nRatios are medians of each round's ratio. Repeat with `cargo xtask bench modules`.\n");
