@@ -267,36 +267,35 @@ impl Module {
     /// The import as the embedded implementation does it.
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
-        let mut seen: Vec<Module> = Vec::new();
+        let mut seen = raw::Seen::default();
         // Unlocked before anything above is released: the release of a module may run any code.
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
-            if module.object.ptr_eq(&self.object) {
+            if module.same(self) {
                 return Err(crate::error!(
                     RuntimeError,
                     "Cyclic dependency detected during import: a module of kind '{}' would import itself",
                     self.kind()
                 ));
             }
-            if !seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
+            if seen.insert(&module) {
                 pending.extend(module.imports_array().to_vec());
-                seen.push(module);
             }
         }
-        self.append(other);
+        self.append(std::slice::from_ref(other));
         Ok(())
     }
 
-    /// Appends without a check.
-    pub(super) fn append_import(&self, other: &Module) {
+    /// Appends modules, of which the caller knows that none of them leads back here.
+    pub(super) fn append_imports(&self, others: &[Module]) {
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
-        self.append(other);
+        self.append(others);
     }
 
     /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
-    fn append(&self, other: &Module) {
+    fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
-        imports.push(other.clone());
+        imports.extend_from_slice(others);
         drop(self.replace_imports(imports));
     }
 

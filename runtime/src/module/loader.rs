@@ -13,7 +13,7 @@ use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
-use super::{Module, context, kept, kinds};
+use super::{Module, context, kept, kinds, provider, raw};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
@@ -231,11 +231,18 @@ fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<
             Some(payload) => restore(entry.kind(), payload)?,
         });
     }
+    // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
+    let mut seen = raw::Seen::default();
+    let all_new = modules.iter().all(|module| module.imports().is_empty() && seen.insert(module));
     for (index, module) in modules.iter().enumerate() {
-        for child in tree.imports(index) {
-            if let Some(child) = modules.get(child) {
-                module.append_import(child);
-            }
+        let imports: Vec<Module> = tree.imports(index).filter_map(|child| modules.get(child).cloned()).collect();
+        if imports.is_empty() {
+            continue;
+        }
+        if all_new {
+            module.append_imports(&imports);
+        } else {
+            imports.iter().try_for_each(|child| module.import_locally(child))?;
         }
     }
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
@@ -247,8 +254,8 @@ fn restore(kind: &str, payload: &'static [u8]) -> Result<Module> {
     let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
         return Err(crate::error!(
             RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
-             {loader} first"
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
+            provider::advice(kind)
         ));
     };
     // A library is never unloaded, so its modules read in place.

@@ -26,6 +26,7 @@ mod library;
 pub mod library_bin;
 mod loader;
 pub(crate) mod raw;
+mod provider;
 mod shared_library;
 mod stream;
 mod symbols;
@@ -33,6 +34,7 @@ mod symbols;
 mod system_library;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;

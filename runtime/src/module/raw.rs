@@ -1,34 +1,59 @@
 //! The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
 //! implementation do.
 
+use std::collections::HashSet;
+
 use super::implementation::{function_cache, implementation, vtable_of};
 use super::{Module, function_cache};
 use crate::Result;
-use crate::abi::TVMFFIAny;
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::function::Function;
 use crate::value::{Any, Bytes, IntoAny, Str};
 
-/// Visits the module and, when `imports`, everything that it imports, depth first; stops at the first result.
+/// Visits the module and, when `imports`, everything that it imports, depth first and each once; stops at the first result.
 pub(crate) fn visit<T>(
     module: &Module,
     imports: bool,
     look: &mut dyn FnMut(&Module) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let mut pending = vec![module.clone()];
-    let mut seen: Vec<Module> = Vec::new();
+    if let Some(found) = look(module)? {
+        return Ok(Some(found));
+    }
+    if !imports {
+        return Ok(None);
+    }
+    let mut pending = module.imports();
+    pending.reverse();
+    let mut seen = Seen::default();
+    seen.insert(module);
     while let Some(module) = pending.pop() {
-        if seen.iter().any(|other| other.same(&module)) {
+        if !seen.insert(&module) {
             continue;
         }
         if let Some(found) = look(&module)? {
             return Ok(Some(found));
         }
-        if imports {
-            pending.extend(module.imports().into_iter().rev());
-        }
-        seen.push(module);
+        pending.extend(module.imports().into_iter().rev());
     }
     Ok(None)
+}
+
+/// The modules that a walk has met. It keeps them alive, so that an address stays its module's own.
+#[derive(Default)]
+pub(super) struct Seen {
+    addresses: HashSet<*mut TVMFFIObject>,
+    modules: Vec<Module>,
+}
+
+impl Seen {
+    /// Whether the module is new here.
+    pub(super) fn insert(&mut self, module: &Module) -> bool {
+        let is_new = self.addresses.insert(module.object());
+        if is_new {
+            self.modules.push(module.clone());
+        }
+        is_new
+    }
 }
 
 /// The function of this name in the module, and when `imports`, in what it imports.
