@@ -1,5 +1,6 @@
 use core::ffi::CStr;
 use core::fmt;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -267,7 +268,8 @@ impl Module {
     /// The import as the embedded implementation does it.
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
-        let mut seen: Vec<Module> = Vec::new();
+        // Everything seen stays alive while it is looked at: `other` holds it, and no tree changes meanwhile.
+        let mut seen = HashSet::new();
         // Unlocked before anything above is released: the release of a module may run any code.
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
@@ -278,25 +280,27 @@ impl Module {
                     self.kind()
                 ));
             }
-            if !seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
+            if seen.insert(module.address()) {
                 pending.extend(module.imports_array().to_vec());
-                seen.push(module);
             }
         }
-        self.append(other);
+        self.append(vec![other.clone()]);
         Ok(())
     }
 
-    /// Appends without a check.
-    pub(super) fn append_import(&self, other: &Module) {
+    /// Appends without a check, all at once.
+    pub(super) fn append_imports(&self, others: Vec<Module>) {
+        if others.is_empty() {
+            return;
+        }
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
-        self.append(other);
+        self.append(others);
     }
 
     /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
-    fn append(&self, other: &Module) {
+    fn append(&self, others: Vec<Module>) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
-        imports.push(other.clone());
+        imports.extend(others);
         drop(self.replace_imports(imports));
     }
 
@@ -368,6 +372,11 @@ impl Module {
     /// Whether both are the same module.
     pub(crate) fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
+    }
+
+    /// What tells this module from all others for as long as it lives.
+    pub(super) fn address(&self) -> usize {
+        self.object.object().addr()
     }
 
     /// The object's header, borrowed.

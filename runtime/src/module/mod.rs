@@ -12,6 +12,7 @@
 
 pub(crate) mod backend;
 mod context;
+mod c_source;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
@@ -26,13 +27,16 @@ mod library;
 pub mod library_bin;
 mod loader;
 pub(crate) mod raw;
+mod serialize;
 mod shared_library;
+mod static_library;
 mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
+pub use c_source::CSource;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;

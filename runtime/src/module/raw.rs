@@ -1,6 +1,8 @@
 //! The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
 //! implementation do.
 
+use std::collections::HashMap;
+
 use super::implementation::{function_cache, implementation, vtable_of};
 use super::{Module, function_cache};
 use crate::Result;
@@ -15,9 +17,10 @@ pub(crate) fn visit<T>(
     look: &mut dyn FnMut(&Module) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let mut pending = vec![module.clone()];
-    let mut seen: Vec<Module> = Vec::new();
+    // What was seen is kept alive, so that its address stays its own.
+    let mut seen: HashMap<usize, Module> = HashMap::new();
     while let Some(module) = pending.pop() {
-        if seen.iter().any(|other| other.same(&module)) {
+        if seen.contains_key(&module.address()) {
             continue;
         }
         if let Some(found) = look(&module)? {
@@ -26,7 +29,7 @@ pub(crate) fn visit<T>(
         if imports {
             pending.extend(module.imports().into_iter().rev());
         }
-        seen.push(module);
+        seen.insert(module.address(), module);
     }
     Ok(None)
 }
