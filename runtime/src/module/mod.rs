@@ -12,6 +12,7 @@
 
 pub(crate) mod backend;
 mod context;
+mod c_source;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
@@ -27,7 +28,9 @@ pub mod library_bin;
 mod loader;
 pub(crate) mod raw;
 mod provider;
+mod serialize;
 mod shared_library;
+mod static_library;
 mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
@@ -35,6 +38,7 @@ mod system_library;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub(crate) use function_cache::tree_changed as imports_replaced;
+pub use c_source::CSource;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
