@@ -18,6 +18,7 @@ mod cuda;
 pub mod device_image;
 mod device_module;
 mod elf;
+pub mod export;
 mod function_cache;
 mod handle;
 mod implementation;
@@ -34,9 +35,12 @@ mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+#[cfg(feature = "zstd")]
+pub mod zstd;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use c_source::CSource;
+pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
