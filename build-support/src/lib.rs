@@ -29,7 +29,9 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+mod object_packer;
 mod pack;
+mod payload;
 mod ptx;
 mod session;
 mod symbols;
@@ -40,6 +42,8 @@ mod track;
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
+pub use object_packer::ObjectPacker;
+pub use payload::Payload;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

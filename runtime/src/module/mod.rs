@@ -48,5 +48,6 @@ pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
 pub(crate) use loader::{load_from_file, load_shared_library};
+pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

@@ -109,7 +109,7 @@ const FORMATS: [&str; 8] = ["o", "obj", "a", "c", "cc", "cpp", "cu", "s"];
 /// The format to write a module in. The modules that C++ makes of object files name none.
 fn format_of(module: &Module) -> Result<&'static str> {
     let offered = module.write_formats()?;
-    if offered.is_empty() || (module.kind() == "static_library" && !offered.iter().any(|format| format == "a")) {
+    if offered.is_empty() {
         return Ok(if module.kind() == "c" { "c" } else { "o" });
     }
     let known = FORMATS.into_iter().find(|format| offered.iter().any(|offer| offer == format));

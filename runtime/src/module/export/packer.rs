@@ -39,9 +39,12 @@ impl<'a> Blob<'a> {
         self.writer.write_to(out)
     }
 
-    /// The bytes in memory.
-    pub fn to_vec(&self) -> Vec<u8> {
-        self.writer.to_vec()
+    /// The bytes in memory, once.
+    ///
+    /// # Errors
+    /// What reading the payloads reports, and a lack of memory.
+    pub fn to_vec(&self) -> io::Result<Vec<u8>> {
+        self.writer.try_to_vec()
     }
 }
 
