@@ -29,6 +29,10 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "llvm")]
+mod llvm_module;
+#[cfg(feature = "llvm")]
+mod llvm_packer;
 mod object_packer;
 mod pack;
 mod payload;
@@ -42,6 +46,10 @@ mod track;
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
+#[cfg(feature = "llvm")]
+pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
+#[cfg(feature = "llvm")]
+pub use llvm_packer::LlvmPacker;
 pub use object_packer::ObjectPacker;
 pub use payload::Payload;
 
