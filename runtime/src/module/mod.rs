@@ -17,6 +17,7 @@ mod cpp_exception;
 mod cuda;
 pub mod device_image;
 mod elf;
+pub mod export;
 mod function_cache;
 mod handle;
 mod image_module;
@@ -37,10 +38,13 @@ mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+#[cfg(feature = "zstd")]
+pub mod zstd;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use c_source::CSource;
+pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
@@ -49,5 +53,6 @@ pub(crate) use kinds::register_carried;
 pub use kinds::{CarriedKind, KindInfo};
 pub use launch::{Extents, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
+pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

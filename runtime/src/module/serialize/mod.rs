@@ -107,6 +107,15 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
     Ok((kind, Some(payload)))
 }
 
+/// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
+pub(crate) fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
+    match order(imports, &vec![false; imports.len()]) {
+        Ok(order) => order.places.into_iter().flatten().collect(),
+        // A cycle, which the caller excludes.
+        Err(_) => (0..imports.len()).collect(),
+    }
+}
+
 impl Module {
     /// The import tree as `__tvm_ffi__library_bin` has it, for the library that this module and its imports are exported to: all
     /// modules that become a part of the library (compilation-exportable ones) share the one place `_lib`, the others are

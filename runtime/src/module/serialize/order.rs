@@ -189,7 +189,7 @@ mod tests {
         // All that import the library come before it, what it imports after it.
         check(&[&[1, 2], &[3], &[3], &[4], &[]], &[3], "[[0], [2], [1], [3], [4]] [[1, 2], [3], [3], [4], []] Some(3)");
         // Two parts of the library, one imported by the other: one place, no import of itself.
-        check(&[&[1, 2], &[2], &[3], &[]], &[1, 2], "[[0], [2, 1], [3]] [[1], [2], []] Some(1)");
+        check(&[&[1, 2], &[2], &[3], &[]], &[1, 2], "[[0], [1, 2], [3]] [[1], [2], []] Some(1)");
         // Imported twice is imported once.
         check(&[&[1, 1], &[]], &[0], "[[0], [1]] [[1], []] Some(0)");
         // A shared child whose importer comes later in the walk: TVM refuses this one.
