@@ -12,6 +12,7 @@
 
 pub(crate) mod backend;
 mod context;
+mod cpp_call;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
