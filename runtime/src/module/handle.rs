@@ -1,11 +1,12 @@
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::fmt;
+use core::ptr::null;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::implementation::{ModuleImpl, ModuleProperties, implementation, new_module, vtable_of};
 use super::library::exported_functions;
-use super::{function_cache, raw};
+use super::{cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
@@ -200,12 +201,14 @@ impl Module {
         Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
     }
 
-    /// Kind: `library`, `cuda`, ...
+    /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            CStr::from_ptr((vtable.kind)(this)).to_string_lossy().into_owned()
+            let kind = cpp_call::call(vtable.kind as _, [this, null(), null()]).unwrap_or_default();
+            let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
+            if kind.is_null() { String::new() } else { CStr::from_ptr(kind).to_string_lossy().into_owned() }
         }
     }
 
@@ -214,7 +217,7 @@ impl Module {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            (vtable.property_mask)(this)
+            cpp_call::call(vtable.property_mask as _, [this, null(), null()]).unwrap_or_default() as i32
         })
     }
 

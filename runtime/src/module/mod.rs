@@ -13,6 +13,7 @@
 pub(crate) mod backend;
 mod context;
 mod c_source;
+mod cpp_call;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
@@ -29,9 +30,9 @@ mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
-pub(crate) mod raw;
 mod provider;
 mod serialize;
+pub(crate) mod raw;
 mod shared_library;
 mod static_library;
 mod stream;

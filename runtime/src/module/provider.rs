@@ -21,7 +21,7 @@ static PROVIDERS: &[(&str, Provider)] = &[
     ("rocm", Provider::ApacheTvm("libtvm_runtime_rocm.so", "code for AMD GPUs")),
     ("metal", Provider::ApacheTvm("libtvm_runtime_metal.so", "code for Apple GPUs")),
     ("vulkan", Provider::ApacheTvm("libtvm_runtime_vulkan.so", "Vulkan shaders")),
-    ("webgpu", Provider::ApacheTvm("the web runtime", "WebGPU shaders")),
+    ("webgpu", Provider::ApacheTvm("web runtime", "WebGPU shaders")),
 ];
 
 /// What to do to get a loader of the kind, as the end of a message.
