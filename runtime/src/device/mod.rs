@@ -15,6 +15,8 @@
 
 mod api;
 mod attribute;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 
 pub use api::{DeviceApi, Place, RawEvent, RawStream};
 pub use attribute::DeviceAttribute;
