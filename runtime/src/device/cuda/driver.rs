@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUlaunchConfig, CUmodule,
-    CUstream,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUjit_option,
+    CUlaunchConfig, CUmodule, CUstream,
 };
 
 use crate::{Error, Result};
@@ -92,7 +92,8 @@ driver_functions! {
     event_record: "cuEventRecord" like cuEventRecord(CUevent, CUstream);
     event_synchronize: "cuEventSynchronize" like cuEventSynchronize(CUevent);
     event_elapsed: "cuEventElapsedTime" like cuEventElapsedTime_v2(*mut f32, CUevent, CUevent);
-    module_load: "cuModuleLoadData" like cuModuleLoadData(*mut CUmodule, *const c_void);
+    module_load: "cuModuleLoadDataEx" like
+        cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut CUjit_option, *mut *mut c_void);
     module_unload: "cuModuleUnload" like cuModuleUnload(CUmodule);
     module_function: "cuModuleGetFunction" like cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     function_set_attribute: "cuFuncSetAttribute" like cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);

@@ -6,7 +6,6 @@ use core::ptr;
 use super::device::{CudaDevice, device, devices};
 use super::driver::OUT_OF_MEMORY;
 use crate::Result;
-use crate::abi::device_type;
 
 /// What every allocation of the driver is aligned to, in bytes.
 const ALIGNMENT: usize = 256;
@@ -15,7 +14,7 @@ const PORTABLE: u32 = 1;
 /// `CU_MEM_ATTACH_GLOBAL`: every stream of every device may use it.
 const ATTACH_GLOBAL: u32 = 1;
 
-/// A kind of memory; each is a kind of device for DLPack.
+/// A kind of memory; each is a kind of device in DLPack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     /// `cuda`.
@@ -27,15 +26,6 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// One of [`device_type`].
-    pub(super) fn device_type(self) -> i32 {
-        match self {
-            Self::Device => device_type::CUDA,
-            Self::Pinned => device_type::CUDA_HOST,
-            Self::Managed => device_type::CUDA_MANAGED,
-        }
-    }
-
     /// Name of the kind of device.
     pub(super) fn name(self) -> &'static str {
         match self {

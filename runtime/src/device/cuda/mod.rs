@@ -11,3 +11,16 @@ mod copy;
 pub(crate) mod device;
 pub(crate) mod driver;
 mod memory;
+
+use api::CudaApi;
+use memory::Memory;
+
+use crate::abi::device_type;
+
+// SAFETY: the driver's memory, streams and events, under the driver's rules: `cuMemFree` waits for the device's work, and an ended
+// stream or event stays until its work is done.
+crate::device_api!(unsafe device_type::CUDA, || CudaApi { memory: Memory::Device });
+// SAFETY: as above.
+crate::device_api!(unsafe device_type::CUDA_HOST, || CudaApi { memory: Memory::Pinned });
+// SAFETY: as above.
+crate::device_api!(unsafe device_type::CUDA_MANAGED, || CudaApi { memory: Memory::Managed });
