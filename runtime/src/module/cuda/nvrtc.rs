@@ -139,6 +139,7 @@ impl Nvrtc {
                  (fatbin)"
             ));
         }
+        open_builtins();
         // SAFETY: it is present.
         unsafe { Self::find() }
     }
@@ -243,6 +244,18 @@ fn open_from_toolkit() {
     }
 }
 
+/// Opens what NVRTC opens by its bare name when it compiles: it lies beside NVRTC, where the dynamic linker may not look.
+fn open_builtins() {
+    let Some(entries) = own_folder().and_then(|folder| folder.read_dir().ok()) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_one = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libnvrtc-builtins.so."));
+        if is_one && let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
+            // SAFETY: NVIDIA's library, which NVRTC loads itself where it finds it. If this fails NVRTC says so.
+            unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+        }
+    }
+}
+
 /// Folders with CUDA's headers: those of the toolkit that the library is from, then those of the toolkits that are named.
 fn header_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
@@ -255,8 +268,13 @@ fn header_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folder above the one that the library is in.
+/// The toolkit that the library belongs to.
 fn own_toolkit() -> Option<PathBuf> {
+    own_folder()?.parent().map(Path::to_owned)
+}
+
+/// The folder that the library is in.
+fn own_folder() -> Option<PathBuf> {
     // SAFETY: the library is present; any symbol of it will do.
     let address = unsafe { symbol::<*mut core::ffi::c_void>("nvrtcVersion") }.ok()?;
     // SAFETY: all zeros are a value of the struct.
@@ -267,6 +285,5 @@ fn own_toolkit() -> Option<PathBuf> {
     }
     // SAFETY: dladdr's texts live as long as the library.
     let path = unsafe { CStr::from_ptr(info.dli_fname) };
-    let path = Path::new(OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?;
-    Some(path.parent()?.parent()?.to_owned())
+    Some(Path::new(OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?.parent()?.to_owned())
 }
