@@ -15,6 +15,8 @@
 
 mod api;
 mod attribute;
+#[cfg(feature = "opencl")]
+pub(crate) mod opencl;
 
 pub use api::{DeviceApi, Place, RawEvent, RawStream};
 pub use attribute::DeviceAttribute;
