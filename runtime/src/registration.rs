@@ -9,6 +9,7 @@ use linkme::distributed_slice;
 
 #[cfg(feature = "embedded")]
 use crate::builtins;
+use crate::device::{self, DeviceKindInfo};
 use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::module::{CarriedKind, KindInfo};
@@ -44,6 +45,10 @@ pub static KERNPACK_KINDS_V1: [KindInfo];
 /// Kinds of the modules that this artifact carries in its import tree.
 #[distributed_slice]
 pub static KERNPACK_CARRIED_V1: [CarriedKind];
+
+/// Kinds of devices that this artifact brings.
+#[distributed_slice]
+pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
 
 /// Crates of this artifact that called `library!()`.
 #[distributed_slice]
@@ -116,6 +121,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
+    note(device::register_devices());
     note(module::register_carried());
     if problems.is_empty() {
         return Ok(());

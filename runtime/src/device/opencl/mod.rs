@@ -36,6 +36,10 @@ pub(crate) struct OpenCl {
     found: OnceLock<Result<Vec<OpenClDevice>, String>>,
 }
 
+// SAFETY: a buffer has the size that OpenCL was asked for, OpenCL checks that copies stay inside, and keeps memory, queues and
+// events until the work that uses them is done.
+crate::device_api!(unsafe device_type::OPENCL, OpenCl::default);
+
 impl OpenCl {
     fn devices(&self) -> Result<&[OpenClDevice]> {
         let found = self.found.get_or_init(|| Library::get().map_err(str::to_owned).and_then(devices::find));
