@@ -98,21 +98,22 @@ impl DeviceApi for OpenCl {
             let is_ours = place.device.kind() == device_type::OPENCL;
             is_ours.then(|| self.device(place.device.index())).transpose()
         };
+        let (from, to) = (device(source)?, device(target)?);
         // SAFETY: promised by the caller.
-        match (device(source)?, device(target)?) {
-            (None, Some(device)) if source.device.is_host_accessible() => unsafe {
-                copy::upload(source, target, device, size, stream)
-            },
-            (Some(device), None) if target.device.is_host_accessible() => unsafe {
-                copy::download(source, target, device, size, stream)
-            },
-            (Some(from), Some(to)) if core::ptr::eq(from, to) => unsafe {
-                copy::within(source, target, to, size, stream)
-            },
-            (Some(from), Some(to)) => unsafe { copy::between(source, from, target, to, size, stream) },
-            _ => {
-                let (from, to) = (source.device, target.device);
-                Err(crate::error!(RuntimeError, "OpenCL can not copy from {from} to {to}; copy through the CPU"))
+        unsafe {
+            match (from, to) {
+                (None, Some(device)) if source.device.is_host_accessible() => {
+                    copy::upload(source, target, device, size, stream)
+                }
+                (Some(device), None) if target.device.is_host_accessible() => {
+                    copy::download(source, target, device, size, stream)
+                }
+                (Some(from), Some(to)) if core::ptr::eq(from, to) => copy::within(source, target, to, size, stream),
+                (Some(from), Some(to)) => copy::between(source, from, target, to, size, stream),
+                _ => {
+                    let (from, to) = (source.device, target.device);
+                    Err(crate::error!(RuntimeError, "OpenCL can not copy from {from} to {to}; copy through the CPU"))
+                }
             }
         }
     }
