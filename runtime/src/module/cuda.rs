@@ -1,17 +1,22 @@
-//! CUDA kernels of a device image as packed functions.
-//!
-//! A call passes the kernel's own arguments (tensors on a CUDA device for pointers, numbers for scalars), then one number for
-//! each launch parameter in the order of the image's table. The driver is loaded at the first launch; the image is loaded
-//! once on each device that it runs on; the launch goes to the stream that the environment names for the device.
+//! CUDA kernels of a device image. The driver is loaded at the first launch; the image is loaded once on each device that it runs on.
 
 mod driver;
 mod launch;
 
 use std::sync::Arc;
 
-pub(super) use launch::{CudaImage, kernel};
+use super::image_module::image_module;
+use super::{KindInfo, Module};
+use crate::Result;
+use crate::function::Function;
+use crate::value::Bytes;
 
-/// The state that all kernels of an image share.
-pub(super) fn image(payload: &crate::value::Bytes) -> Arc<CudaImage> {
-    Arc::new(CudaImage::new(payload.clone()))
-}
+#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
+static CUDA: KindInfo = KindInfo {
+    kind: "cuda",
+    loader: || {
+        Function::from_fn(|payload: Bytes| -> Result<Module> {
+            image_module("cuda", payload, |image| Ok(Arc::new(launch::CudaCode::new(image))))
+        })
+    },
+};

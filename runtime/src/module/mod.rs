@@ -15,13 +15,15 @@ mod context;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
-mod device_module;
 mod elf;
 mod function_cache;
 mod handle;
+mod image_module;
 mod implementation;
 mod kept;
+mod kept_images;
 mod kinds;
+mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
@@ -39,6 +41,7 @@ pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
+pub use launch::{Extents, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

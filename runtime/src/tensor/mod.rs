@@ -19,5 +19,5 @@ mod view;
 
 pub use element::Element;
 pub use handle::Tensor;
-pub(crate) use layout::{byte_range, cuda_address};
+pub(crate) use layout::{buffer, byte_range};
 pub use view::{TensorView, TensorViewMut};
