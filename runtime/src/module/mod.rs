@@ -27,6 +27,8 @@ mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
+#[cfg(feature = "opencl")]
+pub mod opencl;
 pub(crate) mod raw;
 mod shared_library;
 mod stream;

@@ -137,7 +137,9 @@ impl Kernel {
                     value = bits.to_le_bytes();
                     (size.min(8), value.as_ptr().cast())
                 }
-                KernelArg::TensorMap { .. } => bail!(RuntimeError, "argument {position} is a tensor map; OpenCL has none"),
+                KernelArg::TensorMap { .. } => {
+                    bail!(RuntimeError, "argument {position} is a tensor map; OpenCL has none")
+                }
             };
             // SAFETY: the value has this size; OpenCL copies it.
             unsafe { cl_call!(library, clSetKernelArg(kernel, position as u32, size, value)) }
@@ -199,17 +201,15 @@ impl Kernel {
         let region = cl_buffer_region { origin: offset as usize, size: (whole - offset) as usize };
         // SAFETY: the region is in the buffer. Flags of 0: it may be used as the buffer may be.
         let memory = unsafe {
-            cl_make!(
-                library,
-                clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, (&raw const region).cast())
-            )
+            cl_make!(library, clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, (&raw const region).cast()))
         };
         Ok(SubBuffer { target, memory: memory.map_err(failed)? })
     }
 
     #[cold]
     fn wrong_argument(&self, position: usize, size: usize, why: Failure) -> crate::Error {
-        self.target.failed(format_args!("argument {position}, of {size} bytes, is not what the kernel in the code takes"), why)
+        self.target
+            .failed(format_args!("argument {position}, of {size} bytes, is not what the kernel in the code takes"), why)
     }
 }
 
@@ -298,7 +298,11 @@ impl Limits {
             );
             Some(dynamic as usize)
         } else {
-            bail!(RuntimeError, "the kernel in the code takes {} arguments, the function table names {args}", self.params);
+            bail!(
+                RuntimeError,
+                "the kernel in the code takes {} arguments, the function table names {args}",
+                self.params
+            );
         };
         let needed = own.saturating_add(dynamic.into());
         ensure!(

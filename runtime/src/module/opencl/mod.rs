@@ -62,12 +62,20 @@ fn load(payload: Bytes) -> Result<Module> {
 /// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code can not be built.
 pub fn compile(module: &Module, device: Device) -> Result<Module> {
     ensure!(device.kind() == device_type::OPENCL, ValueError, "an opencl module can not be compiled for {device}");
-    let kind = module.kind()?;
-    ensure!(kind == KIND, ValueError, "only modules of kind 'opencl' can be compiled for {device}, this is one of kind '{kind}'");
+    let kind = module.kind();
+    ensure!(
+        kind == KIND,
+        ValueError,
+        "only modules of kind 'opencl' can be compiled for {device}, this is one of kind '{kind}'"
+    );
     let payload = module.save_to_bytes()?;
     let image = DeviceImage::parse(&payload).map_err(|error| Error::runtime_error(error.to_string()))?;
     let format = image.format();
-    ensure!(format == SOURCE_FORMAT, ValueError, "the module is in format '{format}'; only source, 'cl', can be compiled");
+    ensure!(
+        format == SOURCE_FORMAT,
+        ValueError,
+        "the module is in format '{format}'; only source, 'cl', can be compiled"
+    );
     let binary = Program::build(device.index(), format, image.code())?.binary()?;
     load(Bytes::from(DeviceImage::new(BINARY_FORMAT, image.kernels().to_vec(), &binary).to_vec()))
 }

@@ -176,10 +176,7 @@ impl Target {
         let (mut bytes, size, mut fits) = (code.as_ptr(), code.len(), 0);
         // SAFETY: one device and one binary of this size, which OpenCL copies.
         let made = unsafe {
-            cl_make!(
-                self.library,
-                clCreateProgramWithBinary(self.context, 1, &self.id, &size, &mut bytes, &mut fits)
-            )
+            cl_make!(self.library, clCreateProgramWithBinary(self.context, 1, &self.id, &size, &mut bytes, &mut fits))
         };
         made.map_err(|why| match why {
             Failure::Status(opencl_sys::CL_INVALID_BINARY) => crate::error!(
