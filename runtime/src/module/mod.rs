@@ -32,6 +32,8 @@ pub mod library_bin;
 mod loader;
 mod provider;
 mod serialize;
+#[cfg(feature = "opencl")]
+pub mod opencl;
 pub(crate) mod raw;
 mod shared_library;
 mod static_library;
