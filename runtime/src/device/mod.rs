@@ -17,8 +17,12 @@ mod api;
 mod attribute;
 mod copy;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod event;
 mod memory;
+#[cfg(feature = "opencl")]
+pub(crate) mod opencl;
 mod registry;
 mod stream;
 mod table;

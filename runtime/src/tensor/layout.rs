@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::Element;
-use crate::abi::{DLTensor, TVMFFIObject, device_type, dtype_code, type_index};
+use crate::abi::{DLTensor, TVMFFIObject, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
 
@@ -204,14 +204,13 @@ pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
     Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
 }
 
-/// Address and device number of a contiguous tensor in CUDA memory.
-pub(crate) fn cuda_address(value: &AnyView<'_>) -> Result<(u64, i32), String> {
-    let tensor = dl_tensor(value).ok_or_else(|| format!("expected Tensor, got {}", value.type_name()))?;
-    if !matches!(tensor.device.device_type, device_type::CUDA | device_type::CUDA_MANAGED) {
-        return Err(format!("expected a tensor on cuda, got one on {}", Device::from_raw(tensor.device)));
+/// A tensor as a buffer that a kernel can be given, and whether its elements lie in row-major order without gaps; `None` for what is no
+/// tensor.
+#[inline]
+pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor, bool)>, String> {
+    let Some(tensor) = dl_tensor(value) else { return Ok(None) };
+    if tensor.strides.is_null() {
+        return Ok(Some((tensor, true)));
     }
-    if !Layout::of(tensor)?.is_contiguous() {
-        return Err("the tensor is not contiguous; pass a contiguous copy".to_owned());
-    }
-    Ok(((tensor.data as u64).wrapping_add(tensor.byte_offset), tensor.device.device_id))
+    Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
 }

@@ -27,5 +27,5 @@ pub(crate) use allocation::serve_environment;
 
 pub use element::Element;
 pub use handle::Tensor;
-pub(crate) use layout::{byte_range, cuda_address};
+pub(crate) use layout::{buffer, byte_range};
 pub use view::{TensorView, TensorViewMut};
