@@ -2,6 +2,8 @@
 //! every virtual function, with errors, and import trees of both. In processes of the stock library and of ours.
 
 mod headers;
+#[allow(dead_code, reason = "this test compiles no programs that are linked with it")]
+mod library;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,6 +58,15 @@ fn with_the_stock_library() {
         return;
     };
     run_inside("with_the_stock_library", &Path::new(&folder).join("libtvm_ffi.so"));
+}
+
+/// Our own implementation as `libtvm_ffi.so`: Rust can not throw there, and says so on stderr.
+#[test]
+fn with_our_library() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside(false).unwrap();
+    }
+    run_inside("with_our_library", library::library());
 }
 
 fn inside(throws: bool) -> Result<()> {

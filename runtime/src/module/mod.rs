@@ -14,6 +14,8 @@ pub(crate) mod backend;
 mod context;
 mod cpp_call;
 mod cpp_exception;
+#[doc(hidden)]
+pub mod cpp_symbols;
 mod cuda;
 pub mod device_image;
 mod device_module;
