@@ -5,7 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use super::function_cache::FunctionCache;
-use super::{Module, cpp_exception};
+use super::{Module, across, cpp_exception};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::function::Function;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
@@ -334,8 +334,8 @@ unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
     <&str>::from_any(view).unwrap_or_default()
 }
 
-/// Runs what a virtual function does. An error is thrown as a C++ exception; where nothing can throw it, it is at least said,
-/// and the result is `None`.
+/// Runs what a virtual function does. An error goes to a Rust caller that waits for it; else it is thrown as a C++ exception; where
+/// nothing can throw it, it is at least said. In the first and the last case the result is `None`.
 ///
 /// # Safety
 /// Called from a virtual function of a module, which lets exceptions pass.
@@ -348,6 +348,7 @@ pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> 
             Error::internal_error("a function of the module panicked")
         }
     };
+    let Some(error) = across::tell(error) else { return None };
     // SAFETY: promised by the caller.
     let error = unsafe { cpp_exception::throw(error) };
     crate::notice::notice(format_args!("kernpack: {error}"));

@@ -10,6 +10,7 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 
+mod across;
 pub(crate) mod backend;
 mod context;
 mod cpp_call;
