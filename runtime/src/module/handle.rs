@@ -371,6 +371,11 @@ impl Module {
         self.object.ptr_eq(&other.object)
     }
 
+    /// What tells this module from all others for as long as it lives.
+    pub(super) fn address(&self) -> usize {
+        self.object.object().addr()
+    }
+
     /// The object's header, borrowed.
     pub(super) fn object(&self) -> *mut TVMFFIObject {
         self.object.object()

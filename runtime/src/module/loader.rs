@@ -222,14 +222,23 @@ fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
     LibraryBin::parse(bytes).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
-/// Restores every module of the tree and connects them; the root is the result.
+/// Restores every module of a library's tree and connects them; the root is the result.
 fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
+    connect(tree, |kind, payload| match payload {
+        None => Ok(library_module(library)),
+        // A library is never unloaded, so its modules read in place.
+        Some(payload) => restore(kind, Bytes::from_static(payload)),
+    })
+}
+
+/// Makes every module of a tree from its kind and payload (none is the library itself) and connects them; the root is the result.
+pub(super) fn connect<'a>(
+    tree: &LibraryBin<'a>,
+    mut make: impl FnMut(&'a str, Option<&'a [u8]>) -> Result<Module>,
+) -> Result<Module> {
     let mut modules = Vec::with_capacity(tree.modules().len());
     for entry in tree.modules() {
-        modules.push(match entry.payload() {
-            None => library_module(library),
-            Some(payload) => restore(entry.kind(), payload)?,
-        });
+        modules.push(make(entry.kind(), entry.payload())?);
     }
     // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
     let mut seen = raw::Seen::default();
@@ -249,7 +258,7 @@ fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<
 }
 
 /// Restores a module from its bytes through the loader of its kind.
-fn restore(kind: &str, payload: &'static [u8]) -> Result<Module> {
+pub(super) fn restore(kind: &str, payload: Bytes) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
     let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
         return Err(crate::error!(
@@ -258,8 +267,7 @@ fn restore(kind: &str, payload: &'static [u8]) -> Result<Module> {
             provider::advice(kind)
         ));
     };
-    // A library is never unloaded, so its modules read in place.
-    load.call_as((Bytes::from_static(payload),))
+    load.call_as((payload,))
 }
 
 /// The library's own module; tells the library how to find what it imports.
