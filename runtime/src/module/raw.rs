@@ -38,19 +38,20 @@ pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result
     if let Some(found) = cache.and_then(|cache| cache.get(name, imports)) {
         return Ok(Some(found));
     }
+    // A module's own function is noted where it is found.
+    if let Some(own) = function(module, name)? {
+        return Ok(Some(own));
+    }
+    if !imports {
+        return Ok(None);
+    }
     let tree = function_cache::tree();
-    let mut own = true;
     let mut looked_at = Vec::new();
-    let found = visit(module, imports, &mut |visited| {
-        let found = function(visited, name)?;
-        if found.is_none() {
-            own = false;
-        }
+    let found = visit(module, true, &mut |visited| {
         looked_at.push(visited.clone());
-        Ok(found)
+        if visited.same(module) { Ok(None) } else { function(visited, name) }
     })?;
-    if let (Some(cache), Some(found), false) = (cache, &found, own) {
-        // A module's own function is noted where it is found.
+    if let (Some(cache), Some(found)) = (cache, &found) {
         if function_cache::is_cacheable(&looked_at) {
             cache.note_import(name, found, tree);
         }
