@@ -1,5 +1,6 @@
 //! CUDA devices against the stand-in for the driver: tensors, copies, streams, events, attributes, and what goes wrong.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -277,7 +278,7 @@ fn drivers_that_can_not_serve_are_told_apart() {
         let _ = std::fs::remove_file(library);
     }
     if Path::new("/dev/nvidiactl").exists() {
-        println!("skipped: this machine has a CUDA driver, so nothing can say that there is none");
+        let _ = writeln!(std::io::stderr(), "skipped: this machine has a CUDA driver, so nothing can say that there is none");
         return;
     }
     assert_eq!(
