@@ -145,7 +145,8 @@ mod tests {
         let current = || current_stream(Device::CPU);
         streams[0].scope(|| {
             assert_eq!(current(), handle(16));
-            let panicked = std::panic::catch_unwind(|| streams[1].scope(|| panic!("in {:?}", current())));
+            let panicking = || streams[1].scope(|| panic!("in {:?}", current()));
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking));
             assert!(panicked.unwrap_err().downcast::<String>().unwrap().contains("0x20"));
             assert_eq!(current(), handle(16));
             std::thread::scope(|threads| {

@@ -3,9 +3,7 @@
 use core::ptr::{self, null_mut};
 use std::sync::{Mutex, PoisonError};
 
-use opencl_sys::{
-    CL_EVENT_COMMAND_EXECUTION_STATUS, CL_EVENT_CONTEXT, CL_PROFILING_COMMAND_END, cl_event,
-};
+use opencl_sys::{CL_EVENT_COMMAND_EXECUTION_STATUS, CL_EVENT_CONTEXT, CL_PROFILING_COMMAND_END, cl_event};
 
 use super::device::OpenClDevice;
 use super::info;
