@@ -6,9 +6,10 @@ pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
-    return_doc, return_metadata,
+    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
+    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
 };
+pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,

@@ -23,7 +23,7 @@ mod implementation;
 mod kept;
 mod kept_images;
 mod kinds;
-mod launch;
+pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
@@ -43,7 +43,7 @@ pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
-pub use launch::{Extents, LaunchConfig, set_current_device};
+pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;
