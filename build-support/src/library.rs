@@ -167,7 +167,7 @@ impl Library {
         match &cuda {
             CudaOutcome::Built(images) if images.is_empty() => {}
             CudaOutcome::Built(images) => objects.push(pack::pack(session, images)?),
-            CudaOutcome::NotBuilt { reason, .. } if reason.starts_with("KERNPACK_CUDA=off") => {}
+            CudaOutcome::NotBuilt { off: true, .. } => {}
             CudaOutcome::NotBuilt { reason, .. } => {
                 let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
                 let _ = writeln!(

@@ -62,3 +62,24 @@ pub trait NoSchema {
 }
 
 impl<T> NoSchema for SchemaOf<T> {}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack = { \
+             features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them"
+        );
+    };
+}

@@ -178,3 +178,100 @@ fn is_source(format: &str) -> bool {
 fn is_named(format: &str, name: &str) -> bool {
     format == name || (format == "cuda" && name == "cu")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::device_image::{ArgType, DeviceFunction};
+    use crate::module::library_bin::LibraryBin;
+
+    fn message<T>(result: Result<T>) -> String {
+        let error = result.map(drop).unwrap_err();
+        format!("{}: {}", error.kind(), error.message())
+    }
+
+    /// Restores what TVM wrote, and saves it again.
+    #[test]
+    #[cfg(feature = "embedded")]
+    fn kept_kinds_keep_every_byte() {
+        for (kind, blob, format) in [
+            ("metal", &include_bytes!("../../testdata/scale_metal.library_bin")[..], "metal"),
+            ("webgpu", include_bytes!("../../testdata/scale_webgpu.library_bin"), "wgsl"),
+        ] {
+            let payload = LibraryBin::parse(blob).unwrap().modules()[1].payload().unwrap();
+            let load = own_loader(kind).unwrap();
+            let module: Module = load.call_as((payload,)).unwrap();
+            assert_eq!((module.kind().as_str(), module.properties().bits()), (kind, 1));
+            assert_eq!(*module.save_to_bytes().unwrap(), *payload);
+            assert_eq!(module.function_names(), ["main_kernel", "other_kernel"]);
+            assert!(module.implements_function("main_kernel", false).unwrap());
+            assert!(!module.implements_function("main", false).unwrap());
+            let metadata = module.metadata("other_kernel").unwrap().unwrap();
+            assert!(metadata.contains(r#""arg_types":["handle","handle","int32"]"#), "{metadata}");
+            let source = module.inspect_source("").unwrap();
+            assert!(source.contains("main_kernel") && source.contains("other_kernel"));
+            assert_eq!(module.inspect_source(format).unwrap(), source);
+            assert_eq!(module.inspect_source("ptx").unwrap(), "");
+            let error = message(module.function("other_kernel").unwrap().call(()));
+            assert!(
+                error.starts_with(&format!("RuntimeError: {kind} kernel 'other_kernel' can not run here: it needs a")),
+                "{error}"
+            );
+            let wrong = load.call_as::<Module>((&payload[1..],)).map(drop).unwrap_err();
+            assert!(wrong.message().starts_with(&format!("corrupt {kind} module: device image: ")), "{wrong}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "embedded")]
+    fn files_and_sources() {
+        let folder = std::env::temp_dir().join(format!("kernpack-image-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let whole = |format| DeviceImage::new(format, vec![], b"code");
+        let module = Module::from_image("hip", &whole("hsaco")).unwrap();
+        module.write_to_file(path("a.hsaco"), "hsaco").unwrap();
+        module.write_to_file(path("b.hsaco"), "").unwrap();
+        assert_eq!(std::fs::read(folder.join("a.hsaco")).unwrap(), b"code");
+        assert_eq!(std::fs::read(folder.join("b.hsaco")).unwrap(), b"code");
+        assert_eq!(module.inspect_source("").unwrap(), "", "machine code is no source");
+        for (name, format, expected) in [
+            ("a.hsac", "", "ValueError: the image is in format 'hsaco', not 'hsac'; did you mean 'hsaco'?"),
+            ("a", "ptx", "ValueError: the image is in format 'hsaco', not 'ptx'"),
+            ("a", "", "ValueError: the image is in format 'hsaco', not ''"),
+        ] {
+            assert_eq!(message(module.write_to_file(path(name), format)), expected);
+        }
+        let pieces = DeviceImage::with_codes("metal", vec![], vec![("f", b"kernel f;"), ("g", b"kernel g;")]);
+        let module = Module::from_image("metal", &pieces).unwrap();
+        module.write_to_file(path("c.metal"), "").unwrap();
+        assert_eq!(std::fs::read(folder.join("c.metal")).unwrap(), b"kernel f;kernel g;");
+        let spirv = DeviceImage::with_codes("vulkan", vec![], vec![("f", b"\x07\x23")]);
+        let module = Module::from_image("vulkan", &spirv).unwrap();
+        assert_eq!(
+            message(module.write_to_file(path("d.spv"), "vulkan")),
+            "RuntimeError: each kernel of this vulkan module has a piece of vulkan code of its own, which do not go into one file; use \
+             save_to_bytes"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn images_that_make_no_module() {
+        let kernel = || DeviceFunction::new("f", vec![ArgType::POINTER], false);
+        for (kind, image, expected) in [
+            (
+                "library",
+                DeviceImage::new("cl", vec![], b""),
+                "ValueError: modules of kind 'library' are no device images",
+            ),
+            (
+                "hip",
+                DeviceImage::new("hsaco", vec![kernel(), kernel()], b""),
+                "RuntimeError: corrupt hip module: device image: kernel table at byte 0xb6: \"f\" is in it twice",
+            ),
+        ] {
+            assert_eq!(message(Module::from_image(kind, &image)), expected);
+        }
+    }
+}

@@ -92,12 +92,22 @@ fn bit_flips_never_panic() {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
+    for (kind, blob) in TVM_IMAGES {
+        let mut bytes = tvm_image(blob).to_vec();
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let _ = DeviceImage::parse_as(kind, &bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
 }
 
 proptest! {
     #[test]
     fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-        let _ = DeviceImage::parse(&bytes);
+        for kind in ["cuda", "metal", "webgpu"] {
+            let _ = DeviceImage::parse_as(kind, &bytes);
+        }
     }
 
     #[test]
@@ -194,7 +204,7 @@ fn images_of_the_wrong_kind() {
     let twice = DeviceImage::with_codes("metal", vec![], vec![("f", b""), ("f", b"")]).to_vec();
     for (kind, bytes, expected) in [
         ("_lib", &b""[..], "device image: kind at byte 0x0: modules of kind '_lib' are no device images"),
-        ("metal", &twice, "device image: code table at byte 0x2f: \"f\" is in it twice"),
+        ("metal", &twice, "device image: code table at byte 0x2e: \"f\" is in it twice"),
     ] {
         assert_eq!(DeviceImage::parse_as(kind, bytes).unwrap_err().to_string(), expected);
     }
