@@ -2,4 +2,7 @@
 //! with two devices (`.cargo/config.toml`).
 
 mod devices;
+mod images;
+mod kernels;
 mod machine;
+mod tensors;
