@@ -40,8 +40,8 @@ pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, Visi
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_KINDS_V1,
-    KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
+    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
+    KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

@@ -1,12 +1,12 @@
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::fmt;
-use std::collections::HashSet;
+use core::ptr::null;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::implementation::{ModuleImpl, ModuleProperties, implementation, new_module, vtable_of};
 use super::library::exported_functions;
-use super::{function_cache, raw};
+use super::{cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
@@ -201,12 +201,14 @@ impl Module {
         Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
     }
 
-    /// Kind: `library`, `cuda`, ...
+    /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            CStr::from_ptr((vtable.kind)(this)).to_string_lossy().into_owned()
+            let kind = cpp_call::call(vtable.kind as _, [this, null(), null()]).unwrap_or_default();
+            let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
+            if kind.is_null() { String::new() } else { CStr::from_ptr(kind).to_string_lossy().into_owned() }
         }
     }
 
@@ -215,7 +217,7 @@ impl Module {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            (vtable.property_mask)(this)
+            cpp_call::call(vtable.property_mask as _, [this, null(), null()]).unwrap_or_default() as i32
         })
     }
 
@@ -268,39 +270,35 @@ impl Module {
     /// The import as the embedded implementation does it.
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
-        // Everything seen stays alive while it is looked at: `other` holds it, and no tree changes meanwhile.
-        let mut seen = HashSet::new();
+        let mut seen = raw::Seen::default();
         // Unlocked before anything above is released: the release of a module may run any code.
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
-            if module.object.ptr_eq(&self.object) {
+            if module.same(self) {
                 return Err(crate::error!(
                     RuntimeError,
                     "Cyclic dependency detected during import: a module of kind '{}' would import itself",
                     self.kind()
                 ));
             }
-            if seen.insert(module.address()) {
+            if seen.insert(&module) {
                 pending.extend(module.imports_array().to_vec());
             }
         }
-        self.append(vec![other.clone()]);
+        self.append(std::slice::from_ref(other));
         Ok(())
     }
 
-    /// Appends without a check, all at once.
-    pub(super) fn append_imports(&self, others: Vec<Module>) {
-        if others.is_empty() {
-            return;
-        }
+    /// Appends modules, of which the caller knows that none of them leads back here.
+    pub(super) fn append_imports(&self, others: &[Module]) {
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         self.append(others);
     }
 
     /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
-    fn append(&self, others: Vec<Module>) {
+    fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
-        imports.extend(others);
+        imports.extend_from_slice(others);
         drop(self.replace_imports(imports));
     }
 

@@ -13,7 +13,7 @@ use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
-use super::{Module, context, kept, kinds};
+use super::{Module, context, kept, kinds, provider, raw};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
@@ -240,9 +240,19 @@ pub(super) fn connect<'a>(
     for entry in tree.modules() {
         modules.push(make(entry.kind(), entry.payload())?);
     }
+    // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
+    let mut seen = raw::Seen::default();
+    let all_new = modules.iter().all(|module| module.imports().is_empty() && seen.insert(module));
     for (index, module) in modules.iter().enumerate() {
         let imports: Vec<Module> = tree.imports(index).filter_map(|child| modules.get(child).cloned()).collect();
-        module.append_imports(imports);
+        if imports.is_empty() {
+            continue;
+        }
+        if all_new {
+            module.append_imports(&imports);
+        } else {
+            imports.iter().try_for_each(|child| module.import_locally(child))?;
+        }
     }
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
 }
@@ -253,8 +263,8 @@ pub(super) fn restore(kind: &str, payload: Bytes) -> Result<Module> {
     let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
         return Err(crate::error!(
             RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
-             {loader} first"
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
+            provider::advice(kind)
         ));
     };
     load.call_as((payload,))

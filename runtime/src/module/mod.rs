@@ -13,22 +13,28 @@
 pub(crate) mod backend;
 mod context;
 mod c_source;
+mod cpp_call;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
-mod device_module;
 mod elf;
 pub mod export;
 mod function_cache;
 mod handle;
+mod image_module;
 mod implementation;
 mod kept;
+mod kept_images;
 mod kinds;
+mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
-pub(crate) mod raw;
+mod provider;
 mod serialize;
+#[cfg(feature = "opencl")]
+pub mod opencl;
+pub(crate) mod raw;
 mod shared_library;
 mod static_library;
 mod stream;
@@ -39,6 +45,7 @@ mod system_library;
 pub mod zstd;
 
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use c_source::CSource;
 pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub use handle::Module;
@@ -47,6 +54,7 @@ pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
+pub use launch::{Extents, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
 pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
