@@ -6,9 +6,10 @@ pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
-    return_doc, return_metadata,
+    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
+    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
 };
+pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
 
 /// Says that this crate can restore compressed modules; a library that carries some needs it.
@@ -72,3 +73,24 @@ pub trait NoSchema {
 }
 
 impl<T> NoSchema for SchemaOf<T> {}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack = { \
+             features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them"
+        );
+    };
+}

@@ -187,6 +187,20 @@ impl<'a> DeviceImage<'a> {
         }
     }
 
+    /// Whether modules of `kind` are laid out like this image; else what to do.
+    pub(crate) fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
+        match (Layout::of(kind), &self.code) {
+            (None, _) => Err("are no device images"),
+            (Some(Layout::Whole), Code::Each(_)) => Err("have one piece of code; make the image with DeviceImage::new"),
+            (Some(Layout::Each | Layout::EachWgsl), Code::Whole(_)) => {
+                Err("have code for each kernel; make the image with DeviceImage::with_codes")
+            }
+            (Some(Layout::EachWgsl), Code::Each(_)) if self.format != WGSL => Err("have the format 'wgsl'"),
+            (Some(Layout::Each), Code::Each(_)) if self.format == WGSL => Err("do not have the format 'wgsl'"),
+            _ => Ok(()),
+        }
+    }
+
     /// The payload.
     pub fn to_vec(&self) -> Vec<u8> {
         let pieces: usize = self.codes().iter().map(|(name, code)| name.len() + code.len() + 16).sum();

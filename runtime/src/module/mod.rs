@@ -10,11 +10,14 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 
+mod across;
 pub(crate) mod backend;
-mod context;
 mod c_source;
+mod context;
 mod cpp_call;
 mod cpp_exception;
+#[doc(hidden)]
+pub mod cpp_symbols;
 mod cuda;
 pub mod device_image;
 mod elf;
@@ -26,15 +29,15 @@ mod implementation;
 mod kept;
 mod kept_images;
 mod kinds;
-mod launch;
+pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
-mod provider;
-mod serialize;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+mod provider;
 pub(crate) mod raw;
+mod serialize;
 mod shared_library;
 mod static_library;
 mod stream;
@@ -44,17 +47,17 @@ mod system_library;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
-pub(crate) use context::{lookup_in_imports, register_context_symbols};
-pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use c_source::CSource;
+pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
-pub use launch::{Extents, LaunchConfig, set_current_device};
+pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
 pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]

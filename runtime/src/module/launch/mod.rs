@@ -22,6 +22,8 @@ mod current_device;
 mod float;
 mod handles;
 mod kernel;
+mod launcher;
+pub(crate) mod metadata;
 mod param;
 mod signature;
 mod tags;
@@ -29,6 +31,9 @@ mod tags;
 pub(crate) use code::{DeviceCode, KernelArg, RawKernel};
 pub use config::{Extents, LaunchConfig};
 pub(crate) use kernel::ImageKernel;
+pub use launcher::KernelLauncher;
+pub(crate) use launcher::launch;
+pub(crate) use signature::Signature;
 
 use crate::value::Device;
 
@@ -36,3 +41,6 @@ use crate::value::Device;
 pub fn set_current_device(device: Device) {
     current_device::set(device);
 }
+
+#[cfg(test)]
+mod tests;
