@@ -42,13 +42,13 @@ fn message(module: &Module) -> String {
 #[test]
 fn cycles_are_named() {
     let [root, a, b] = ["root", "a", "b"].map(plain);
-    root.append_imports(vec![plain("leaf"), a.clone()]);
-    a.append_imports(vec![b.clone()]);
+    root.append_imports(&[plain("leaf"), a.clone()]);
+    a.append_imports(&[b.clone()]);
     // No check: what a faulty module of another language may do.
-    b.append_imports(vec![plain("other"), a.clone()]);
+    b.append_imports(&[plain("other"), a.clone()]);
     let expected = "RuntimeError: the import tree has a cycle, which no file can hold: root -> [1] a -> [0] b -> [1] a";
     assert_eq!(message(&root), expected);
-    root.append_imports(vec![root.clone()]);
+    root.append_imports(&[root.clone()]);
     b.clear_imports_locally();
     assert_eq!(message(&root), "RuntimeError: the import tree has a cycle, which no file can hold: root -> [2] root");
     root.clear_imports_locally();
@@ -58,9 +58,9 @@ fn cycles_are_named() {
 fn long_paths_are_shortened() {
     let modules: Vec<Module> = (0..40).map(|_| plain("m")).collect();
     for pair in modules.windows(2) {
-        pair[0].append_imports(vec![pair[1].clone()]);
+        pair[0].append_imports(&[pair[1].clone()]);
     }
-    modules[39].append_imports(vec![modules[0].clone()]);
+    modules[39].append_imports(&[modules[0].clone()]);
     let step = " -> [0] m";
     let expected =
         format!("the import tree has a cycle, which no file can hold: m{0} -> ... 24 more ...{1}", step.repeat(7), step.repeat(9));
@@ -82,7 +82,7 @@ fn what_can_not_be_written_is_named_with_its_path() {
     ];
     for (kind, properties, payload, expected) in rows {
         let root = plain("top");
-        root.append_imports(vec![plain("fine"), Module::new(Plain { kind, properties, payload })]);
+        root.append_imports(&[plain("fine"), Module::new(Plain { kind, properties, payload })]);
         assert_eq!(message(&root), expected);
     }
 }
@@ -92,9 +92,9 @@ fn a_library_that_would_import_itself_is_named() {
     let code = |name| Module::c_source("", "c", &[name]);
     let (root, between) = (plain("top"), plain("between"));
     let (first, last) = (code("first"), code("last"));
-    root.append_imports(vec![first.clone()]);
-    first.append_imports(vec![plain("other"), between.clone()]);
-    between.append_imports(vec![last]);
+    root.append_imports(&[first.clone()]);
+    first.append_imports(&[plain("other"), between.clone()]);
+    between.append_imports(&[last]);
     assert_eq!(
         message(&root),
         "RuntimeError: the modules that become a part of the library can not be merged into one, it would import itself: \
