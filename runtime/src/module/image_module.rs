@@ -20,6 +20,7 @@ struct ImageModule {
 
 /// What runs the kernels.
 enum Runner {
+    #[cfg_attr(not(any(test, feature = "cuda", feature = "opencl")), expect(dead_code, reason = "no kind of code runs here"))]
     Code(Arc<dyn DeviceCode>),
     /// Nothing here; the text says what would.
     Elsewhere(&'static str),
@@ -30,6 +31,7 @@ enum Runner {
 ///
 /// # Errors
 /// RuntimeError when the payload is no image of the kind; what `code` reports.
+#[cfg(any(test, feature = "cuda", feature = "opencl"))]
 pub(crate) fn image_module(
     kind: &'static str,
     payload: Bytes,
