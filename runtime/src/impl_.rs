@@ -11,6 +11,17 @@ pub use crate::function::{
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
+
+/// Says that this crate can restore compressed modules; a library that carries some needs it.
+#[cfg(feature = "zstd")]
+pub const FEATURE_ZSTD: () = ();
+
+/// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
+/// the root and reaches all.
+pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
+    crate::module::import_order(imports)
+}
+
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
@@ -30,8 +41,8 @@ pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, Visi
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_KINDS_V1,
-    KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
+    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
+    KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

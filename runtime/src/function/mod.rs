@@ -34,5 +34,5 @@ pub use kernel::{
 pub(crate) use nearest::did_you_mean;
 pub(crate) use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
-pub(crate) use panic::{guard_nameless, install_hook};
+pub(crate) use panic::{caught, guard_nameless, install_hook};
 pub use typed::TypedFunction;
