@@ -21,6 +21,8 @@ mod cpu;
 pub(crate) mod cuda;
 mod event;
 mod memory;
+#[cfg(feature = "opencl")]
+pub(crate) mod opencl;
 mod registry;
 mod stream;
 mod table;

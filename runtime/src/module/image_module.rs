@@ -20,7 +20,10 @@ struct ImageModule {
 
 /// What runs the kernels.
 enum Runner {
-    #[cfg_attr(not(any(test, feature = "cuda", feature = "opencl")), expect(dead_code, reason = "no kind of code runs here"))]
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "opencl")),
+        allow(dead_code, reason = "what runs code comes with features")
+    )]
     Code(Arc<dyn DeviceCode>),
     /// Nothing here; the text says what would.
     Elsewhere(&'static str),
@@ -31,7 +34,10 @@ enum Runner {
 ///
 /// # Errors
 /// RuntimeError when the payload is no image of the kind; what `code` reports.
-#[cfg(any(test, feature = "cuda", feature = "opencl"))]
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "opencl")),
+    allow(dead_code, reason = "what runs code comes with features")
+)]
 pub(crate) fn image_module(
     kind: &'static str,
     payload: Bytes,

@@ -30,3 +30,8 @@ kept_kinds! {
     WEBGPU "webgpu" "it needs a web browser, and Kernpack has no code for these; load the library with Apache TVM's runtime for the \
         web (tvmjs)";
 }
+
+#[cfg(not(feature = "opencl"))]
+kept_kinds! {
+    OPENCL "opencl" "the kernpack that loaded it was built without its feature `opencl`; build with it";
+}
