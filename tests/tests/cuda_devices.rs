@@ -75,7 +75,14 @@ fn tensors_live_on_devices() {
     assert_eq!(beside.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), numbers(24));
     assert_eq!(
         driver.log().split(';').filter(|line| !line.starts_with("retain") && *line != "init").collect::<Vec<_>>(),
-        ["to device 0 96", "stream of 1 waits for event of 0", "device 0 to 1 96", "on device 1 96", "from device 1 96", ""]
+        [
+            "to device 0 96",
+            "stream of 1 waits for event of 0",
+            "device 0 to 1 96",
+            "on device 1 96",
+            "from device 1 96",
+            ""
+        ]
     );
     // Views share the memory; the driver knows how far it goes.
     let rows = beside.slice(1..2).unwrap();
@@ -231,7 +238,10 @@ fn many_threads_on_two_devices() {
     });
     assert_eq!(driver.live(Live::Blocks), before);
     let log = driver.log();
-    assert!(log.matches("retain 0;").count() <= 1 && log.matches("retain 1;").count() <= 1, "contexts are retained once");
+    assert!(
+        log.matches("retain 0;").count() <= 1 && log.matches("retain 1;").count() <= 1,
+        "contexts are retained once"
+    );
 }
 
 /// Not a test of its own: what another process says about the driver that it finds.
@@ -278,7 +288,10 @@ fn drivers_that_can_not_serve_are_told_apart() {
         let _ = std::fs::remove_file(library);
     }
     if Path::new("/dev/nvidiactl").exists() {
-        let _ = writeln!(std::io::stderr(), "skipped: this machine has a CUDA driver, so nothing can say that there is none");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: this machine has a CUDA driver, so nothing can say that there is none"
+        );
         return;
     }
     assert_eq!(

@@ -20,7 +20,7 @@ extern "C" __global__ void matmul_tiled(const float* a, const float* b, float* c
 }
 
 // Tiles of 32 x depth and depth x 32 in dynamic shared memory: 256 * depth bytes. Blocks of 32 x 32 threads.
-extern "C" __global__ void matmul_dynamic(const float* a, const float* b, float* c, int m, int n, int k, int depth) {
+extern "C" __global__ void matmul_dynamic_tiles(const float* a, const float* b, float* c, int m, int n, int k, int depth) {
   extern __shared__ float shared[];
   float* of_a = shared;
   float* of_b = shared + 32 * depth;

@@ -43,7 +43,7 @@ pub fn matmul_dynamic(a: Tensor, b: Tensor, c: Tensor, depth: u32) -> Result<()>
         dynamic_shared_memory: 256 * depth,
         ..LaunchConfig::new((n.div_ceil(32), m.div_ceil(32)), (32, 32))
     };
-    kernels::matmul_dynamic.launch_with(&config, (&a, &b, &c, m, n, k, depth))
+    kernels::matmul_dynamic_tiles.launch_with(&config, (&a, &b, &c, m, n, k, depth))
 }
 
 /// Softmax of each row of `x` into `y`.

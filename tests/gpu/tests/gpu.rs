@@ -49,7 +49,8 @@ fn difference(first: &Tensor, second: &Tensor) -> f32 {
     first.iter().zip(&second).fold(0.0, |most, (a, b)| if (a - b).abs() <= most { most } else { (a - b).abs() })
 }
 
-const SIZES: [(i64, i64, i64); 6] = [(1, 1, 1), (16, 16, 16), (33, 17, 65), (128, 256, 64), (255, 1, 300), (301, 299, 307)];
+const SIZES: [(i64, i64, i64); 6] =
+    [(1, 1, 1), (16, 16, 16), (33, 17, 65), (128, 256, 64), (255, 1, 300), (301, 299, 307)];
 
 /// The product on a device, by a function of the library.
 fn product(kernel: &Function, device: Device, a: &Tensor, b: &Tensor, depth: Option<u32>) -> Result<Tensor> {
@@ -153,7 +154,10 @@ fn limits_are_named() {
     let (a, b) = (matrix(4, 4, 8), matrix(4, 4, 9));
     let error = product(&function("matmul_dynamic"), gpu, &a, &b, Some(1 << 20)).err().unwrap();
     assert_eq!(error.kind(), "ValueError");
-    assert!(error.message().contains("268435456 bytes of dynamic shared memory are too many: a block has at most"), "{error}");
+    assert!(
+        error.message().contains("268435456 bytes of dynamic shared memory are too many: a block has at most"),
+        "{error}"
+    );
     product(&function("matmul"), gpu, &a, &b, None).unwrap();
 }
 
@@ -162,7 +166,8 @@ fn source_is_compiled_at_load() {
     let Some(gpu) = gpu() else { return };
     let source = b"extern \"C\" __global__ void twice(float* data) { data[threadIdx.x] *= 2; }";
     let kernels = vec![DeviceFunction::new("twice", vec![ArgType::POINTER], false)];
-    let twice = Module::from_image("cuda", &DeviceImage::new("cuda", kernels, source)).unwrap().kernel("twice").unwrap();
+    let twice =
+        Module::from_image("cuda", &DeviceImage::new("cuda", kernels, source)).unwrap().kernel("twice").unwrap();
     let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap().to(gpu).unwrap();
     match twice.launch(1, 4, (&data,)) {
         Ok(()) => assert_eq!(data.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), [2.0, 4.0, 6.0, 8.0]),

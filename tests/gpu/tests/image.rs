@@ -40,7 +40,7 @@ fn images_are_kept_byte_for_byte() {
         std::fs::remove_file(file).unwrap();
     }
     names.sort();
-    assert_eq!(names, ["matmul_dynamic", "matmul_tiled", "softmax_rows"]);
+    assert_eq!(names, ["matmul_dynamic_tiles", "matmul_tiled", "softmax_rows"]);
 }
 
 /// A program of the CUDA toolkit that the build scripts use.

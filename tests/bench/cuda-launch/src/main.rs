@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
-use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::module::KernelLauncher;
+use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::{DataType, Device, Function, Module, Tensor};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -110,7 +110,14 @@ impl Bench {
                         .arg(&0.5f64)
                         .launch(config)?,
                     // The packed call of ours has the typed one of cudarc beside it.
-                    _ => self.stream.launch_builder(&self.peer[1]).arg(a).arg(b).arg(&2.5f32).arg(&number).launch(config)?,
+                    _ => self
+                        .stream
+                        .launch_builder(&self.peer[1])
+                        .arg(a)
+                        .arg(b)
+                        .arg(&2.5f32)
+                        .arg(&number)
+                        .launch(config)?,
                 };
             }
         }
