@@ -11,7 +11,9 @@ use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
 /// The text of `kernpack_library.rs`.
-pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String> {
+///
+/// `carried` are the kinds of the modules that the library carries.
+pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[String]) -> Result<String> {
     let device = device_kernels(cuda);
     check_unique(host, &device)?;
     let mut names = Names::default();
@@ -23,6 +25,7 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
         device_kernel(&mut items, &names.take(kernel.name), kernel);
     }
     let mut text = String::from("// Written by kernpack-build. `kernpack::library!()` includes it.\n\n");
+    carried_kinds(&mut items, carried);
     if items.is_empty() {
         text.push_str("/// Kernels that build.rs compiled into this library: none.\npub mod kernels {}\n");
         return Ok(text);
@@ -34,9 +37,6 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str(&items);
     if needs_cuda(cuda) {
         text.push_str(CUDA_FEATURE);
-    }
-    if matches!(cuda, CudaOutcome::Built(images) if !images.is_empty()) {
-        text.push_str(CUDA_LOADER);
     }
     text.push_str("}\n");
     Ok(text)
@@ -53,12 +53,31 @@ fn needs_cuda(cuda: &CudaOutcome) -> bool {
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
 const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
 
-/// A library that carries CUDA images brings what loads them.
-const CUDA_LOADER: &str = "
+/// The kinds whose loaders are in kernpack.
+const KNOWN_KINDS: [&str; 10] =
+    ["c", "cuda", "hip", "kernpack.zstd", "metal", "opencl", "rocm", "static_library", "vulkan", "webgpu"];
+
+/// A library that carries modules of a kind that kernpack knows brings what loads them.
+fn carried_kinds(out: &mut String, kinds: &[String]) {
+    for (number, kind) in kinds.iter().filter(|kind| KNOWN_KINDS.contains(&kind.as_str())).enumerate() {
+        if kind == "kernpack.zstd" {
+            out.push_str(
+                "
+    // Compressed modules: needs the feature `zstd` of kernpack.
+    const _: () = __k::FEATURE_ZSTD;
+",
+            );
+        }
+        let _ = write!(
+            out,
+            "
     #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
     #[linkme(crate = __k::linkme)]
-    static CARRIES_CUDA: __k::CarriedKind = __k::CarriedKind { kind: \"cuda\" };
-";
+    static CARRIES_{number}: __k::CarriedKind = __k::CarriedKind {{ kind: {kind:?} }};
+"
+        );
+    }
+}
 
 /// A kernel that runs on a device, or would.
 struct DeviceKernel<'a> {
@@ -327,7 +346,7 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::Built(Vec::new())).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(Vec::new()), &[]).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
@@ -378,7 +397,7 @@ mod tests {
     fn host_and_device_share_names() {
         let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
         let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped], off: false };
-        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda).unwrap_err();
+        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }
 }

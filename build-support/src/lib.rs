@@ -29,7 +29,13 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "llvm")]
+mod llvm_module;
+#[cfg(feature = "llvm")]
+mod llvm_packer;
+mod object_packer;
 mod pack;
+mod payload;
 mod ptx;
 mod session;
 mod symbols;
@@ -40,6 +46,12 @@ mod track;
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
+#[cfg(feature = "llvm")]
+pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
+#[cfg(feature = "llvm")]
+pub use llvm_packer::LlvmPacker;
+pub use object_packer::ObjectPacker;
+pub use payload::Payload;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

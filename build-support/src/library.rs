@@ -6,6 +6,7 @@ use crate::cuda::CudaOutcome;
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
+use crate::payload::Payload;
 use crate::session::Session;
 use crate::{Error, Result, c, cuda, generate, pack, symbols};
 
@@ -27,6 +28,8 @@ pub struct Library {
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
     flags: Vec<String>,
+    imports: Vec<Payload>,
+    compress: bool,
 }
 
 impl Library {
@@ -111,6 +114,32 @@ impl Library {
         self
     }
 
+    /// Makes the library carry and import a module of any kind. Whoever loads the library needs a loader of the kind; the crate
+    /// itself can register one, as a packed function named `ffi.Module.load_from_bytes.<kind>`.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().module("my.table", vec![1, 2, 3]).build()
+    /// # }
+    /// ```
+    pub fn module(self, kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        self.import(&Payload::bytes(kind, bytes))
+    }
+
+    /// Makes the library carry and import a module, with what that imports. A module that is imported more than once is stored
+    /// once.
+    pub fn import(mut self, module: &Payload) -> Self {
+        self.imports.push(module.clone());
+        self
+    }
+
+    /// Compresses the modules that the library carries, device images too, where that makes them smaller. The crate needs the
+    /// feature `zstd` of `kernpack`, this one its own; the modules are decompressed when the library is loaded.
+    pub fn compress(mut self, yes: bool) -> Self {
+        self.compress = yes;
+        self
+    }
+
     /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
     /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
@@ -164,9 +193,9 @@ impl Library {
         inputs.extend(llvm);
         let kernels = symbols::host_kernels(&inputs)?;
         let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
+        let mut payloads = Vec::new();
         match &cuda {
-            CudaOutcome::Built(images) if images.is_empty() => {}
-            CudaOutcome::Built(images) => objects.push(pack::pack(session, images)?),
+            CudaOutcome::Built(images) => payloads.extend(pack::cuda_payloads(images)?),
             CudaOutcome::NotBuilt { off: true, .. } => {}
             CudaOutcome::NotBuilt { reason, .. } => {
                 let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
@@ -176,6 +205,13 @@ impl Library {
                      KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error"
                 );
             }
+        }
+        payloads.extend(self.imports);
+        let mut kinds = Vec::new();
+        if !payloads.is_empty() {
+            let packed = pack::pack(session, &payloads, self.compress)?;
+            objects.push(packed.object);
+            kinds = packed.kinds;
         }
         if !objects.is_empty() {
             let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
@@ -193,7 +229,7 @@ impl Library {
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
-        fs::write(&generated, generate::generate(&kernels, &cuda)?)
+        fs::write(&generated, generate::generate(&kernels, &cuda, &kinds)?)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         Ok(lines)

@@ -48,7 +48,7 @@ pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>) -> Result<Vec<C
             let object = session.work_dir.join(format!("llvm{index}.o"));
             in_context(|context, diagnostics| {
                 let module = context.create_module(&source);
-                prepare(&module, &machine, session, &source)?;
+                prepare(&module, &machine, &session.target.triple, &source)?;
                 build(context, &module).map_err(|e| e.within(&source))?;
                 emit(&module, &machine, diagnostics, &source, &object)
             })?;
@@ -68,13 +68,13 @@ fn file(session: &Session, machine: &TargetMachine, index: usize, path: &Path) -
         let module = context
             .create_module_from_ir(buffer)
             .map_err(|e| Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string()))))?;
-        prepare(&module, machine, session, &source)?;
+        prepare(&module, machine, &session.target.triple, &source)?;
         emit(&module, machine, diagnostics, &source, &object)
     })?;
     Ok(Compiled { source, object })
 }
 
-fn machine(target: &Target) -> Result<TargetMachine> {
+pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
     let config = InitializationConfig::default();
     match target.arch.as_str() {
         "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
@@ -111,7 +111,7 @@ fn machine(target: &Target) -> Result<TargetMachine> {
 }
 
 /// Makes the module one of the target. A module that names another architecture is an error.
-fn prepare(module: &Module<'_>, machine: &TargetMachine, session: &Session, source: &str) -> Result<()> {
+pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, triple: &str, source: &str) -> Result<()> {
     let theirs = module.get_triple();
     let theirs = theirs.as_str().to_string_lossy();
     let ours = machine.get_triple();
@@ -122,12 +122,25 @@ fn prepare(module: &Module<'_>, machine: &TargetMachine, session: &Session, sour
     if !theirs.is_empty() && their_arch != "unknown" && their_arch != our_arch {
         return Err(Error::new(format!(
             "{source}: is for {theirs}, but the target is {}; leave `target triple` and `target datalayout` out",
-            session.target.triple
+            triple
         )));
     }
     module.set_triple(&ours);
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     Ok(())
+}
+
+/// Verifies and optimizes.
+pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
+    module.verify().map_err(|e| failed("LLVM's verifier rejects it", &e.to_string()))?;
+    check_signatures(module, source)?;
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    module.run_passes("default<O3>", machine, options).map_err(|e| failed("LLVM can not optimize it", &e.to_string()))
 }
 
 /// Verifies, optimizes and writes the object.
@@ -139,21 +152,11 @@ fn emit(
     object: &Path,
 ) -> Result<()> {
     let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
-    module.verify().map_err(|e| failed("LLVM's verifier rejects it", &e.to_string()))?;
-    check_signatures(module, source)?;
-    let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(true);
-    options.set_loop_slp_vectorization(true);
-    options.set_loop_interleaving(true);
-    options.set_loop_unrolling(true);
-    module
-        .run_passes("default<O3>", machine, options)
-        .map_err(|e| failed("LLVM can not optimize it", &e.to_string()))?;
+    optimize(module, machine, source)?;
     machine
         .write_to_file(module, FileType::Object, object)
         .map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
-    let errors = diagnostics.errors.borrow();
-    if errors.is_empty() { Ok(()) } else { Err(failed("LLVM can not compile it", &errors.join("\n"))) }
+    diagnostics.check(source)
 }
 
 /// Kernels follow the packed calling convention; a function of another type would be called with the wrong arguments.
@@ -188,12 +191,23 @@ fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
 
 /// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.
 #[derive(Default)]
-struct Diagnostics {
+pub(crate) struct Diagnostics {
     errors: RefCell<Vec<String>>,
 }
 
+impl Diagnostics {
+    /// What was reported, as an error.
+    pub(crate) fn check(&self, source: &str) -> Result<()> {
+        let errors = self.errors.borrow();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&errors.join("\n")))))
+    }
+}
+
 /// Runs `work` with a context whose errors are collected.
-fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R {
+pub(crate) fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R {
     let diagnostics = Diagnostics::default();
     let context = Context::create();
     let sink = std::ptr::from_ref(&diagnostics).cast_mut().cast();

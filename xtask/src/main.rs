@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
 
@@ -40,6 +40,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
+  bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
 ";
 
 fn main() -> ExitCode {
@@ -56,9 +57,11 @@ fn main() -> ExitCode {
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
-        ["bench", what @ ("calls" | "runtime"), "--rounds", rounds] => match rounds.parse() {
+        ["bench", "modules"] => bench::modules::run(11),
+        ["bench", what @ ("calls" | "runtime" | "modules"), "--rounds", rounds] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
-            Ok(rounds @ 1..) => bench::runtime::run(rounds),
+            Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
+            Ok(rounds @ 1..) => bench::modules::run(rounds),
             _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
         },
         [] | ["help" | "--help" | "-h"] => {

@@ -34,6 +34,13 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 
     let mut workspace = environment.cargo("test");
     workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone());
+    if let Ok(interpreter) = &apache_tvm {
+        workspace.env("KERNPACK_APACHE_TVM", interpreter);
+        match apache_tvm::pinned_tvm_ffi(&environment.workspace) {
+            Ok(packages) => _ = workspace.env("KERNPACK_TVM_FFI_PINNED", packages),
+            Err(error) => report.skip(&format!("our libraries under the apache-tvm-ffi that apache-tvm pins: {error}")),
+        }
+    }
     report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
 
     for folder in PYTHON_TESTS {

@@ -17,6 +17,8 @@ mod api;
 mod attribute;
 mod copy;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod event;
 mod memory;
 #[cfg(feature = "opencl")]

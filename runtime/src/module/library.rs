@@ -15,27 +15,33 @@ use crate::{Error, Result};
 
 pub(super) struct LibraryModule {
     library: Arc<dyn Symbols>,
+    /// Whether the functions are those of a Kernpack library.
+    is_ours: bool,
 }
 
 impl LibraryModule {
     pub(super) fn new(library: Arc<dyn Symbols>) -> Self {
-        Self { library }
+        let is_ours = !library.symbol("__kernpack_api_v1").is_null();
+        Self { library, is_ours }
     }
 
     /// Calls a symbol without arguments that returns a string.
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
         let symbol = format!("{prefix}{name}");
-        match self.entry_point(&symbol, self.library.symbol(&symbol))? {
+        match self.entry_point(self.library.symbol(&symbol), prefix, name)? {
             // SAFETY: the prefix is reserved for functions of the packed calling convention.
             Some(call) => unsafe { invoke_as(call, core::ptr::null_mut(), &[]) }.map(Some),
             None => Ok(None),
         }
     }
 
-    /// The function that a symbol's address stands for, if there is one.
-    fn entry_point(&self, name: &str, address: *mut c_void) -> Result<Option<SafeCall>> {
+    /// The function that the address of the symbol `prefix` + `name` stands for, if there is one.
+    fn entry_point(&self, address: *mut c_void, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
         if !address.is_null() && !self.library.is_code(address) {
-            return Err(Error::type_error(format!("symbol '{name}' of {} is no function", self.library.name())));
+            return Err(Error::type_error(format!(
+                "symbol '{prefix}{name}' of {} is no function",
+                self.library.name()
+            )));
         }
         // SAFETY: the ABI reserves the prefix `__tvm_ffi_` for functions of this type; NULL is `None`.
         Ok(unsafe { core::mem::transmute::<*mut c_void, Option<SafeCall>>(address) })
@@ -74,10 +80,9 @@ impl ModuleImpl for LibraryModule {
 
     fn get_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
-        let Some(call) = self.entry_point(&format!("__tvm_ffi_{name}"), address)? else { return Ok(None) };
+        let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
-        let ours = !self.library.symbol("__kernpack_api_v1").is_null();
-        let entry = if ours { call } else { call_library_function };
+        let entry = if self.is_ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
         // SAFETY: a new function object; its one reference goes to the handle.
         Ok(Some(unsafe { Function::from_object(function) }))

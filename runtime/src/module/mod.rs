@@ -11,11 +11,14 @@
 //! ```
 
 pub(crate) mod backend;
+mod c_source;
 mod context;
+mod cpp_call;
 mod cpp_exception;
 mod cuda;
 pub mod device_image;
 mod elf;
+pub mod export;
 mod function_cache;
 mod handle;
 mod image_module;
@@ -29,14 +32,22 @@ pub mod library_bin;
 mod loader;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+mod provider;
 pub(crate) mod raw;
+mod serialize;
 mod shared_library;
+mod static_library;
 mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+#[cfg(feature = "zstd")]
+pub mod zstd;
 
+pub use c_source::CSource;
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
+pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
@@ -45,5 +56,6 @@ pub(crate) use kinds::register_carried;
 pub use kinds::{CarriedKind, KindInfo};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
+pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

@@ -3,6 +3,7 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::symbols::Symbols;
 use crate::Result;
@@ -11,6 +12,8 @@ use crate::Result;
 pub(super) struct SharedLibrary {
     handle: *mut c_void,
     path: PathBuf,
+    /// The segment of code in which a function was found last: where the next one is, too, as a rule.
+    code: Mutex<Range<usize>>,
 }
 
 // SAFETY: the dynamic linker's handles may be used from any thread.
@@ -46,7 +49,7 @@ impl SharedLibrary {
         if handle.is_null() {
             return Err(crate::error!(RuntimeError, "can not load {}: {}", path.display(), last_error().text()));
         }
-        Ok(Self { handle, path: path.to_owned() })
+        Ok(Self { handle, path: path.to_owned(), code: Mutex::new(0..0) })
     }
 
     /// Address of a symbol, NULL when the library does not have it.
@@ -56,13 +59,30 @@ impl SharedLibrary {
     }
 }
 
+impl SharedLibrary {
+    /// Address of the symbol whose name has two parts; short names need no memory.
+    fn address_of(&self, [prefix, name]: [&str; 2]) -> *mut c_void {
+        let mut short = [0u8; 128];
+        let size = prefix.len() + name.len();
+        let whole = if size < short.len() {
+            short[..prefix.len()].copy_from_slice(prefix.as_bytes());
+            short[prefix.len()..size].copy_from_slice(name.as_bytes());
+            CStr::from_bytes_with_nul(&short[..=size]).map(Cow::Borrowed).ok()
+        } else {
+            CString::new([prefix, name].concat()).map(Cow::Owned).ok()
+        };
+        // A name with a NUL byte is no symbol's.
+        whole.map_or(core::ptr::null_mut(), |whole| self.address(&whole))
+    }
+}
+
 impl Symbols for SharedLibrary {
     fn symbol(&self, name: &str) -> *mut c_void {
-        match CString::new(name) {
-            Ok(name) => self.address(&name),
-            // A name with a NUL byte is no symbol's.
-            Err(_) => core::ptr::null_mut(),
-        }
+        self.address_of(["", name])
+    }
+
+    fn function(&self, name: &str) -> *mut c_void {
+        self.address_of(["__tvm_ffi_", name])
     }
 
     fn name(&self) -> String {
@@ -74,7 +94,14 @@ impl Symbols for SharedLibrary {
     }
 
     fn is_code(&self, address: *const c_void) -> bool {
-        is_code(address)
+        let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        if !code.contains(&address.addr()) {
+            match segment(address, libc::PF_X) {
+                Some(found) => *code = found,
+                None => return false,
+            }
+        }
+        true
     }
 
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
@@ -119,18 +146,13 @@ impl Reason {
 
 /// The readable memory from `address` to the end of the loaded segment that it is in.
 fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
-    let end = end_of_segment(address.cast(), libc::PF_R)?;
+    let end = segment(address.cast(), libc::PF_R)?.end;
     // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
     Some(unsafe { core::slice::from_raw_parts(address, end - address as usize) })
 }
 
-/// Whether `address` is in code that a library brought.
-fn is_code(address: *const c_void) -> bool {
-    end_of_segment(address, libc::PF_X).is_some()
-}
-
-/// The end of the loaded segment that `address` is in, if the segment's flags contain `flag`.
-fn end_of_segment(address: *const c_void, flag: u32) -> Option<usize> {
+/// The loaded segment that `address` is in, if its flags contain `flag`.
+fn segment(address: *const c_void, flag: u32) -> Option<Range<usize>> {
     struct Search {
         address: usize,
         flag: u32,
@@ -156,5 +178,5 @@ fn end_of_segment(address: *const c_void, flag: u32) -> Option<usize> {
     let mut search = Search { address: address as usize, flag, found: None };
     // SAFETY: the callback matches and `search` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    search.found.map(|segment| segment.end)
+    search.found
 }

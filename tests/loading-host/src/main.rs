@@ -50,8 +50,10 @@ fn generated(library: &Module) -> Result<()> {
         "{error}"
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
-    let problem = "there are no workspaces on cuda:0: this runtime has them on the CPU only";
-    check_error(int("workspace_on", &[2]), "RuntimeError", problem);
+    // 8 is metal.
+    let problem =
+        "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+    check_error(int("workspace_on", &[8]), "RuntimeError", problem);
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
     check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");

@@ -63,7 +63,7 @@ impl Programs {
 }
 
 /// Builds one of the cargo workspaces and gives the folder of what it built.
-fn build_cargo(
+pub(super) fn build_cargo(
     workspace: &Workspace,
     python: &Python,
     folder: &Path,
@@ -87,21 +87,31 @@ fn build_cargo(
 
 /// Builds the C++ library and the C++ caller against the wheel's headers and its `libtvm_ffi`.
 fn build_cpp(workspace: &Workspace, python: &Python, sources: &Path) -> Result<(PathBuf, PathBuf)> {
+    let folder = workspace.folder("bench")?;
+    let library = shared_library(&folder, "cpp_peer_lib");
+    let caller = folder.join("cpp-peer-caller");
+    compile_cpp(workspace, python, &sources.join("lib.cc"), &library, &["-fPIC", "-shared"])?;
+    compile_cpp(workspace, python, &sources.join("caller.cc"), &caller, &[])?;
+    Ok((library, caller))
+}
+
+/// Compiles a C++ file against the wheel's headers and its `libtvm_ffi`.
+pub(super) fn compile_cpp(
+    workspace: &Workspace,
+    python: &Python,
+    source: &Path,
+    result: &Path,
+    flags: &[&str],
+) -> Result {
     let compiler = env::var_os("CXX")
         .map(PathBuf::from)
         .or_else(|| ["c++", "g++", "clang++"].into_iter().find_map(find_on_path))
         .ok_or("no C++ compiler on PATH: install one (Debian: apt-get install g++), or set CXX")?;
-    let folder = workspace.folder("bench")?;
-    let library = shared_library(&folder, "cpp_peer_lib");
-    let caller = folder.join("cpp-peer-caller");
-    let shared: &[&str] = &["-fPIC", "-shared"];
-    for (source, result, flags) in [("lib.cc", &library, shared), ("caller.cc", &caller, &[])] {
-        let mut command: Command = workspace.command(&compiler);
-        command.args(["-O3", "-std=c++17"]).args(flags).arg("-I").arg(python.tvm_ffi_include());
-        command.arg(sources.join(source)).arg("-o").arg(result);
-        command.arg("-L").arg(python.tvm_ffi_library_folder()).arg("-ltvm_ffi");
-        command.arg(format!("-Wl,-rpath,{}", python.tvm_ffi_library_folder().display()));
-        step::run(&format!("compile tests/bench/cpp/{source}"), &mut command, Show::Warnings)?;
-    }
-    Ok((library, caller))
+    let mut command: Command = workspace.command(&compiler);
+    command.args(["-O3", "-std=c++17"]).args(flags).arg("-I").arg(python.tvm_ffi_include());
+    command.arg(source).arg("-o").arg(result);
+    command.arg("-L").arg(python.tvm_ffi_library_folder()).arg("-ltvm_ffi");
+    command.arg(format!("-Wl,-rpath,{}", python.tvm_ffi_library_folder().display()));
+    let name = source.strip_prefix(workspace.root()).unwrap_or(source);
+    step::run(&format!("compile {}", name.display()), &mut command, Show::Warnings).map(drop)
 }

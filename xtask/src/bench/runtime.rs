@@ -265,12 +265,12 @@ fn report(c: &[Pair], python: &[Pair], sizes: (u64, u64), rounds: usize, machine
     text
 }
 
-fn verdict(met: bool) -> &'static str {
+pub(super) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 
 /// Three digits that mean something, with a unit.
-fn duration(nanoseconds: f64) -> String {
+pub(super) fn duration(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1_000.0 => (ns, "ns"),
         ns if ns < 1_000_000.0 => (ns / 1_000.0, "us"),
