@@ -1,10 +1,9 @@
 //! Launches of OpenCL kernels, and what is said when one does not fit.
 
-use kernpack::abi::device_type;
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::module::LaunchConfig;
 use kernpack::module::device_image::{ArgType, DYNAMIC_SHARED_MEMORY, DeviceFunction, DeviceImage};
-use kernpack::{DataType, Device, Module, Tensor};
+use kernpack::{Any, DataType, Device, Module, Tensor};
 
 use crate::machine;
 
@@ -168,13 +167,235 @@ fn numbers_of_every_type_arrive() {
     let Some(device) = machine::first() else { return };
     let numbers = module().function("numbers").unwrap();
     let out = Tensor::empty(DataType::FLOAT64, &[10], device).unwrap();
-    let args = (&out, -128i64, 255i64, -32768i64, 65535i64, i64::from(i32::MIN), i64::from(u32::MAX), -(1i64 << 50));
-    let launch = kernpack::Function::from_fn({
-        let numbers = numbers.clone();
-        move |h: i64, i: f64, j: f64, out: Tensor| numbers.call_as::<()>((&out, args.1, args.2, args.3, args.4, args.5, args.6, args.7, h, i, j, (1i64, 1i64, 1i64, 1i64, 1i64, 1i64)))
+    let args: [Any; 17] = [
+        out.clone().into(),
+        (-128i64).into(),
+        255i64.into(),
+        (-32768i64).into(),
+        65535i64.into(),
+        i64::from(i32::MIN).into(),
+        i64::from(u32::MAX).into(),
+        (-1i64 << 50).into(),
+        (1i64 << 51).into(),
+        0.25f64.into(),
+        (-1e300f64).into(),
+        1i64.into(),
+        1i64.into(),
+        1i64.into(),
+        1i64.into(),
+        1i64.into(),
+        1i64.into(),
+    ];
+    numbers.call(&args[..]).unwrap();
+    let expected = [
+        -128.0,
+        255.0,
+        -32768.0,
+        65535.0,
+        i32::MIN.into(),
+        u32::MAX.into(),
+        -(2f64.powi(50)),
+        2f64.powi(51),
+        0.25,
+        -1e300,
+    ];
+    assert_eq!(out.to(Device::CPU).unwrap().view::<f64>().unwrap().to_vec(), expected);
+}
+
+#[test]
+fn grids_and_blocks_are_those_of_the_launch() {
+    let Some(device) = machine::first() else { return };
+    let out = Tensor::empty(DataType::INT32, &[2, 3, 8], device).unwrap();
+    module().kernel("where").unwrap().launch((2, 3, 2), (4, 1, 1), (&out,)).unwrap();
+    let found = out.to(Device::CPU).unwrap().view::<i32>().unwrap().to_vec();
+    let expected = (0..48).map(|at| 4000 + (at % 8) / 4 + 10 * ((at / 8) % 3) + 100 * (at / 24));
+    assert_eq!(found, expected.collect::<Vec<i32>>());
+}
+
+#[test]
+fn views_begin_where_the_device_allows() {
+    let Some(device) = machine::first() else { return };
+    let values: Vec<f32> = (0..256).map(|value| value as f32).collect();
+    let whole = Tensor::from_slice(&values, &[8, 32]).unwrap().to(device).unwrap();
+    let scale = module().kernel("scale").unwrap();
+    let out = Tensor::empty(DataType::FLOAT32, &[32], device).unwrap();
+    // PoCL: 128 bytes, a row of 32 floats. Other devices may want more.
+    let last = whole.slice(7..8).unwrap();
+    let outcome = scale.launch(1, 32, (&out, &last, 2.0, 32));
+    if outcome.is_ok() {
+        assert_eq!(floats(&out), values[224..].iter().map(|value| value * 2.0).collect::<Vec<f32>>());
+    }
+    // A view as the target: what is before it stays.
+    let part = whole.slice(4..8).unwrap();
+    let parts = scale.launch(1, 32, (&part, &last, 10.0, 32));
+    if parts.is_ok() {
+        let found = floats(&whole);
+        assert_eq!(found[..128], values[..128]);
+        assert_eq!(found[128..160], values[224..].iter().map(|value| value * 10.0).collect::<Vec<f32>>());
+    }
+    let odd = whole.view_as(&[32], DataType::FLOAT32, 4).unwrap();
+    let error = scale.launch(1, 32, (&out, &odd, 2.0, 32)).unwrap_err();
+    let start = "opencl kernel 'scale': argument 1 begins 4 bytes into its buffer, but this device's kernels can only be given what \
+                 begins at a multiple of ";
+    let end = " bytes; copy the view into a tensor of its own; launched on opencl:0 with grid [1, 1, 1], block [32, 1, 1] and 0 \
+               bytes of dynamic shared memory";
+    assert_eq!(error.kind(), "ValueError");
+    assert!(error.message().starts_with(start) && error.message().ends_with(end), "{error}");
+    scale.launch(1, 32, (&out, &odd.to(device).unwrap(), 2.0, 32)).unwrap();
+    assert_eq!(floats(&out)[..2], [2.0, 4.0]);
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    let Some(device) = machine::first() else { return };
+    let number = |attribute| device::attribute(device, attribute).unwrap().to::<i64>().unwrap();
+    let (items, local) =
+        (number(DeviceAttribute::MaxThreadsPerBlock), number(DeviceAttribute::MaxSharedMemoryPerBlock));
+    let module = module();
+    let out = Tensor::empty(DataType::FLOAT32, &[16], device).unwrap();
+    let [fill, softmax, eights] = ["fill", "softmax", "eights"].map(|name| module.kernel(name).unwrap());
+    let config =
+        |bytes: i64, block: u32| LaunchConfig { dynamic_shared_memory: bytes as u32, ..LaunchConfig::new(2, block) };
+    let launched = |grid: &str, block: i64, bytes: i64| {
+        format!(
+            "; launched on opencl:0 with grid [{grid}], block [{block}, 1, 1] and {bytes} bytes of dynamic shared memory"
+        )
+    };
+    let too_many = fill.launch_with(&config(0, items as u32 + 1), (&out, 1.0, 16)).unwrap_err();
+    assert_eq!(
+        too_many.to_string(),
+        format!(
+            "ValueError: opencl kernel 'fill': a work group of {} work items is too large; the kernel runs with at most {items} on \
+             this device{}",
+            items + 1,
+            launched("2, 1, 1", items + 1, 0)
+        )
+    );
+    let no_local = softmax.launch_with(&config(0, 8), (&out, &out, 8)).unwrap_err();
+    assert_eq!(
+        no_local.to_string(),
+        format!(
+            "ValueError: opencl kernel 'softmax': the kernel has a parameter after those of the function table, which is for local \
+             memory; launch it with dynamic shared memory{}",
+            launched("2, 1, 1", 8, 0)
+        )
+    );
+    let much_local = softmax.launch_with(&config(local + 8, 8), (&out, &out, 8)).unwrap_err();
+    let start = format!("ValueError: opencl kernel 'softmax': the kernel needs {}", local + 8);
+    assert!(much_local.to_string().starts_with(&start), "{much_local}");
+    assert!(
+        much_local.message().contains(&format!("bytes of local memory; this device has {local}; launched on")),
+        "{much_local}"
+    );
+    let sixteen = eights.launch(1, 16, (&out,)).unwrap_err();
+    assert_eq!(
+        sixteen.to_string(),
+        format!(
+            "ValueError: opencl kernel 'eights': the kernel only runs with the block [8, 1, 1], as its reqd_work_group_size \
+             says{}",
+            launched("1, 1, 1", 16, 0)
+        )
+    );
+    eights.launch(2, 8, (&out,)).unwrap();
+    let on_cpu = Tensor::zeros::<f32>(&[16]).unwrap();
+    let wrong = fill.launch(1, 16, (&on_cpu, 1.0, 16)).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "TypeError: opencl kernel 'fill': argument 0: expected a tensor on opencl, got one on cpu:0"
+    );
+}
+
+#[test]
+fn code_that_does_not_build_shows_what_the_compiler_says() {
+    let Some(device) = machine::first() else { return };
+    let name = device::attribute(device, DeviceAttribute::DeviceName).unwrap().to::<String>().unwrap();
+    let kernels = vec![DeviceFunction::new("broken", vec![ArgType::POINTER], false)];
+    let source = b"__kernel void broken(__global int* out) { out[0] = nothing_of_this_name; }";
+    let broken = Module::from_image("opencl", &DeviceImage::new("cl", kernels.clone(), source)).unwrap();
+    let out = Tensor::empty(DataType::INT32, &[1], device).unwrap();
+    let error = broken.kernel("broken").unwrap().launch(1, 1, (&out,)).unwrap_err();
+    let start = format!(
+        "RuntimeError: opencl kernel 'broken': the code can not be built for opencl:0 ({name}): CL_BUILD_PROGRAM_FAILURE (-11); its \
+         compiler says:\n"
+    );
+    assert!(error.to_string().starts_with(&start), "{error}");
+    assert!(error.message().contains("nothing_of_this_name"), "{error}");
+
+    let source = b"__kernel void other(__global int* out) {}";
+    let other = Module::from_image("opencl", &DeviceImage::new("cl", kernels.clone(), source)).unwrap();
+    let error = other.kernel("broken").unwrap().launch(1, 1, (&out,)).unwrap_err();
+    assert!(
+        error
+            .message()
+            .starts_with("opencl kernel 'broken': the code has no such kernel: CL_INVALID_KERNEL_NAME (-46); launched"),
+        "{error}"
+    );
+
+    let source = b"__kernel void broken(__global int* out, int a, int b) {}";
+    let longer = Module::from_image("opencl", &DeviceImage::new("cl", kernels, source)).unwrap();
+    let error = longer.kernel("broken").unwrap().launch(1, 1, (&out,)).unwrap_err();
+    assert!(
+        error.message().starts_with(
+            "opencl kernel 'broken': the kernel in the code takes 3 arguments, the function table names 1; launched"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn kernels_of_two_devices_are_not_mixed() {
+    let Some([first, second]) = machine::two() else { return };
+    let tensor = |device| Tensor::empty(DataType::FLOAT32, &[4], device).unwrap();
+    let error = module().kernel("scale").unwrap().launch(1, 4, (&tensor(first), &tensor(second), 1.0, 4)).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "opencl kernel 'scale': argument 1: is on opencl:1, but an argument before is on opencl:0"
+    );
+}
+
+#[test]
+fn many_threads_launch_one_kernel_on_every_device() {
+    let Some(devices) = machine::devices() else { return };
+    // One module, which nobody has used before: all threads ask for its program at once.
+    let module = module();
+    let (fill, scale) = (module.kernel("fill").unwrap(), module.kernel("scale").unwrap());
+    std::thread::scope(|threads| {
+        for thread in 0..8usize {
+            let (fill, scale, device) = (&fill, &scale, devices[thread % devices.len()]);
+            threads.spawn(move || {
+                let stream = Stream::new(device).unwrap();
+                stream.scope(|| {
+                    for round in 0..40 {
+                        let tensor = || Tensor::empty(DataType::FLOAT32, &[64], device).unwrap();
+                        let (one, other) = (tensor(), tensor());
+                        let value = (thread * 1000 + round) as f32;
+                        fill.launch(2, 32, (&one, f64::from(value), 64)).unwrap();
+                        scale.launch(2, 32, (&other, &one, 2.0, 64)).unwrap();
+                        // The kernels may still be pending.
+                        drop(one);
+                        assert_eq!(floats(&other), [2.0 * value; 64]);
+                    }
+                });
+            });
+        }
     });
-    let _ = launch;
-    let views: Vec<kernpack::Any> = vec![out.clone().into(), args.1.into(), args.2.into(), args.3.into(), args.4.into(), args.5.into(), args.6.into(), args.7.into(), (1i64 << 51).into(), 0.25f64.into(), (-1e300f64).into()];
-    let views = views.iter().map(kernpack::Any::as_view).copied().collect::<Vec<_>>();
-    let _ = views;
+}
+
+#[test]
+fn shared_memory_needs_a_parameter() {
+    let Some(device) = machine::first() else { return };
+    let mut fill = DeviceFunction::new("fill", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], true);
+    assert_eq!(fill.launch_params.pop(), Some(DYNAMIC_SHARED_MEMORY));
+    fill.launch_params = vec!["blockIdx.x", "threadIdx.x", DYNAMIC_SHARED_MEMORY];
+    let module = Module::from_image("opencl", &DeviceImage::new("cl", vec![fill], SOURCE.as_bytes())).unwrap();
+    let out = Tensor::empty(DataType::FLOAT32, &[16], device).unwrap();
+    let fill = module.function("fill").unwrap();
+    fill.call((&out, 3.0, 16, 1, 16, 0)).unwrap();
+    assert_eq!(floats(&out), [3.0; 16]);
+    let error = fill.call((&out, 3.0, 16, 1, 16, 64)).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "opencl kernel 'fill': the kernel has no __local parameter after the others, which is what OpenCL gives 64 bytes of dynamic \
+         shared memory to; launched on opencl:0 with grid [1, 1, 1], block [16, 1, 1] and 64 bytes of dynamic shared memory"
+    );
 }

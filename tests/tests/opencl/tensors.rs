@@ -73,5 +73,8 @@ fn dlpack_carries_the_buffer() {
     drop(there);
     // SAFETY: the pointer came from `to_dlpack`, and is used once.
     let back: Tensor = unsafe { Tensor::from_dlpack(managed) }.unwrap();
-    assert_eq!(Any::from(back.clone()).to::<Tensor>().unwrap().to(Device::CPU).unwrap().view::<u8>().unwrap().to_vec(), [1, 2, 3]);
+    assert_eq!(
+        Any::from(back.clone()).to::<Tensor>().unwrap().to(Device::CPU).unwrap().view::<u8>().unwrap().to_vec(),
+        [1, 2, 3]
+    );
 }
