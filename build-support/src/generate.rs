@@ -360,7 +360,7 @@ mod tests {
             kernel("nothing", &[], false),
         ];
         let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image])).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
@@ -385,8 +385,8 @@ mod tests {
             kernels: vec![SkippedKernel { name: "f".to_owned(), source: "k.cu".to_owned() }],
             off,
         };
-        assert!(generate(&[], &skipped(false)).unwrap().contains("__has_cuda_kernels!()"));
-        let text = generate(&[], &skipped(true)).unwrap();
+        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[]).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
     }
 
