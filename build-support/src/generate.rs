@@ -58,12 +58,7 @@ const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
 fn carried_kinds(out: &mut String, kinds: &[String]) {
     for (number, kind) in kinds.iter().enumerate() {
         if kind == "kernpack.zstd" {
-            out.push_str(
-                "
-    // Compressed modules: needs the feature `zstd` of kernpack.
-    const _: () = __k::FEATURE_ZSTD;
-",
-            );
+            out.push_str("\n    super::__kernpack::__has_compressed_modules!();\n");
         }
         let _ = write!(
             out,
@@ -360,7 +355,7 @@ mod tests {
             kernel("nothing", &[], false),
         ];
         let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image])).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &[]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
@@ -385,8 +380,8 @@ mod tests {
             kernels: vec![SkippedKernel { name: "f".to_owned(), source: "k.cu".to_owned() }],
             off,
         };
-        assert!(generate(&[], &skipped(false)).unwrap().contains("__has_cuda_kernels!()"));
-        let text = generate(&[], &skipped(true)).unwrap();
+        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[]).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
     }
 
