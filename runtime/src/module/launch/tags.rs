@@ -177,10 +177,8 @@ mod tests {
         assert_eq!(odd.values(&expected).map(Iterator::collect::<Vec<_>>), Ok(vec![32, 5, 2, 99]));
         let none = tags(&[]).unwrap();
         assert_eq!(read(&none, &[]), Ok(LaunchConfig::new(1, 1)));
-        assert_eq!(
-            tags(&[PROGRAMMATIC_LAUNCH]).unwrap().complete(&LaunchConfig::new(1, 1)).unwrap().programmatic,
-            true
-        );
+        let programmatic = tags(&[PROGRAMMATIC_LAUNCH]).unwrap();
+        assert!(programmatic.complete(&LaunchConfig::new(1, 1)).unwrap().programmatic);
     }
 
     #[test]
