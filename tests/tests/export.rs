@@ -91,7 +91,12 @@ fn tree(test: &str, payload: Vec<u8>) -> Module {
     object(test, "in_archive", 3);
     let archive = folder().join(format!("{test}.a"));
     let _ = std::fs::remove_file(&archive);
-    let archived = Command::new("ar").arg("rcs").arg(&archive).arg(folder().join(format!("{test}_in_archive.o"))).status().unwrap();
+    let archived = Command::new("ar")
+        .arg("rcs")
+        .arg(&archive)
+        .arg(folder().join(format!("{test}_in_archive.o")))
+        .status()
+        .unwrap();
     assert!(archived.success());
     for import in [
         object(test, "from_object", 2),
@@ -198,7 +203,8 @@ fn modules_are_compiled_for_this_process() {
 
 #[test]
 fn a_library_is_replaced_while_it_is_loaded() {
-    let path = export(&Module::c_source(&constant("version", 1), "c", &["version"]), "replaced.so", &ExportOptions::new());
+    let path =
+        export(&Module::c_source(&constant("version", 1), "c", &["version"]), "replaced.so", &ExportOptions::new());
     let old = Module::load(&path).unwrap();
     export(&Module::c_source(&constant("version", 2), "c", &["version"]), "replaced.so", &ExportOptions::new());
     assert_eq!(call(&old, "version"), 1);
@@ -213,7 +219,8 @@ fn objects_and_flags_are_added() {
     let code = "int __tvm_ffi_extra(void*, const void*, int, void*);\n\
                 int __tvm_ffi_doubled(void* self, const void* args, int n, long long* result) {\n\
                 int rc = __tvm_ffi_extra(self, args, n, result); result[1] *= FACTOR; return rc;\n}\n";
-    let options = ExportOptions::new().link(folder().join("added_extra.o")).flag("-DFACTOR=2").folder(folder().join("kept"));
+    let options =
+        ExportOptions::new().link(folder().join("added_extra.o")).flag("-DFACTOR=2").folder(folder().join("kept"));
     let path = export(&Module::c_source(code, "c", &["doubled"]), "extra.so", &options);
     assert_eq!(call(&Module::load(path).unwrap(), "doubled"), 42);
     assert_eq!(std::fs::read_to_string(folder().join("kept/lib0.c")).unwrap(), code);
@@ -237,7 +244,11 @@ fn mistakes_are_named() {
     assert!(error.contains("error: "), "{error}");
 
     let error = message(&broken, &ExportOptions::new().compiler("/no/such/cc"));
-    assert!(error.starts_with("/no/such/cc can not be run: No such file or directory (os error 2) (ExportOptions says so); "));
+    assert!(
+        error.starts_with(
+            "/no/such/cc can not be run: No such file or directory (os error 2) (ExportOptions says so); "
+        )
+    );
     if std::env::var_os("CC").is_none() {
         let error = message(&broken, &ExportOptions::new().target("riscv64gc-unknown-plan9-gnu"));
         assert!(error.contains("riscv64gc-plan9-gnu-gcc can not be run"), "{error}");

@@ -59,10 +59,14 @@ fn bytes_are_those_of_apache_tvm() {
     let (mut same, mut only_ours, mut refused) = (0, 0, 0);
     for tree in trees {
         let kinds: Vec<&str> = tree["kinds"].as_array().unwrap().iter().map(|kind| kind.as_str().unwrap()).collect();
-        let modules: Vec<Module> = kinds.iter().enumerate().map(|(number, kind)| match *kind {
-            "c" => Module::c_source(&format!("int f{number};"), "c", &[&format!("f{number}")]),
-            kind => plain(kind, &constants(&format!("symbol{number}"))),
-        }).collect();
+        let modules: Vec<Module> = kinds
+            .iter()
+            .enumerate()
+            .map(|(number, kind)| match *kind {
+                "c" => Module::c_source(&format!("int f{number};"), "c", &[&format!("f{number}")]),
+                kind => plain(kind, &constants(&format!("symbol{number}"))),
+            })
+            .collect();
         for (number, imports) in tree["imports"].as_array().unwrap().iter().enumerate().rev() {
             for import in imports.as_array().unwrap() {
                 modules[number].import(&modules[import.as_u64().unwrap() as usize]).unwrap();
@@ -190,9 +194,18 @@ fn what_can_not_be_restored_is_an_error() {
         writer.to_vec()
     };
     let rows = [
-        (tree("_lib"), "RuntimeError: _lib is not allowed during module serialization: module 1 of the tree is the library that the tree was exported with; load that library, or serialize the tree with serialize_without_library"),
-        (tree("test.nobody"), "RuntimeError: it carries a module of kind 'test.nobody', but no loader of that kind is registered; load the runtime that registers ffi.Module.load_from_bytes.test.nobody first"),
-        (Vec::new(), "RuntimeError: library_bin: size at byte 0x0: needs 8 bytes, but only 0 are left; the data is cut off"),
+        (
+            tree("_lib"),
+            "RuntimeError: _lib is not allowed during module serialization: module 1 of the tree is the library that the tree was exported with; load that library, or serialize the tree with serialize_without_library",
+        ),
+        (
+            tree("test.nobody"),
+            "RuntimeError: it carries a module of kind 'test.nobody', but no loader of that kind is registered; load the runtime that registers ffi.Module.load_from_bytes.test.nobody first",
+        ),
+        (
+            Vec::new(),
+            "RuntimeError: library_bin: size at byte 0x0: needs 8 bytes, but only 0 are left; the data is cut off",
+        ),
     ];
     for (bytes, expected) in rows {
         assert_eq!(Module::deserialize(&bytes).unwrap_err().to_string(), expected);

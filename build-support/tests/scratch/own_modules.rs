@@ -1,7 +1,7 @@
 //! Modules of kinds of one's own inside a library.
 
-use kernpack::{Bytes, Module};
 use kernpack::module::library_bin::LibraryBin;
+use kernpack::{Bytes, Module};
 
 use crate::package::{Package, c_kernel};
 
@@ -85,5 +85,9 @@ fn travel_in_the_library_and_come_back() {
 #[test]
 fn compressed_ones_need_the_feature() {
     let built = package("no-feature", "").cargo(&["check", "--lib"], &[]);
-    assert!(!built.success && built.stderr.contains("FEATURE_ZSTD"), "{}", built.stderr);
+    assert!(
+        !built.success && built.stderr.contains("needs kernpack's feature `zstd` to restore them"),
+        "{}",
+        built.stderr
+    );
 }

@@ -43,12 +43,12 @@ fn message(module: &Module) -> String {
 fn cycles_are_named() {
     let [root, a, b] = ["root", "a", "b"].map(plain);
     root.append_imports(&[plain("leaf"), a.clone()]);
-    a.append_imports(&[b.clone()]);
+    a.append_imports(std::slice::from_ref(&b));
     // No check: what a faulty module of another language may do.
     b.append_imports(&[plain("other"), a.clone()]);
     let expected = "RuntimeError: the import tree has a cycle, which no file can hold: root -> [1] a -> [0] b -> [1] a";
     assert_eq!(message(&root), expected);
-    root.append_imports(&[root.clone()]);
+    root.append_imports(std::slice::from_ref(&root));
     b.clear_imports_locally();
     assert_eq!(message(&root), "RuntimeError: the import tree has a cycle, which no file can hold: root -> [2] root");
     root.clear_imports_locally();
@@ -62,8 +62,11 @@ fn long_paths_are_shortened() {
     }
     modules[39].append_imports(&[modules[0].clone()]);
     let step = " -> [0] m";
-    let expected =
-        format!("the import tree has a cycle, which no file can hold: m{0} -> ... 24 more ...{1}", step.repeat(7), step.repeat(9));
+    let expected = format!(
+        "the import tree has a cycle, which no file can hold: m{0} -> ... 24 more ...{1}",
+        step.repeat(7),
+        step.repeat(9)
+    );
     assert_eq!(message(&modules[0]), format!("RuntimeError: {expected}"));
     modules[39].clear_imports_locally();
 }
@@ -73,12 +76,37 @@ fn what_can_not_be_written_is_named_with_its_path() {
     let serializable = ModuleProperties::BINARY_SERIALIZABLE;
     let broken = || Err(crate::error!(ValueError, "no memory left"));
     let rows = [
-        ("odd", ModuleProperties::RUNNABLE, Ok(Bytes::new(b"x")), "RuntimeError: the module top -> [1] odd can be neither serialized nor made a part of a library: its kind offers neither"),
-        ("odd", serializable, Ok(Bytes::new(b"")), "RuntimeError: the module top -> [1] odd has an empty payload, which stock hosts can not load; its kind must save at least one byte"),
+        (
+            "odd",
+            ModuleProperties::RUNNABLE,
+            Ok(Bytes::new(b"x")),
+            "RuntimeError: the module top -> [1] odd can be neither serialized nor made a part of a library: its kind offers neither",
+        ),
+        (
+            "odd",
+            serializable,
+            Ok(Bytes::new(b"")),
+            "RuntimeError: the module top -> [1] odd has an empty payload, which stock hosts can not load; its kind must save at least one byte",
+        ),
         ("odd", serializable, broken(), "ValueError: the module top -> [1] odd: no memory left"),
-        ("library", serializable, Ok(Bytes::new(b"x")), "RuntimeError: the module top -> [1] library was loaded from a library file, and its code can not be written out again; export the modules that the file was made of, or import the loaded library again where this tree is loaded"),
-        ("_lib", serializable, Ok(Bytes::new(b"x")), "RuntimeError: the module top -> [1] _lib has no name of a kind, so nothing could restore it"),
-        ("", serializable, Ok(Bytes::new(b"x")), "RuntimeError: the module top -> [1]  has no name of a kind, so nothing could restore it"),
+        (
+            "library",
+            serializable,
+            Ok(Bytes::new(b"x")),
+            "RuntimeError: the module top -> [1] library was loaded from a library file, and its code can not be written out again; export the modules that the file was made of, or import the loaded library again where this tree is loaded",
+        ),
+        (
+            "_lib",
+            serializable,
+            Ok(Bytes::new(b"x")),
+            "RuntimeError: the module top -> [1] _lib has no name of a kind, so nothing could restore it",
+        ),
+        (
+            "",
+            serializable,
+            Ok(Bytes::new(b"x")),
+            "RuntimeError: the module top -> [1]  has no name of a kind, so nothing could restore it",
+        ),
     ];
     for (kind, properties, payload, expected) in rows {
         let root = plain("top");
@@ -92,7 +120,7 @@ fn a_library_that_would_import_itself_is_named() {
     let code = |name| Module::c_source("", "c", &[name]);
     let (root, between) = (plain("top"), plain("between"));
     let (first, last) = (code("first"), code("last"));
-    root.append_imports(&[first.clone()]);
+    root.append_imports(std::slice::from_ref(&first));
     first.append_imports(&[plain("other"), between.clone()]);
     between.append_imports(&[last]);
     assert_eq!(
@@ -105,7 +133,9 @@ fn a_library_that_would_import_itself_is_named() {
 
 /// Imports of each module, later ones only; module 0 reaches all.
 fn trees() -> impl Strategy<Value = (Vec<Vec<usize>>, Vec<bool>)> {
-    let one = |max: usize| (0..max, proptest::collection::vec((0..max, 0..max), 0..2 * max), proptest::collection::vec(any::<bool>(), max));
+    let one = |max: usize| {
+        (0..max, proptest::collection::vec((0..max, 0..max), 0..2 * max), proptest::collection::vec(any::<bool>(), max))
+    };
     (1_usize..12).prop_flat_map(one).prop_map(|(seed, edges, in_library)| {
         let count = in_library.len();
         let mut imports = vec![Vec::new(); count];
@@ -130,8 +160,8 @@ proptest! {
         // Who reaches whom when the library is one module.
         let same = |a: usize, b: usize| a == b || (in_library[a] && in_library[b]);
         let mut reaches = vec![vec![false; count]; count];
-        for a in 0..count {
-            for &b in &imports[a] {
+        for (a, row) in imports.iter().enumerate() {
+            for &b in row {
                 for x in (0..count).filter(|x| same(*x, a)) {
                     for y in (0..count).filter(|y| same(*y, b) && !same(x, *y)) {
                         reaches[x][y] = true;
