@@ -10,11 +10,14 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 
+mod across;
 pub(crate) mod backend;
 mod c_source;
 mod context;
 mod cpp_call;
 mod cpp_exception;
+#[doc(hidden)]
+pub mod cpp_symbols;
 mod cuda;
 pub mod device_image;
 mod elf;
