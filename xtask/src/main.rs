@@ -14,6 +14,7 @@ mod demo;
 mod environment;
 mod fuzz;
 mod node;
+mod opencl;
 mod python;
 mod races;
 mod reports;
