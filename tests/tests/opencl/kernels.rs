@@ -48,8 +48,8 @@ __kernel void softmax(__global float* out, __global const float* in, int columns
     for (int i = me; i < columns; i += size) most = fmax(most, from[i]);
     shared[me] = most;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t half = size / 2; half > 0; half /= 2) {
-        if (me < half) shared[me] = fmax(shared[me], shared[me + half]);
+    for (size_t step = size / 2; step > 0; step /= 2) {
+        if (me < step) shared[me] = fmax(shared[me], shared[me + step]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     most = shared[0];
@@ -58,8 +58,8 @@ __kernel void softmax(__global float* out, __global const float* in, int columns
     for (int i = me; i < columns; i += size) sum += exp(from[i] - most);
     shared[me] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t half = size / 2; half > 0; half /= 2) {
-        if (me < half) shared[me] += shared[me + half];
+    for (size_t step = size / 2; step > 0; step /= 2) {
+        if (me < step) shared[me] += shared[me + step];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     for (int i = me; i < columns; i += size) to[i] = exp(from[i] - most) / shared[0];
@@ -301,7 +301,7 @@ fn what_does_not_fit_is_said() {
     let wrong = fill.launch(1, 16, (&on_cpu, 1.0, 16)).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "TypeError: opencl kernel 'fill': argument 0: expected a tensor on opencl, got one on cpu:0"
+        "ValueError: opencl kernel 'fill': argument 0: expected a tensor on opencl, got one on cpu:0"
     );
 }
 
