@@ -1,10 +1,13 @@
 //! Import trees as bytes: the same bytes as Apache TVM, and back again.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 use kernpack::module::library_bin::{LibraryBin, LibraryBinWriter};
-use kernpack::module::{ModuleImpl, ModuleProperties};
+use kernpack::module::{ExportOptions, ModuleImpl, ModuleProperties};
 use kernpack::{Bytes, Function, Module, Result, packed_func};
 use proptest::prelude::*;
 
@@ -51,22 +54,15 @@ fn constants(symbol: &str) -> Vec<u8> {
     [words(&[0, 0, 1, symbol.len() as u64]), symbol.into(), words(&[1, 0])].concat()
 }
 
-/// `data/import_trees.json` is what Apache TVM 0.27 made of these trees (`apache-tvm/trees.py`).
-#[test]
-fn bytes_are_those_of_apache_tvm() {
+/// `data/import_trees.json` is what Apache TVM 0.27 made of these trees (`apache-tvm/trees.py`). `make` makes module number so and so
+/// of a kind.
+fn check_trees(make: impl Fn(&str, usize) -> Module) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/import_trees.json");
     let trees: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let (mut same, mut only_ours, mut refused) = (0, 0, 0);
     for tree in trees {
-        let kinds: Vec<&str> = tree["kinds"].as_array().unwrap().iter().map(|kind| kind.as_str().unwrap()).collect();
-        let modules: Vec<Module> = kinds
-            .iter()
-            .enumerate()
-            .map(|(number, kind)| match *kind {
-                "c" => Module::c_source(&format!("int f{number};"), "c", &[&format!("f{number}")]),
-                kind => plain(kind, &constants(&format!("symbol{number}"))),
-            })
-            .collect();
+        let kinds = tree["kinds"].as_array().unwrap().iter().map(|kind| kind.as_str().unwrap());
+        let modules: Vec<Module> = kinds.enumerate().map(|(number, kind)| make(kind, number)).collect();
         for (number, imports) in tree["imports"].as_array().unwrap().iter().enumerate().rev() {
             for import in imports.as_array().unwrap() {
                 modules[number].import(&modules[import.as_u64().unwrap() as usize]).unwrap();
@@ -92,6 +88,70 @@ fn bytes_are_those_of_apache_tvm() {
     // As many as were generated, and some of each.
     assert_eq!(same + only_ours + refused, 120);
     assert!(same > 50 && only_ours > 0 && refused > 0, "{same} {only_ours} {refused}");
+}
+
+#[test]
+fn bytes_are_those_of_apache_tvm() {
+    check_trees(|kind, number| match kind {
+        "c" => Module::c_source(&format!("int f{number};"), "c", &[&format!("f{number}")]),
+        kind => plain(kind, &constants(&format!("symbol{number}"))),
+    });
+}
+
+const INSIDE: &str = "KERNPACK_TEST_INSIDE_APACHE_TVM";
+
+/// The same trees of modules that Apache TVM makes, in C++, in this process.
+#[test]
+fn bytes_of_modules_made_in_cpp() {
+    if let Some(folder) = std::env::var_os(INSIDE) {
+        return inside_apache_tvm(Path::new(&folder)).unwrap();
+    }
+    let fallback = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/venv-tvm/bin/python");
+    let python = std::env::var_os("KERNPACK_APACHE_TVM").map_or(fallback, Into::into);
+    if !python.exists() {
+        // Past the test harness, which hides what a passing test prints.
+        let _ = writeln!(std::io::stderr(), "skipped: set KERNPACK_APACHE_TVM to a Python with apache-tvm 0.27");
+        return;
+    }
+    let find = "import importlib.util as u; print(*(u.find_spec(n).submodule_search_locations[0] for n in ('tvm', 'tvm_ffi')), sep='\\n')";
+    let output = Command::new(python).args(["-c", find]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (tvm, tvm_ffi) = text.trim().split_once('\n').expect("two folders");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bytes_of_modules_made_in_cpp", "--nocapture"])
+        .env("LD_PRELOAD", Path::new(tvm_ffi).join("lib/libtvm_ffi.so"))
+        .env(INSIDE, Path::new(tvm).join("lib"))
+        .output()
+        .unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn inside_apache_tvm(folder: &Path) -> Result<()> {
+    for name in ["libtvm_runtime.so", "libtvm_runtime_extra.so", "libtvm_compiler.so"] {
+        let path = CString::new(folder.join(name).to_str().unwrap()).unwrap();
+        // SAFETY: a C string; the library is never closed.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        assert!(!handle.is_null(), "{name}");
+    }
+    let make_c = Function::global("runtime.CSourceModuleCreate")?;
+    let make_constants = Function::global("ffi.Module.load_from_bytes.const_loader")?;
+    let make = |kind: &str, number: usize| -> Result<Module> {
+        let name = format!("f{number}");
+        match kind {
+            "c" => make_c.call_as((format!("int {name};"), "c", vec![name.as_str()], Vec::<&str>::new())),
+            _ => make_constants.call_as((Bytes::from(constants(&format!("symbol{number}"))),)),
+        }
+    };
+    check_trees(|kind, number| make(kind, number).unwrap());
+    // Their code becomes a part of a library, too.
+    let root = make("const_loader", 0)?;
+    root.import(&make("c", 1)?)?;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serialize_cpp.so");
+    root.export_library(&path, &ExportOptions::new())?;
+    let loaded = Module::load(&path)?;
+    assert_eq!((loaded.kind(), loaded.imports()[0].kind()), ("const_loader".to_owned(), "library".to_owned()));
+    Ok(())
 }
 
 /// A tree as numbers: for each module its payload and, in order, what it imports.
