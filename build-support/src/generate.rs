@@ -37,8 +37,18 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[Strin
 }
 
 /// The kinds whose loaders are in kernpack.
-const KNOWN_KINDS: [&str; 10] =
-    ["c", "cuda", "hip", "kernpack.zstd", "metal", "opencl", "rocm", "static_library", "vulkan", "webgpu"];
+const KNOWN_KINDS: [&str; 10] = [
+    "c",
+    "cuda",
+    "hip",
+    "kernpack.zstd",
+    "metal",
+    "opencl",
+    "rocm",
+    "static_library",
+    "vulkan",
+    "webgpu",
+];
 
 /// A library that carries modules of a kind that kernpack knows brings what loads them.
 fn carried_kinds(out: &mut String, kinds: &[String]) {

@@ -140,8 +140,7 @@ fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<St
         if !module.properties().contains(ModuleProperties::COMPILATION_EXPORTABLE) {
             continue;
         }
-        let named =
-            |error: Error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message()));
+        let named = |error: Error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message()));
         let format = format_of(module).map_err(named)?;
         let mut path = folder.join(format!("lib{}.{format}", inputs.len()));
         module.write_to_file(&path, format).map_err(named)?;
@@ -268,8 +267,7 @@ impl Module {
 
 impl ExportOptions {
     fn compiler_for(&self, inputs: &[Input], target: &Target) -> Tool {
-        let is_cpp =
-            |path: &Path| path.extension().is_some_and(|e| ["cc", "cpp", "cxx", "cu"].iter().any(|cpp| e == *cpp));
+        let is_cpp = |path: &Path| path.extension().is_some_and(|e| ["cc", "cpp", "cxx", "cu"].iter().any(|cpp| e == *cpp));
         let any_cpp = inputs.iter().map(|input| &input.path).chain(&self.links).any(|path| is_cpp(path));
         Tool::compiler(self.compiler.as_deref(), any_cpp, target)
     }
@@ -281,9 +279,7 @@ impl ExportOptions {
         arguments.extend(["-O2".into(), "-o".into(), unfinished.clone().into_os_string()]);
         for input in inputs {
             match input.is_archive {
-                true => {
-                    arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into))
-                }
+                true => arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into)),
                 false => arguments.push(input.path.clone().into_os_string()),
             }
         }
@@ -298,10 +294,7 @@ impl ExportOptions {
         let unfinished = unfinished(path);
         if let Some(archive) = inputs.iter().find(|input| input.is_archive) {
             let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
-            return Err(crate::error!(
-                RuntimeError,
-                "{what}: a module is an archive itself ({name}), which can not be put into one"
-            ));
+            return Err(crate::error!(RuntimeError, "{what}: a module is an archive itself ({name}), which can not be put into one"));
         }
         let compiler = self.compiler_for(&inputs, target);
         let mut arguments: Vec<OsString> = vec!["rcs".into(), unfinished.clone().into_os_string()];
@@ -334,8 +327,9 @@ fn unfinished(path: &Path) -> PathBuf {
 
 /// Gives a finished library its name, or removes an unfinished one.
 fn finish(what: &str, unfinished: &Path, path: &Path, made: Result<()>) -> Result<()> {
-    let renamed = made
-        .and_then(|()| std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}")));
+    let renamed = made.and_then(|()| {
+        std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}"))
+    });
     if renamed.is_err() {
         // It may not be there at all.
         let _ = std::fs::remove_file(unfinished);
