@@ -88,7 +88,8 @@ impl Library {
     }
 
     /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
-    /// functions.
+    /// functions. The crate needs the feature `cuda` of kernpack: without it, compiling the crate is an error that says so, on
+    /// machines without nvcc, too.
     ///
     /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`. `KERNPACK_CUDA` says what a missing nvcc means:
     /// `auto` (the default) is a warning now and an error when the kernel is called, `require` is an error now, and
