@@ -121,6 +121,9 @@ impl<'a> DeviceImage<'a> {
         if format.is_empty() {
             return Err(reader.error_at(0, &"format", format_args!("is empty")));
         }
+        if layout == Layout::Each && format == WGSL {
+            return Err(reader.error_at(0, &"format", format_args!("is \"{WGSL}\", which only webgpu modules have")));
+        }
         let mut kernels: Vec<DeviceFunction<'a>> = Vec::new();
         let mut names = HashSet::new();
         for index in 0..reader.count(DeviceFunction::LEAST_SIZE, &"kernel table")? {

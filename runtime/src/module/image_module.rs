@@ -20,6 +20,10 @@ struct ImageModule {
 
 /// What runs the kernels.
 enum Runner {
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "opencl")),
+        allow(dead_code, reason = "what runs code comes with features")
+    )]
     Code(Arc<dyn DeviceCode>),
     /// Nothing here; the text says what would.
     Elsewhere(&'static str),
@@ -30,6 +34,10 @@ enum Runner {
 ///
 /// # Errors
 /// RuntimeError when the payload is no image of the kind; what `code` reports.
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "opencl")),
+    allow(dead_code, reason = "what runs code comes with features")
+)]
 pub(crate) fn image_module(
     kind: &'static str,
     payload: Bytes,

@@ -19,7 +19,7 @@ impl Tensor {
     /// let last = words.view_as(&[2, 4], DataType::UINT8, 8)?;
     /// assert_eq!(last.to(kernpack::Device::CPU)?.view::<u8>()?.get(&[1, 0]), Some(4));
     /// assert!(words.view_as(&[2, 4], DataType::UINT8, 9).is_err(), "the end is checked");
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Tensor {
     /// use kernpack::Tensor;
     /// let rows = Tensor::from_slice(&[1, 2, 3, 4, 5, 6], &[3, 2])?;
     /// assert_eq!(rows.slice(1..3)?.view::<i32>()?.to_vec(), [3, 4, 5, 6]);
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors

@@ -22,7 +22,7 @@ impl Tensor {
     /// let here = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
     /// let there = here.to(Device::CPU)?; // or Device::cuda(0), ...
     /// assert_eq!(there.to(Device::CPU)?.view::<i32>()?.to_vec(), [1, 2, 3]);
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors

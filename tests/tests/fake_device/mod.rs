@@ -138,7 +138,10 @@ impl Fake {
                 state.streams.entry(handle).or_insert_with(|| Stream::new(index));
             }
             match state.streams.get(&handle) {
-                Some(Stream { device, work: Some(sender), .. }) if *device == index => Ok(sender.send(work).unwrap()),
+                Some(Stream { device, work: Some(sender), .. }) if *device == index => {
+                    sender.send(work).unwrap();
+                    Ok(())
+                }
                 _ => bail!(RuntimeError, "{:?} is no stream of {}", stream.0, self.device(index)),
             }
         })

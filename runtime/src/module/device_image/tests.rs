@@ -202,8 +202,10 @@ fn images_of_the_wrong_kind() {
         assert_eq!(image.check_kind(kind), expected, "{kind}");
     }
     let twice = DeviceImage::with_codes("metal", vec![], vec![("f", b""), ("f", b"")]).to_vec();
+    let wgsl_in_metal = DeviceImage::new("wgsl", vec![], b"").to_vec();
     for (kind, bytes, expected) in [
         ("_lib", &b""[..], "device image: kind at byte 0x0: modules of kind '_lib' are no device images"),
+        ("metal", &wgsl_in_metal, "device image: format at byte 0x0: is \"wgsl\", which only webgpu modules have"),
         ("metal", &twice, "device image: code table at byte 0x2e: \"f\" is in it twice"),
     ] {
         assert_eq!(DeviceImage::parse_as(kind, bytes).unwrap_err().to_string(), expected);
