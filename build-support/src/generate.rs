@@ -391,7 +391,7 @@ mod tests {
             kernel("nothing", &[], false),
         ];
         let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image]), &["cuda".to_owned()]).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &[], &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
