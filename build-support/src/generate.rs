@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use kernpack::module::device_image::{ArgType, DeviceFunction};
 
 use crate::cuda::{CudaImage, CudaOutcome, SkippedKernel};
+use crate::opencl::OpenClImage;
 use crate::ptx::PtxKernel;
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
@@ -13,8 +14,14 @@ use crate::{Error, Result};
 /// The text of `kernpack_library.rs`.
 ///
 /// `carried` are the kinds of the modules that the library carries.
-pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[String]) -> Result<String> {
-    let device = device_kernels(cuda);
+pub(crate) fn generate(
+    host: &[HostKernel],
+    cuda: &CudaOutcome,
+    opencl: &[OpenClImage],
+    carried: &[String],
+) -> Result<String> {
+    let mut device = device_kernels(cuda);
+    device.extend(opencl.iter().flat_map(opencl_kernels));
     check_unique(host, &device)?;
     let mut names = Names::default();
     let mut items = String::new();
@@ -38,6 +45,9 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[Strin
     if needs_cuda(cuda) {
         text.push_str(CUDA_FEATURE);
     }
+    if !opencl.is_empty() {
+        text.push_str(OPENCL_FEATURE);
+    }
     text.push_str("}\n");
     Ok(text)
 }
@@ -52,6 +62,9 @@ fn needs_cuda(cuda: &CudaOutcome) -> bool {
 
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
 const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+
+/// The same for OpenCL.
+const OPENCL_FEATURE: &str = "\n    super::__kernpack::__has_opencl_kernels!();\n";
 
 /// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
 /// crate's own.
@@ -80,7 +93,22 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
 struct DeviceKernel<'a> {
     name: &'a str,
     source: &'a str,
+    /// Kind of its module, and what people call it.
+    kind: [&'static str; 2],
     state: State<'a>,
+}
+
+const CUDA: [&str; 2] = ["cuda", "a CUDA kernel"];
+const OPENCL: [&str; 2] = ["opencl", "an OpenCL kernel"];
+
+fn opencl_kernels(image: &OpenClImage) -> impl Iterator<Item = DeviceKernel<'_>> {
+    let kernel = |kernel| (kernel, State::Built(kernel));
+    image.kernels.iter().map(kernel).map(|(kernel, state)| DeviceKernel {
+        name: &kernel.name,
+        source: &image.source,
+        kind: OPENCL,
+        state,
+    })
 }
 
 enum State<'a> {
@@ -99,6 +127,7 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
                     kernels.push(DeviceKernel {
                         name: &kernel.name,
                         source: &image.source,
+                        kind: CUDA,
                         state: State::Built(kernel),
                     });
                 }
@@ -110,6 +139,7 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
             .map(|SkippedKernel { name, source }| DeviceKernel {
                 name,
                 source,
+                kind: CUDA,
                 state: State::NotBuilt(format!(
                     "{source} was not compiled when this library was built: {reason}. Install the CUDA toolkit or set \
                      CUDA_HOME, and build again with KERNPACK_CUDA=require"
@@ -167,6 +197,7 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>) {
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
+    let [kind, what] = kernel.kind;
     let (comment, status, types) = match &kernel.state {
         State::Built(kernel) => {
             (launch_doc(item, kernel), "super::__kernpack::ImageStatus::Built".to_owned(), kernel_types(kernel))
@@ -180,11 +211,11 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
     let _ = write!(
         out,
         r#"
-    /// `{shown}`, a CUDA kernel from {source}.
+    /// `{shown}`, {what} from {source}.
     ///
 {comment}    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
         {name:?},
-        "cuda",
+        {kind:?},
         {status},
         {types},
     );
@@ -343,7 +374,7 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::Built(Vec::new()), &[]).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(Vec::new()), &[], &[]).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
@@ -360,7 +391,7 @@ mod tests {
             kernel("nothing", &[], false),
         ];
         let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image]), &["cuda".to_owned()]).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &[], &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
@@ -385,8 +416,8 @@ mod tests {
             kernels: vec![SkippedKernel { name: "f".to_owned(), source: "k.cu".to_owned() }],
             off,
         };
-        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
-        let text = generate(&[], &skipped(true), &[]).unwrap();
+        assert!(generate(&[], &skipped(false), &[], &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[], &[]).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
     }
 
@@ -394,7 +425,7 @@ mod tests {
     fn host_and_device_share_names() {
         let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
         let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped], off: false };
-        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[]).unwrap_err();
+        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }
 }

@@ -35,6 +35,7 @@ mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
 mod object_packer;
+mod opencl;
 mod pack;
 mod payload;
 mod ptx;
