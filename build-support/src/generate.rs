@@ -53,13 +53,10 @@ fn needs_cuda(cuda: &CudaOutcome) -> bool {
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
 const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
 
-/// The kinds whose loaders are in kernpack.
-const KNOWN_KINDS: [&str; 10] =
-    ["c", "cuda", "hip", "kernpack.zstd", "metal", "opencl", "rocm", "static_library", "vulkan", "webgpu"];
-
-/// A library that carries modules of a kind that kernpack knows brings what loads them.
+/// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
+/// crate's own.
 fn carried_kinds(out: &mut String, kinds: &[String]) {
-    for (number, kind) in kinds.iter().filter(|kind| KNOWN_KINDS.contains(&kind.as_str())).enumerate() {
+    for (number, kind) in kinds.iter().enumerate() {
         if kind == "kernpack.zstd" {
             out.push_str(
                 "
@@ -363,7 +360,7 @@ mod tests {
             kernel("nothing", &[], false),
         ];
         let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image]), &[]).unwrap();
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",

@@ -15,6 +15,7 @@ mod environment;
 mod fuzz;
 mod gpu;
 mod node;
+mod opencl;
 mod python;
 mod races;
 mod reports;

@@ -140,8 +140,13 @@ impl Package {
 
     /// The library of the last build.
     pub(crate) fn library(&self, profile: &str) -> BuiltLibrary {
+        BuiltLibrary::open(&self.library_path(profile))
+    }
+
+    /// Where that library is.
+    pub(crate) fn library_path(&self, profile: &str) -> PathBuf {
         let file = format!("{}{}{}", env::consts::DLL_PREFIX, self.name.replace('-', "_"), env::consts::DLL_SUFFIX);
-        BuiltLibrary::open(&self.target_dir.join(profile).join(file))
+        self.target_dir.join(profile).join(file)
     }
 
     /// The program of the last build.

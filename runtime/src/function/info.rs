@@ -80,11 +80,17 @@ pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
 
 impl Function {
     /// Registers the function as a new global one, with the types of its parameters and its result.
-    pub(crate) fn register_with_schema(&self, name: &str, params: &[ParamInfo], ret: &TypeSchema) -> Result<()> {
+    pub(crate) fn register_with_schema(
+        &self,
+        name: &str,
+        doc: &str,
+        params: &[ParamInfo],
+        ret: &TypeSchema,
+    ) -> Result<()> {
         let metadata = write_function_metadata(params, ret, "");
         let info = TVMFFIMethodInfo {
             name: TVMFFIByteArray::new(name.as_bytes()),
-            doc: TVMFFIByteArray::new(b""),
+            doc: TVMFFIByteArray::new(doc.as_bytes()),
             metadata: TVMFFIByteArray::new(metadata.as_bytes()),
             flags: 0,
             method: self.to_arg().raw(),

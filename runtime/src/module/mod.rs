@@ -48,11 +48,14 @@
 //! Images of kinds `hip`, `rocm`, `vulkan`, `metal` and `webgpu` are kept, listed, saved and restored byte for byte; calling one of their kernels is
 //! an error that says what would run it. [`Module::from_image`] makes a module of an image that the program has made.
 
+mod across;
 pub(crate) mod backend;
 mod c_source;
 mod context;
 mod cpp_call;
 mod cpp_exception;
+#[doc(hidden)]
+pub mod cpp_symbols;
 mod cuda;
 pub mod device_image;
 mod elf;
