@@ -209,7 +209,11 @@ impl Module {
             let (vtable, this) = vtable_of(self.object.object());
             let kind = cpp_call::call_simple(vtable.kind as _, this);
             let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
-            if kind.is_null() { String::new() } else { String::from_utf8_lossy(CStr::from_ptr(kind).to_bytes()).into_owned() }
+            if kind.is_null() {
+                String::new()
+            } else {
+                String::from_utf8_lossy(CStr::from_ptr(kind).to_bytes()).into_owned()
+            }
         }
     }
 

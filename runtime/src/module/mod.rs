@@ -50,8 +50,8 @@
 
 mod across;
 pub(crate) mod backend;
-mod context;
 mod c_source;
+mod context;
 mod cpp_call;
 mod cpp_exception;
 #[doc(hidden)]
@@ -71,11 +71,11 @@ pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
-mod provider;
-mod serialize;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+mod provider;
 pub(crate) mod raw;
+mod serialize;
 mod shared_library;
 mod static_library;
 mod stream;
@@ -85,10 +85,10 @@ mod system_library;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
-pub(crate) use context::{lookup_in_imports, register_context_symbols};
-pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use c_source::CSource;
+pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;

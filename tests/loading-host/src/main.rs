@@ -54,7 +54,8 @@ fn generated(library: &Module) -> Result<()> {
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
     // 8 is metal.
-    let problem = "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+    let problem =
+        "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
     check_error(int("workspace_on", &[8]), "RuntimeError", problem);
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
