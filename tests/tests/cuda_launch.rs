@@ -1,5 +1,6 @@
 //! Kernels of device images on CUDA devices, against a stand-in for the driver that records what it is given.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernpack::abi::{DLTensor, TVMFFIAny, type_index};
@@ -339,7 +340,7 @@ fn source_is_compiled_where_it_runs() {
     let driver = session();
     let Some(home) = nvrtc() else {
         assert!(std::env::var_os("CI").is_none(), "no NVRTC: cargo xtask installs it into target/cuda");
-        println!("skipped: there is no NVRTC in CUDA_HOME or target/cuda");
+        let _ = writeln!(std::io::stderr(), "skipped: there is no NVRTC in CUDA_HOME or target/cuda");
         return;
     };
     // SAFETY: no other thread of this test program reads the environment: the session is held.

@@ -94,7 +94,7 @@ impl DeviceApi for ExtDev {
     unsafe fn copy(&self, source: Place, target: Place, size: usize, _: RawStream) -> Result<()> {
         // SAFETY: the caller promises `size` bytes in both places. One is here and the other here or in host memory, so both are
         // ordinary memory.
-        unsafe { ptr::copy_nonoverlapping(source.address().cast::<u8>(), target.address().cast(), size) };
+        unsafe { ptr::copy(source.address().cast::<u8>(), target.address().cast(), size) };
         Ok(())
     }
 

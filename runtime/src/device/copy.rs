@@ -18,7 +18,7 @@ const PIECE: usize = 4 << 20;
 /// let place = |data: *const u8| Place { device: Device::CPU, data: data.cast_mut().cast(), byte_offset: 0 };
 /// // SAFETY: both places have four bytes.
 /// unsafe { device::copy(place(source.as_ptr()), memory.place(), 4)? };
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
@@ -38,33 +38,39 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
                 core::ptr::copy_nonoverlapping(source.address().cast::<u8>(), target.address().cast(), size);
                 Ok(())
             }
-            (Some(kind), None) => api(kind)?.copy(source, target, size, current_stream(source.device)),
-            (None, Some(kind)) => api(kind)?.copy(source, target, size, current_stream(target.device)),
+            (Some(kind), None) => api(kind)?.copy(source, target, size, stream_of(source)),
+            (None, Some(kind)) => api(kind)?.copy(source, target, size, stream_of(target)),
             (Some(kind), Some(other)) if kind == other => within(api(kind)?, source, target, size),
             (Some(from), Some(to)) => staged(api(from)?, source, api(to)?, target, size),
         }
     }
 }
 
-/// The kind whose API copies from and to a device; None for memory that ordinary code reads and nothing else may be using.
+/// The kind whose API copies from and to a device; None for host memory that no device works on by itself.
 fn server(device: Device) -> Option<i32> {
     match device.kind() {
         device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST => None,
-        // The device may be at work on it, so its streams have a say.
-        device_type::CUDA_MANAGED if api(device_type::CUDA_MANAGED).is_err() => {
-            api(device_type::CUDA).ok().map(|_| device_type::CUDA)
-        }
+        // One API has both, if there is one.
+        device_type::CUDA_MANAGED if api(device_type::CUDA).is_ok() => Some(device_type::CUDA),
         kind => Some(kind),
+    }
+}
+
+/// The thread's current stream of the device that works on a place.
+fn stream_of(place: Place) -> RawStream {
+    match place.device.kind() {
+        device_type::CUDA_MANAGED => current_stream(Device::cuda(place.device.index())),
+        _ => current_stream(place.device),
     }
 }
 
 /// # Safety
 /// As for [`copy`]; both places are of the API's kind.
 unsafe fn within(api: &'static dyn DeviceApi, source: Place, target: Place, size: usize) -> Result<()> {
-    let stream = current_stream(target.device);
+    let stream = stream_of(target);
     if source.device != target.device {
         // SAFETY: promised by the caller.
-        unsafe { order(api, source.device, current_stream(source.device), target.device, stream)? };
+        unsafe { order(api, source.device, stream_of(source), target.device, stream)? };
     }
     // SAFETY: promised by the caller.
     unsafe { api.copy(source, target, size, stream) }
@@ -116,8 +122,8 @@ unsafe fn staged(
         let len = room.min(size - done);
         // SAFETY: promised by the caller; the piece has `room` bytes, and copies with host memory are done when they return.
         unsafe {
-            from.copy(forward(source, done)?, staging, len, current_stream(source.device))?;
-            to.copy(staging, forward(target, done)?, len, current_stream(target.device))?;
+            from.copy(forward(source, done)?, staging, len, stream_of(source))?;
+            to.copy(staging, forward(target, done)?, len, stream_of(target))?;
         }
         done += len;
     }

@@ -44,7 +44,7 @@ const ON: u8 = 2;
 /// device::set_huge_pages(true);
 /// let large = Tensor::empty(DataType::FLOAT32, &[2 << 20], Device::CPU)?;
 /// assert_eq!(large.dl_tensor().data as usize % (2 << 20), 0, "it begins with a huge page");
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 pub fn set_huge_pages(on: bool) {
     HUGE_PAGES.store(if on { ON } else { OFF }, Ordering::Relaxed);

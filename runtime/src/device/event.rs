@@ -18,7 +18,7 @@ use crate::{Result, ensure};
 /// stream.record(&end)?;
 /// end.synchronize()?;
 /// assert!(start.elapsed(&end)?.as_secs() < 60);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 pub struct Event {
     device: Device,

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// use kernpack::{Device, device::DeviceMemory};
 /// let memory = DeviceMemory::new(Device::CPU, 1024, 64)?;
 /// assert_eq!((memory.device(), memory.size()), (Device::CPU, 1024));
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 pub struct DeviceMemory {
     device: Device,

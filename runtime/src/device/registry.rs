@@ -58,7 +58,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 ///     device::api(device_type::VPI).err().unwrap().message(),
 ///     "nothing in this process knows vpi devices; load a library that brings them (kernpack::device_api!)",
 /// );
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn exists(device: Device) -> bool {
 /// ```
 /// use kernpack::{Device, device::{self, DeviceAttribute}};
 /// assert!(device::attribute(Device::CPU, DeviceAttribute::TotalGlobalMemory)?.to::<i64>()? > 0);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
@@ -182,9 +182,9 @@ fn unknown(kind: i32) -> crate::Error {
     let name = kind_name(kind);
     let advice = match kind {
         device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED => {
-            "build with the feature `cuda` of kernpack, or load a library that was"
+            "build with kernpack's feature `cuda`, or load a library that was built with it"
         }
-        device_type::OPENCL => "build with the feature `opencl` of kernpack, or load a library that was",
+        device_type::OPENCL => "build with kernpack's feature `opencl`, or load a library that was built with it",
         _ => "load a library that brings them (kernpack::device_api!)",
     };
     crate::error!(RuntimeError, "nothing in this process knows {name} devices; {advice}")
@@ -232,6 +232,7 @@ fn unknown(kind: i32) -> crate::Error {
 macro_rules! device_api {
     (unsafe $device_type:expr, $make:expr) => {
         const _: () = {
+            const DEVICE_TYPE: i32 = $device_type;
             fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
                 ::std::boxed::Box::new(($make)())
             }
@@ -239,7 +240,7 @@ macro_rules! device_api {
             #[linkme(crate = $crate::impl_::linkme)]
             static INFO: $crate::device::DeviceKindInfo =
                 // SAFETY: promised by who wrote `unsafe`.
-                unsafe { $crate::device::DeviceKindInfo::new($device_type, make) };
+                unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };
         };
     };
 }

@@ -17,7 +17,7 @@ use crate::{Error, Result, ensure, host};
 /// let there = stream.scope(|| Tensor::from_slice(&[1.0f32, 2.0], &[2])?.to(Device::CPU))?;
 /// stream.synchronize()?;
 /// assert_eq!(there.view::<f32>()?.to_vec(), [1.0, 2.0]);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 pub struct Stream {
     device: Device,

@@ -177,6 +177,7 @@ unsafe fn lookup_for_library(
 /// function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
+/// Compiled host code passes plain pointers to its kernels, which do not say where they are: then this does.
 fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| super::set_current_device(Device::new(kind, index)))
 }

@@ -149,9 +149,9 @@ mod tests {
             assert_eq!(decompress(&compressed).unwrap(), Inside { kind: "k", payload });
         }
         // What does not become smaller stays as it is.
-        let (kind, payload) = super::compressed("k", Bytes::new(b"short"));
+        let (kind, payload) = compressed("k", Bytes::new(b"short"));
         assert_eq!((kind.as_str(), payload.to_vec()), ("k", b"short".to_vec()));
-        let (kind, payload) = super::compressed("k", Bytes::from(vec![1; 5000]));
+        let (kind, payload) = compressed("k", Bytes::from(vec![1; 5000]));
         assert_eq!((kind.as_str(), payload.len() < 100), (KIND, true));
     }
 

@@ -20,7 +20,7 @@ impl Tensor {
     /// use kernpack::{DataType, Device, Tensor};
     /// let tensor = Tensor::empty("float32x4".parse()?, &[2, 3], Device::CPU)?;
     /// assert_eq!((tensor.shape(), tensor.size_in_bytes()), (&[2, 3][..], 96));
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors

@@ -19,7 +19,7 @@ impl Tensor {
     /// let last = words.view_as(&[2, 4], DataType::UINT8, 8)?;
     /// assert_eq!(last.to(kernpack::Device::CPU)?.view::<u8>()?.get(&[1, 0]), Some(4));
     /// assert!(words.view_as(&[2, 4], DataType::UINT8, 9).is_err(), "the end is checked");
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Tensor {
     /// use kernpack::Tensor;
     /// let rows = Tensor::from_slice(&[1, 2, 3, 4, 5, 6], &[3, 2])?;
     /// assert_eq!(rows.slice(1..3)?.view::<i32>()?.to_vec(), [3, 4, 5, 6]);
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors
@@ -157,7 +157,7 @@ fn outside(strides: &[i64]) -> Error {
 }
 
 /// Whether a device's data is an address, to which bytes can be added; elsewhere it may be a handle.
-fn is_direct(device: Device) -> bool {
+pub(super) fn is_direct(device: Device) -> bool {
     device.is_host_accessible() || matches!(device.kind(), device_type::CUDA | device_type::ROCM)
 }
 

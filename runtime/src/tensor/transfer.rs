@@ -5,6 +5,7 @@ use core::ptr;
 use super::Tensor;
 use super::borrow::Borrow;
 use super::layout::{Layout, addresses, size_of_elements};
+use super::part::is_direct;
 use crate::abi::{DLTensor, device_type};
 use crate::device::{self, DeviceMemory, Place};
 use crate::value::{DataType, Device};
@@ -21,7 +22,7 @@ impl Tensor {
     /// let here = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
     /// let there = here.to(Device::CPU)?; // or Device::cuda(0), ...
     /// assert_eq!(there.to(Device::CPU)?.view::<i32>()?.to_vec(), [1, 2, 3]);
-    /// # kernpack::Result::Ok(())
+    /// # Ok::<(), kernpack::Error>(())
     /// ```
     ///
     /// # Errors
@@ -71,7 +72,7 @@ impl Tensor {
             let borrow = Borrow::new(range, true);
             ensure!(borrow.is_some(), ValueError, "the tensor's memory is in use by a view that is still alive");
             _writing = borrow;
-        } else if may_overlap(from, to, source.size_in_bytes()) {
+        } else if overlap(from, to, source.size_in_bytes()) {
             let size = source.size_in_bytes();
             let (start, end) = (place(from, &layout)?, place(to, &target)?);
             if start == end && layout.is_contiguous() {
@@ -89,15 +90,15 @@ impl Tensor {
     }
 }
 
-/// Whether two tensors of one device, of as many bytes, could share memory. Handles are compared like addresses, so this may say
-/// yes where they do not.
-fn may_overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
-    if a.device.device_type != b.device.device_type {
-        return false;
-    }
-    let near = |a: u128, b: u128| a < b + size as u128 && b < a + size as u128;
-    let address = |tensor: &DLTensor| tensor.data as u128 + u128::from(tensor.byte_offset);
-    near(address(a), address(b)) || a.data == b.data && near(a.byte_offset.into(), b.byte_offset.into())
+/// Whether two tensors of as many bytes share memory. Two handles are two blocks.
+fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
+    let device = Device::from_raw(a.device);
+    let start = |tensor: &DLTensor| {
+        let base = if is_direct(device) { tensor.data as u128 } else { 0 };
+        base + u128::from(tensor.byte_offset)
+    };
+    let near = start(a) < start(b) + size as u128 && start(b) < start(a) + size as u128;
+    near && device.kind() == b.device.device_type && (is_direct(device) || a.data == b.data)
 }
 
 /// Where the elements are.

@@ -28,8 +28,11 @@ pub(super) struct CudaCode {
     /// The devices on which it was asked for.
     places: Mutex<Vec<Arc<Place>>>,
     /// What NVRTC made of the source, by architecture; held while it compiles.
-    compiled: Mutex<Vec<((i32, i32), Arc<[u8]>)>>,
+    compiled: Mutex<Vec<Compiled>>,
 }
+
+/// An architecture, such as (9, 0), and what NVRTC made for it.
+type Compiled = ((i32, i32), Arc<[u8]>);
 
 /// An image on one device.
 struct Place {

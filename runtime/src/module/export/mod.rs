@@ -284,10 +284,10 @@ impl ExportOptions {
                 true => {
                     arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into))
                 }
-                false => arguments.push(input.path.clone().into_os_string()),
+                false => arguments.extend(source_arguments(&input.path)),
             }
         }
-        arguments.extend(self.links.iter().map(|path| path.clone().into_os_string()));
+        arguments.extend(self.links.iter().flat_map(|path| source_arguments(path)));
         arguments.extend(self.flags.iter().cloned());
         let linked = self.compiler_for(inputs, target).run(what, &arguments);
         finish(what, &unfinished, path, linked)
@@ -312,7 +312,8 @@ impl ExportOptions {
             }
             let object = folder.join(format!("object{}.o", arguments.len()));
             let mut compile: Vec<OsString> = ["-c", "-fPIC", "-O2", "-o"].iter().map(OsString::from).collect();
-            compile.extend([object.clone().into_os_string(), file.clone().into_os_string()]);
+            compile.push(object.clone().into_os_string());
+            compile.extend(source_arguments(file));
             compile.extend(self.flags.iter().cloned());
             compiler.run(what, &compile)?;
             arguments.push(object.into_os_string());
@@ -320,6 +321,15 @@ impl ExportOptions {
         let archived = Tool::find(None, "AR", "ar", target).run(what, &arguments);
         finish(what, &unfinished, path, archived)
     }
+}
+
+/// A file as the compiler is given it; C++ compilers take C for C++ unless they are told.
+fn source_arguments(path: &Path) -> Vec<OsString> {
+    let path = path.as_os_str().to_owned();
+    if Path::new(&path).extension() == Some(OsStr::new("c")) {
+        return ["-x".into(), "c".into(), path, "-x".into(), "none".into()].to_vec();
+    }
+    vec![path]
 }
 
 /// Where a library is written before it gets its name: beside it, so that renaming is one step.
