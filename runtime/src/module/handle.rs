@@ -48,6 +48,9 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         super::loader::check_file(Path::new(&text))?;
+        if super::loader::serves_beside_process(&text) {
+            return super::load_shared_library(&text);
+        }
         let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
@@ -396,9 +399,13 @@ impl Module {
         self.object.object()
     }
 
-    /// The C++ address, which libraries get as their context.
+    /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
+    /// C++ object, which begins with the pointer to its virtual functions.
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
-        self.object.object().cast()
+        let object = self.object.object();
+        let in_front = if host::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
+        // SAFETY: every module has that pointer in front of its header.
+        unsafe { object.byte_sub(in_front) }.cast()
     }
 }
 

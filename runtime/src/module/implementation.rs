@@ -375,7 +375,7 @@ pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> 
             Error::internal_error("a function of the module panicked")
         }
     };
-    let Some(error) = across::tell(error) else { return None };
+    let error = across::tell(error)?;
     // SAFETY: promised by the caller.
     let error = unsafe { cpp_exception::throw(error) };
     crate::notice::notice(format_args!("kernpack: {error}"));

@@ -124,6 +124,13 @@ pub(crate) fn load_from_file(path: &str) -> Result<Module> {
     load.call_as((path, format))
 }
 
+/// Whether [`load_shared_library`] loads this file in a process of the stock library, in place of its loader, which copies what a
+/// library carries and believes every length in it. Modules of ours have the vtable and the layout that the stock library expects
+/// of modules, libraries of both loaders share what `dlopen` gives, and ours are never unloaded.
+pub(super) fn serves_beside_process(path: &str) -> bool {
+    is_shared_library_name(Path::new(path)) && context::is_told_by_process()
+}
+
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
 pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);

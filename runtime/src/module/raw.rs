@@ -84,10 +84,10 @@ pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result
         looked_at.push(visited.clone());
         if visited.same(module) { Ok(None) } else { function(visited, name) }
     })?;
-    if let (Some(cache), Some(found)) = (cache, &found) {
-        if function_cache::is_cacheable(&looked_at) {
-            cache.note_import(name, found, tree);
-        }
+    if let (Some(cache), Some(found)) = (cache, &found)
+        && function_cache::is_cacheable(&looked_at)
+    {
+        cache.note_import(name, found, tree);
     }
     Ok(found)
 }
