@@ -5,7 +5,8 @@ use std::path::Path;
 use std::{env, fs};
 
 /// The chapters, and what their code is called.
-const CHAPTERS: [(&str, &str); 2] = [("your-own-types.md", "own_types"), ("devices.md", "devices")];
+const CHAPTERS: [(&str, &str); 3] =
+    [("your-own-types.md", "own_types"), ("devices.md", "devices"), ("modules.md", "modules")];
 
 fn main() {
     for (chapter, name) in CHAPTERS {

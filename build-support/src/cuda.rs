@@ -28,6 +28,8 @@ pub(crate) enum CudaOutcome {
     NotBuilt {
         reason: String,
         kernels: Vec<SkippedKernel>,
+        /// Whether the user asked for that (`KERNPACK_CUDA=off`).
+        off: bool,
     },
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn compile(
     Error::collect(paths.iter().map(|path| session.input(path)))?;
     let mut wanted = Error::collect(architectures.iter().map(|text| Architecture::parse(text)))?;
     if policy == Policy::Off {
-        return skip(session, paths, "KERNPACK_CUDA=off was set".to_owned());
+        return skip(session, paths, "KERNPACK_CUDA=off was set".to_owned(), true);
     }
     let nvcc = match find_nvcc(&session.environment)? {
         Some(nvcc) => nvcc,
@@ -114,7 +116,7 @@ pub(crate) fn compile(
         }
         None => {
             let reason = "no nvcc was found in NVCC, CUDA_HOME, CUDA_PATH or PATH".to_owned();
-            return skip(session, paths, reason);
+            return skip(session, paths, reason, false);
         }
     };
     session.tracker.file(&nvcc);
@@ -137,7 +139,7 @@ pub(crate) fn compile(
     Ok(CudaOutcome::Built(images))
 }
 
-fn skip(session: &Session, paths: &[PathBuf], reason: String) -> Result<CudaOutcome> {
+fn skip(session: &Session, paths: &[PathBuf], reason: String, off: bool) -> Result<CudaOutcome> {
     let mut kernels = Vec::new();
     for path in paths {
         let source = session.name_of(path);
@@ -145,7 +147,7 @@ fn skip(session: &Session, paths: &[PathBuf], reason: String) -> Result<CudaOutc
             kernels.push(SkippedKernel { name: kernel.name, source: source.clone() });
         }
     }
-    Ok(CudaOutcome::NotBuilt { reason, kernels })
+    Ok(CudaOutcome::NotBuilt { reason, kernels, off })
 }
 
 fn read(session: &Session, path: &Path) -> Result<String> {

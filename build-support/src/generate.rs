@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use kernpack::module::device_image::{ArgType, DeviceFunction};
+
 use crate::cuda::{CudaImage, CudaOutcome, SkippedKernel};
+use crate::ptx::PtxKernel;
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
@@ -32,27 +35,28 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[Strin
     text.push_str("pub mod kernels {\n");
     text.push_str("    use ::core::ffi::c_void;\n\n    use super::__kernpack::impl_ as __k;\n");
     text.push_str(&items);
+    if needs_cuda(cuda) {
+        text.push_str(CUDA_FEATURE);
+    }
     text.push_str("}\n");
     Ok(text)
 }
 
-/// The kinds whose loaders are in kernpack.
-const KNOWN_KINDS: [&str; 10] = [
-    "c",
-    "cuda",
-    "hip",
-    "kernpack.zstd",
-    "metal",
-    "opencl",
-    "rocm",
-    "static_library",
-    "vulkan",
-    "webgpu",
-];
+/// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
+fn needs_cuda(cuda: &CudaOutcome) -> bool {
+    match cuda {
+        CudaOutcome::Built(images) => !images.is_empty(),
+        CudaOutcome::NotBuilt { off, .. } => !off,
+    }
+}
 
-/// A library that carries modules of a kind that kernpack knows brings what loads them.
+/// A compile error that says what to add, when kernpack lacks what runs the kernels.
+const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+
+/// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
+/// crate's own.
 fn carried_kinds(out: &mut String, kinds: &[String]) {
-    for (number, kind) in kinds.iter().filter(|kind| KNOWN_KINDS.contains(&kind.as_str())).enumerate() {
+    for (number, kind) in kinds.iter().enumerate() {
         if kind == "kernpack.zstd" {
             out.push_str(
                 "
@@ -76,8 +80,13 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
 struct DeviceKernel<'a> {
     name: &'a str,
     source: &'a str,
-    /// Why it was not built.
-    not_built: Option<String>,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    Built(&'a PtxKernel),
+    /// Why not.
+    NotBuilt(String),
 }
 
 fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
@@ -87,17 +96,21 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
             let mut kernels = Vec::with_capacity(images.iter().map(built).sum());
             for image in images {
                 for kernel in &image.kernels {
-                    kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, not_built: None });
+                    kernels.push(DeviceKernel {
+                        name: &kernel.name,
+                        source: &image.source,
+                        state: State::Built(kernel),
+                    });
                 }
             }
             kernels
         }
-        CudaOutcome::NotBuilt { reason, kernels } => kernels
+        CudaOutcome::NotBuilt { reason, kernels, .. } => kernels
             .iter()
             .map(|SkippedKernel { name, source }| DeviceKernel {
                 name,
                 source,
-                not_built: Some(format!(
+                state: State::NotBuilt(format!(
                     "{source} was not compiled when this library was built: {reason}. Install the CUDA toolkit or set \
                      CUDA_HOME, and build again with KERNPACK_CUDA=require"
                 )),
@@ -154,21 +167,26 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>) {
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
-    let (comment, status) = match &kernel.not_built {
-        None => ("It runs on a CUDA device.", "super::__kernpack::ImageStatus::Built".to_owned()),
-        Some(reason) => (
-            "It was not compiled: calling it is an error that says why.",
+    let (comment, status, types) = match &kernel.state {
+        State::Built(kernel) => {
+            (launch_doc(item, kernel), "super::__kernpack::ImageStatus::Built".to_owned(), kernel_types(kernel))
+        }
+        State::NotBuilt(reason) => (
+            "    /// It was not compiled: calling it is an error that says why.\n".to_owned(),
             format!("super::__kernpack::ImageStatus::NotBuilt(\n            {reason:?},\n        )"),
+            "__k::KernelTypes { args: &[], launch: &[] }".to_owned(),
         ),
     };
     let _ = write!(
         out,
         r#"
-    /// `{shown}`, from {source}. {comment}
-    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
+    /// `{shown}`, a CUDA kernel from {source}.
+    ///
+{comment}    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
         {name:?},
         "cuda",
         {status},
+        {types},
     );
 
     // Other languages find the kernel under its name in the library itself.
@@ -185,6 +203,64 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
 "#,
         symbol = format!("{}{name}", crate::symbols::PREFIX),
     );
+    if let State::Built(_) = kernel.state {
+        let _ = write!(
+            out,
+            r#"
+    #[unsafe(export_name = {symbol:?})]
+    unsafe extern "C" fn metadata_{base}(
+        _this: *mut c_void,
+        _args: *const __k::TVMFFIAny,
+        _num_args: i32,
+        result: *mut __k::TVMFFIAny,
+    ) -> i32 {{
+        // SAFETY: the caller follows the packed calling convention.
+        unsafe {{ __k::device_kernel_metadata(&{item}, result) }}
+    }}
+"#,
+            symbol = format!("{}_metadata_{name}", crate::symbols::PREFIX),
+        );
+    }
+}
+
+/// How to launch a kernel, as lines of documentation.
+fn launch_doc(item: &str, kernel: &PtxKernel) -> String {
+    let args: Vec<String> = (0..kernel.arg_types.len()).map(|index| format!("a{index}")).collect();
+    let types: Vec<String> = kernel.arg_types.iter().map(|ty| type_name(*ty)).collect();
+    let args = if let [arg] = &args[..] { format!("{arg},") } else { args.join(", ") };
+    let (call, more) = if kernel.dynamic_shared_memory {
+        (
+            format!("kernels::{item}.launch_with(&config, ({args}))?"),
+            "    /// It uses dynamic shared memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.\n",
+        )
+    } else {
+        (format!("kernels::{item}.launch(grid, block, ({args}))?"), "")
+    };
+    let types = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
+    format!("    /// Arguments: {types}. Launch it with `{call}`.\n{more}")
+}
+
+/// A type as the documentation names it.
+fn type_name(ty: ArgType) -> String {
+    let kind = match ty.code {
+        0 => "i",
+        1 => "u",
+        ArgType::POINTER_CODE => return "tensor".to_owned(),
+        _ => "f",
+    };
+    format!("`{kind}{}`", ty.bits)
+}
+
+/// The kernel's entry of the function table, as Rust code.
+fn kernel_types(kernel: &PtxKernel) -> String {
+    let mut text = "__k::KernelTypes {\n            args: &[".to_owned();
+    for (index, ArgType { code, bits, lanes }) in kernel.arg_types.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}__k::ArgType {{ code: {code}, bits: {bits}, lanes: {lanes} }}");
+    }
+    let entry = DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory);
+    let _ = write!(text, "],\n            launch: &{:?},\n        }}", entry.launch_params);
+    text
 }
 
 /// `name` as global function: itself if it has a dot, else with the crate in front.
@@ -272,9 +348,52 @@ mod tests {
     }
 
     #[test]
+    fn device_kernels_know_their_types() {
+        let kernel = |name: &str, arg_types: &[ArgType], dynamic_shared_memory| PtxKernel {
+            name: name.to_owned(),
+            arg_types: arg_types.to_vec(),
+            dynamic_shared_memory,
+        };
+        let kernels = vec![
+            kernel("scale", &[ArgType::POINTER, ArgType::FLOAT32, ArgType::UINT64], false),
+            kernel("sum", &[ArgType::POINTER], true),
+            kernel("nothing", &[], false),
+        ];
+        let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
+        let text = generate(&[], &CudaOutcome::Built(vec![image]), &["cuda".to_owned()]).unwrap();
+        for part in [
+            "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
+             `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
+            "            args: &[__k::ArgType { code: 3, bits: 64, lanes: 1 }, __k::ArgType { code: 2, bits: 32, lanes: 1 }, \
+             __k::ArgType { code: 1, bits: 64, lanes: 1 }],\n            launch: &[\"blockIdx.x\", \"blockIdx.y\", \"blockIdx.z\", \
+             \"threadIdx.x\", \"threadIdx.y\", \"threadIdx.z\"],\n",
+            "    /// Arguments: tensor. Launch it with `kernels::sum.launch_with(&config, (a0,))?`.\n    /// It uses dynamic shared \
+             memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.\n",
+            "\"threadIdx.z\", \"tirx.use_dyn_shared_memory\"],\n",
+            "    /// Arguments: none. Launch it with `kernels::nothing.launch(grid, block, ())?`.\n",
+            "#[unsafe(export_name = \"__tvm_ffi__metadata_scale\")]",
+            "super::__kernpack::__has_cuda_kernels!();",
+        ] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_needed_does_not_depend_on_the_machine() {
+        let skipped = |off| CudaOutcome::NotBuilt {
+            reason: "because".to_owned(),
+            kernels: vec![SkippedKernel { name: "f".to_owned(), source: "k.cu".to_owned() }],
+            off,
+        };
+        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[]).unwrap();
+        assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
+    }
+
+    #[test]
     fn host_and_device_share_names() {
         let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
-        let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped] };
+        let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped], off: false };
         let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }

@@ -196,7 +196,7 @@ impl Library {
         let mut payloads = Vec::new();
         match &cuda {
             CudaOutcome::Built(images) => payloads.extend(pack::cuda_payloads(images)?),
-            CudaOutcome::NotBuilt { reason, .. } if reason.starts_with("KERNPACK_CUDA=off") => {}
+            CudaOutcome::NotBuilt { off: true, .. } => {}
             CudaOutcome::NotBuilt { reason, .. } => {
                 let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
                 let _ = writeln!(

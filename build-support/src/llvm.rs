@@ -140,9 +140,7 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &st
     options.set_loop_slp_vectorization(true);
     options.set_loop_interleaving(true);
     options.set_loop_unrolling(true);
-    module
-        .run_passes("default<O3>", machine, options)
-        .map_err(|e| failed("LLVM can not optimize it", &e.to_string()))
+    module.run_passes("default<O3>", machine, options).map_err(|e| failed("LLVM can not optimize it", &e.to_string()))
 }
 
 /// Verifies, optimizes and writes the object.

@@ -127,9 +127,9 @@ impl LlvmModule {
     /// Object code or assembly.
     fn compile(&self, what: FileType) -> kernpack::Result<Vec<u8>> {
         self.with(|module, machine, diagnostics| {
-            let buffer = machine
-                .write_to_memory_buffer(module, what)
-                .map_err(|e| Error::new(format!("{SOURCE}: LLVM can not compile it\n{}", tool::indented(&e.to_string()))))?;
+            let buffer = machine.write_to_memory_buffer(module, what).map_err(|e| {
+                Error::new(format!("{SOURCE}: LLVM can not compile it\n{}", tool::indented(&e.to_string())))
+            })?;
             diagnostics.check(SOURCE)?;
             Ok(buffer.as_slice().to_vec())
         })
@@ -235,7 +235,8 @@ mod tests {
         let module = llvm_module(ANSWER).unwrap();
         let folder = std::env::temp_dir().join(format!("kernpack-llvm-module-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let starts: [(&str, &[u8]); 4] = [("o", b"\x7fELF"), ("bc", b"BC\xc0\xde"), ("ll", b"; ModuleID"), ("s", b"\t.")];
+        let starts: [(&str, &[u8]); 4] =
+            [("o", b"\x7fELF"), ("bc", b"BC\xc0\xde"), ("ll", b"; ModuleID"), ("s", b"\t.")];
         for (format, start) in starts {
             let path = folder.join(format!("m.{format}"));
             module.write_to_file(&path, format).unwrap();

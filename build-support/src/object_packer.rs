@@ -42,11 +42,7 @@ impl Packer for ObjectPacker {
 }
 
 /// An object that defines the symbol as read-only data; the bytes are not copied.
-fn object_of<'a>(
-    symbol: &str,
-    bytes: &'a [u8],
-    target: &Target,
-) -> Result<Object<'a>, Box<dyn std::error::Error>> {
+fn object_of<'a>(symbol: &str, bytes: &'a [u8], target: &Target) -> Result<Object<'a>, Box<dyn std::error::Error>> {
     let architecture = match target.arch() {
         "x86_64" => Architecture::X86_64,
         "aarch64" => Architecture::Aarch64,

@@ -64,7 +64,8 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
     // The library, module 0, is always first.
     let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
     let entries = Error::collect(entries)?;
-    let failed = |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules can not be packed: {e}"));
+    let failed =
+        |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules can not be packed: {e}"));
 
     type Write<'a> = Box<dyn Fn(&mut dyn io::Write) -> io::Result<()> + 'a>;
     let writes: Vec<Write<'_>> = entries
@@ -190,10 +191,7 @@ mod tests {
         let tree = LibraryBin::parse(&blob).unwrap();
         let modules: Vec<(&str, &[u8])> =
             tree.modules().iter().map(|entry| (entry.kind(), entry.payload().unwrap_or_default())).collect();
-        assert_eq!(
-            modules,
-            [("_lib", &b""[..]), ("t.two", b"2"), ("t.one", b"1"), ("t.data", b"content of a file")]
-        );
+        assert_eq!(modules, [("_lib", &b""[..]), ("t.two", b"2"), ("t.one", b"1"), ("t.data", b"content of a file")]);
         let imports: Vec<Vec<usize>> = (0..4).map(|module| tree.imports(module).collect()).collect();
         assert_eq!(imports, [vec![1, 2], vec![2, 3], vec![3], vec![]]);
     }
@@ -201,9 +199,18 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let rows = [
-            (Payload::bytes("t.x", Vec::new()), "the module of kind `t.x` is empty; hosts can not load that, so give it at least one byte"),
-            (Payload::bytes("_lib", *b"x"), "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"_lib\" is no module kind"),
-            (Payload::bytes("", *b"x"), "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"\" is no module kind"),
+            (
+                Payload::bytes("t.x", Vec::new()),
+                "the module of kind `t.x` is empty; hosts can not load that, so give it at least one byte",
+            ),
+            (
+                Payload::bytes("_lib", *b"x"),
+                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"_lib\" is no module kind",
+            ),
+            (
+                Payload::bytes("", *b"x"),
+                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"\" is no module kind",
+            ),
         ];
         for (payload, expected) in rows {
             assert_eq!(packed("mistakes", &[payload], false).unwrap_err().to_string(), expected);

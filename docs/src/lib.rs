@@ -16,6 +16,17 @@ pub mod devices {
     }
 }
 
+pub mod modules {
+    include!(concat!(env!("OUT_DIR"), "/modules_items.rs"));
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        include!(concat!(env!("OUT_DIR"), "/modules_tests.rs"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,14 +6,11 @@ pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
-    return_doc, return_metadata,
+    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
+    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
 };
+pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
-
-/// Says that this crate can restore compressed modules; a library that carries some needs it.
-#[cfg(feature = "zstd")]
-pub const FEATURE_ZSTD: () = ();
 
 /// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
 /// the root and reaches all.
@@ -72,3 +69,45 @@ pub trait NoSchema {
 }
 
 impl<T> NoSchema for SchemaOf<T> {}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack = { \
+             features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them"
+        );
+    };
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(feature = "zstd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {};
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(not(feature = "zstd"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {
+        ::core::compile_error!(
+            "build.rs compresses modules (`.compress(true)`), which needs kernpack's feature `zstd` to restore them; write `kernpack = \
+             { features = [\"zstd\"], .. }` in Cargo.toml"
+        );
+    };
+}

@@ -124,6 +124,8 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     }
     note(device::register_devices());
     note(module::register_carried());
+    #[cfg(any(feature = "cuda", feature = "opencl"))]
+    note(device::register_functions());
     if problems.is_empty() {
         return Ok(());
     }
@@ -149,7 +151,7 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
         match Function::get_global(&name).ok().flatten() {
             None => {
                 let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
-                note(ours.register_with_schema(&name, &[], &<Vec<String> as Schema>::TYPE));
+                note(ours.register_with_schema(&name, "", &[], &<Vec<String> as Schema>::TYPE));
             }
             Some(theirs) => {
                 let theirs = theirs.call_as::<Vec<String>>(()).unwrap_or_default();

@@ -76,10 +76,18 @@ impl StandIn {
             // SAFETY: the stand-in defines the functions with these types.
             unsafe {
                 Self {
-                    take_log: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_char>(symbol(c"fake_cuda_take_log")),
-                    free_log: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_char)>(symbol(c"fake_cuda_free_log")),
-                    live: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(i32) -> c_long>(symbol(c"fake_cuda_live")),
-                    fail: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, u32)>(symbol(c"fake_cuda_fail")),
+                    take_log: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_char>(symbol(
+                        c"fake_cuda_take_log",
+                    )),
+                    free_log: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_char)>(symbol(
+                        c"fake_cuda_free_log",
+                    )),
+                    live: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(i32) -> c_long>(symbol(
+                        c"fake_cuda_live",
+                    )),
+                    fail: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, u32)>(symbol(
+                        c"fake_cuda_fail",
+                    )),
                     alone: Mutex::new(()),
                 }
             }

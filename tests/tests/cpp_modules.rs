@@ -2,6 +2,8 @@
 //! every virtual function, with errors, and import trees of both. In processes of the stock library and of ours.
 
 mod headers;
+#[allow(dead_code, reason = "this test compiles no programs that are linked with it")]
+mod library;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,45 @@ fn with_the_stock_library() {
     run_inside("with_the_stock_library", &Path::new(&folder).join("libtvm_ffi.so"));
 }
 
+/// Our own implementation as `libtvm_ffi.so`: Rust can not throw there, and says so on stderr.
+#[test]
+fn with_our_library() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside(false).unwrap();
+    }
+    run_inside("with_our_library", library::library());
+}
+
+/// A Rust program that exports the functions: alone, and where it passes calls on.
+#[test]
+fn in_a_program_of_ours() {
+    let Some(modules) = cpp_library() else { return };
+    let programs = library::library().parent().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", "kernpack-loading-host", "--target-dir"]);
+    cargo.arg(programs.parent().unwrap());
+    match programs.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => {}
+        Some(profile) => _ = cargo.args(["--profile", profile]),
+    }
+    headers::run(&mut cargo);
+    let run = |expected: &str, preload: Option<&Path>| {
+        let mut host = Command::new(programs.join("kernpack-loading-host"));
+        // cargo's value has folders with a libtvm_ffi.so.
+        host.env_remove("LD_LIBRARY_PATH").arg(expected).arg(modules);
+        if let Some(preload) = preload {
+            host.env("LD_PRELOAD", preload);
+        }
+        let output = headers::run(&mut host);
+        assert_eq!(output.stdout, b"modules.so: all checks passed\n");
+    };
+    run("Embedded", None);
+    run("Process", Some(library::library()));
+    if let Some(stock) = std::env::var_os("KERNPACK_TVM_FFI_LIB") {
+        run("Process", Some(&Path::new(&stock).join("libtvm_ffi.so")));
+    }
+}
+
 fn inside(throws: bool) -> Result<()> {
     assert_eq!(origin(), Origin::Process);
     let library = Module::load(Path::new(&std::env::var_os(CPP_LIBRARY).unwrap()))?;
@@ -65,6 +106,7 @@ fn inside(throws: bool) -> Result<()> {
     cpp_modules_in_rust()?;
     cpp_errors_in_rust()?;
     rust_modules_in_cpp(throws)?;
+    rust_errors_across_artifacts()?;
     mixed_trees(throws)?;
     assert_eq!(global::<i64>("cpp_modules.live", ())?, 0, "every C++ module is gone");
     Ok(())
@@ -270,6 +312,29 @@ fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     } else {
         written?;
         assert_eq!(called.unwrap_err().message(), "no function twice");
+    }
+    Ok(())
+}
+
+/// The functions of the implementation that serves call our module as one of strangers; its errors come back all the same.
+fn rust_errors_across_artifacts() -> Result<()> {
+    for (told, name, args) in [
+        ("get_function", "ffi.ModuleGetFunction", 3),
+        ("implements", "ffi.ModuleImplementsFunction", 3),
+        ("doc", "ffi.ModuleGetFunctionDoc", 3),
+        ("metadata", "ffi.ModuleGetFunctionMetadata", 3),
+        ("inspect_source", "ffi.ModuleInspectSource", 2),
+        ("write_to_file", "ffi.ModuleWriteToFile", 4),
+    ] {
+        let module = Module::new(Told { fails: told });
+        let function = Function::global(name)?;
+        let error = match args {
+            2 => function.call((&module, "twice")),
+            3 => function.call((&module, "twice", false)),
+            _ => function.call((&module, "/nowhere", "one")),
+        };
+        let error = error.expect_err(name);
+        assert_eq!((error.kind(), error.message()), ("ValueError", &*format!("{told} of a module in Rust fails")));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Kernels of device images on CUDA devices, against a stand-in for the driver that records what it is given.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernpack::abi::{DLTensor, TVMFFIAny, type_index};
@@ -136,7 +137,9 @@ fn launches_pass_parameters_and_extents() {
          encountered); launched on cuda:1 with grid [4, 1, 1], block [128, 2, 1] and 0 bytes of dynamic shared memory"
     );
     driver.fail(c"cuLaunchKernel", 98765);
-    assert!(failure(call(&scale, &mut buffer.tensor(), &numbers(7, 0))).contains("the launch failed: CUDA error 98765;"));
+    assert!(
+        failure(call(&scale, &mut buffer.tensor(), &numbers(7, 0))).contains("the launch failed: CUDA error 98765;")
+    );
     call(&scale, &mut buffer.tensor(), &numbers(7, 0)).unwrap();
 }
 
@@ -198,7 +201,11 @@ fn clusters_and_flags_become_attributes() {
         assert_eq!(kernel.launch_params[..6], GRID_AND_BLOCK);
         let image = module("ptx", vec![kernel], b"kernel work i\n").unwrap();
         let args: Vec<Any> = [5, 8, 1, 1, 32, 1, 1].iter().chain(*values).map(|value| Any::from(*value)).collect();
-        image.function("work").unwrap().call(args.iter().map(|value| *value.as_view()).collect::<Vec<_>>().as_slice()).unwrap();
+        image
+            .function("work")
+            .unwrap()
+            .call(args.iter().map(|value| *value.as_view()).collect::<Vec<_>>().as_slice())
+            .unwrap();
         let shared = if values.contains(&70000) { 70000 } else { 0 };
         let log = driver.log();
         assert!(log.contains(&format!("launch work on 0: 8,1,1 x 32,1,1 shared {shared}{expected}: 5;")), "{log}");
@@ -208,7 +215,8 @@ fn clusters_and_flags_become_attributes() {
 #[test]
 fn images_load_once_per_device_however_many_threads_ask() {
     let driver = session();
-    let image = module("ptx", vec![DeviceFunction::new("fill", vec![ArgType::POINTER], false)], b"kernel fill p\n").unwrap();
+    let image =
+        module("ptx", vec![DeviceFunction::new("fill", vec![ArgType::POINTER], false)], b"kernel fill p\n").unwrap();
     let other = plain("other").unwrap();
     let fill = image.function("fill").unwrap();
     let before = driver.live(Live::Modules);
@@ -280,7 +288,9 @@ fn formats_are_checked_before_the_driver_sees_them() {
     let image = module("fatbin", kernel(), &fatbin[..20]).unwrap();
     let message = failure(launch(&image.function("work").unwrap(), [1, 1, 1, 32, 1, 1, 0]));
     assert!(
-        message.contains("the image can not be loaded: the fat binary is cut off: it has 24 bytes, but only 20 are there;"),
+        message.contains(
+            "the image can not be loaded: the fat binary is cut off: it has 24 bytes, but only 20 are there;"
+        ),
         "{message}"
     );
     assert_eq!(
@@ -302,8 +312,10 @@ fn a_context_that_someone_else_has_made_current_stays_so() {
         launch(&work, [1, 1, 1, 32, 1, 1, 0]).unwrap();
         // SAFETY: the stand-in's function writes the thread's context.
         unsafe {
-            let current: unsafe extern "C" fn(*mut *mut i32) -> u32 =
-                std::mem::transmute(libc::dlsym(libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_LAZY), c"cuCtxGetCurrent".as_ptr()));
+            let current: unsafe extern "C" fn(*mut *mut i32) -> u32 = std::mem::transmute(libc::dlsym(
+                libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_LAZY),
+                c"cuCtxGetCurrent".as_ptr(),
+            ));
             let mut context = std::ptr::null_mut();
             assert_eq!(current(&mut context), 0);
             assert_eq!(*context, 0, "the context of cuda:0 is current again");
@@ -318,7 +330,8 @@ fn a_context_that_someone_else_has_made_current_stays_so() {
 fn nvrtc() -> Option<PathBuf> {
     let wheels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/cuda/nvidia/cu13");
     let homes = std::env::var_os("CUDA_HOME").map(PathBuf::from).into_iter().chain([wheels]);
-    let name = |home: &PathBuf| ["lib", "lib64"].iter().any(|folder| home.join(folder).join("libnvrtc.so.13").is_file());
+    let name =
+        |home: &PathBuf| ["lib", "lib64"].iter().any(|folder| home.join(folder).join("libnvrtc.so.13").is_file());
     homes.into_iter().find(name)
 }
 
@@ -327,7 +340,7 @@ fn source_is_compiled_where_it_runs() {
     let driver = session();
     let Some(home) = nvrtc() else {
         assert!(std::env::var_os("CI").is_none(), "no NVRTC: cargo xtask installs it into target/cuda");
-        println!("skipped: there is no NVRTC in CUDA_HOME or target/cuda");
+        let _ = writeln!(std::io::stderr(), "skipped: there is no NVRTC in CUDA_HOME or target/cuda");
         return;
     };
     // SAFETY: no other thread of this test program reads the environment: the session is held.
@@ -341,9 +354,18 @@ fn source_is_compiled_where_it_runs() {
     for device in [0, 1] {
         let mut buffer = OnDevice::new(Device::cuda(device), 4);
         call(&scale, &mut buffer.tensor(), &numbers).unwrap();
-        assert!(driver.log().contains(&format!("load elf on {device};function scale on {device};launch scale on {device}:")));
+        assert!(
+            driver
+                .log()
+                .contains(&format!("load elf on {device};function scale on {device};launch scale on {device}:"))
+        );
     }
-    let image = module("cuda", kernel("bad"), b"extern \"C\" __global__ void bad(float* data, float by) {\n  data[0] = wrong;\n}").unwrap();
+    let image = module(
+        "cuda",
+        kernel("bad"),
+        b"extern \"C\" __global__ void bad(float* data, float by) {\n  data[0] = wrong;\n}",
+    )
+    .unwrap();
     let mut buffer = OnDevice::new(Device::cuda(0), 4);
     assert_eq!(
         failure(call(&image.function("bad").unwrap(), &mut buffer.tensor(), &numbers)),

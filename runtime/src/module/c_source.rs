@@ -46,8 +46,8 @@ static C: KindInfo = KindInfo {
     kind: "c",
     loader: || {
         Function::from_fn(|payload: Bytes| -> Result<Module> {
-            let source = CSource::parse(&payload)
-                .map_err(|error| crate::error!(RuntimeError, "corrupt c module: {error}"))?;
+            let source =
+                CSource::parse(&payload).map_err(|error| crate::error!(RuntimeError, "corrupt c module: {error}"))?;
             Ok(Module::new(source))
         })
     },
@@ -175,8 +175,7 @@ impl ModuleImpl for CSource {
                 self.format
             ));
         }
-        std::fs::write(path, &self.code)
-            .map_err(|error| crate::error!(OSError, "{path} can not be written: {error}"))
+        std::fs::write(path, &self.code).map_err(|error| crate::error!(OSError, "{path} can not be written: {error}"))
     }
 
     fn inspect_source(&self, _format: &str) -> Result<String> {

@@ -11,7 +11,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded::failure::Failure;
 use crate::function::Function;
 use crate::host::{self, Origin};
-use crate::value::{AnyView, IntoAny};
+use crate::value::{AnyView, Device, IntoAny};
 use crate::{Error, Result, embedded, exports};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
@@ -127,9 +127,9 @@ unsafe fn lookup_for_library(
 /// function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
-/// A kernel runs where its arguments are, and each thread's streams are asked for by device; so there is nothing to set.
+/// Compiled host code passes plain pointers to its kernels, which do not say where they are: then this does.
 fn set_device() -> Function {
-    Function::from_fn(|_kind: i32, _index: i32| {})
+    Function::from_fn(|kind: i32, index: i32| super::set_current_device(Device::new(kind, index)))
 }
 
 /// The function `name` in the imports of this library.

@@ -9,7 +9,9 @@
 //! their text (Itanium C++ ABI: Exception Handling, and what GCC and Clang with libstdc++ make of it).
 
 use core::ffi::c_void;
+use core::ptr::null;
 
+use super::across;
 use crate::Result;
 
 /// Arguments of a virtual function, the C++ object and the place for the result among them. All of them have one.
@@ -18,12 +20,28 @@ pub(super) type Arguments = [*const c_void; 3];
 /// Calls a function with as many of the arguments as it has. The result is the word that it returns.
 ///
 /// # Errors
-/// What the function throws.
+/// What the function throws, or reports if it is one of ours in another artifact.
 ///
 /// # Safety
 /// `function` takes up to three words, which `arguments` holds, and returns up to one.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) unsafe fn call(function: *const c_void, arguments: Arguments) -> Result<usize> {
+    // SAFETY: promised by the caller.
+    across::listening(|| unsafe { call_catching(function, arguments) })
+}
+
+/// Calls a function that has the C++ object as its only argument, and no reason to fail; 0 when it does.
+///
+/// # Safety
+/// As for [`call`].
+pub(super) unsafe fn call_simple(function: *const c_void, this: *mut c_void) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { call_catching(function, [this, null(), null()]) }.unwrap_or_default()
+}
+
+/// # Safety
+/// As for [`call`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments) -> Result<usize> {
     let mut exception = core::ptr::null_mut();
     let [a, b, c] = arguments;
     // SAFETY: promised by the caller; the exception, if there is one, is ours.
@@ -33,8 +51,10 @@ pub(super) unsafe fn call(function: *const c_void, arguments: Arguments) -> Resu
     }
 }
 
+/// # Safety
+/// As for [`call`].
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(super) unsafe fn call(function: *const c_void, arguments: Arguments) -> Result<usize> {
+unsafe fn call_catching(function: *const c_void, arguments: Arguments) -> Result<usize> {
     type Function = unsafe extern "C-unwind" fn(*const c_void, *const c_void, *const c_void) -> usize;
     let [a, b, c] = arguments;
     // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.

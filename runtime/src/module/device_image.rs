@@ -121,6 +121,9 @@ impl<'a> DeviceImage<'a> {
         if format.is_empty() {
             return Err(reader.error_at(0, &"format", format_args!("is empty")));
         }
+        if layout == Layout::Each && format == WGSL {
+            return Err(reader.error_at(0, &"format", format_args!("is \"{WGSL}\", which only webgpu modules have")));
+        }
         let mut kernels: Vec<DeviceFunction<'a>> = Vec::new();
         let mut names = HashSet::new();
         for index in 0..reader.count(DeviceFunction::LEAST_SIZE, &"kernel table")? {
@@ -184,6 +187,20 @@ impl<'a> DeviceImage<'a> {
         match &self.code {
             Code::Whole(_) => &[],
             Code::Each(codes) => codes,
+        }
+    }
+
+    /// Whether modules of `kind` are laid out like this image; else what to do.
+    pub(crate) fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
+        match (Layout::of(kind), &self.code) {
+            (None, _) => Err("are no device images"),
+            (Some(Layout::Whole), Code::Each(_)) => Err("have one piece of code; make the image with DeviceImage::new"),
+            (Some(Layout::Each | Layout::EachWgsl), Code::Whole(_)) => {
+                Err("have code for each kernel; make the image with DeviceImage::with_codes")
+            }
+            (Some(Layout::EachWgsl), Code::Each(_)) if self.format != WGSL => Err("have the format 'wgsl'"),
+            (Some(Layout::Each), Code::Each(_)) if self.format == WGSL => Err("do not have the format 'wgsl'"),
+            _ => Ok(()),
         }
     }
 

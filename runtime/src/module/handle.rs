@@ -1,6 +1,5 @@
 use core::ffi::{CStr, c_char};
 use core::fmt;
-use core::ptr::null;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -206,7 +205,7 @@ impl Module {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            let kind = cpp_call::call(vtable.kind as _, [this, null(), null()]).unwrap_or_default();
+            let kind = cpp_call::call_simple(vtable.kind as _, this);
             let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
             if kind.is_null() { String::new() } else { CStr::from_ptr(kind).to_string_lossy().into_owned() }
         }
@@ -217,7 +216,7 @@ impl Module {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            cpp_call::call(vtable.property_mask as _, [this, null(), null()]).unwrap_or_default() as i32
+            cpp_call::call_simple(vtable.property_mask as _, this) as i32
         })
     }
 

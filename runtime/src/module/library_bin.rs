@@ -396,8 +396,7 @@ impl<'a> LibraryBinWriter<'a> {
                     let mut counted = Counted { out, count: 0 };
                     write(&mut counted)?;
                     if counted.count != *size {
-                        let problem =
-                            format!("a payload of kind \"{kind}\" has {} bytes, not {size}", counted.count);
+                        let problem = format!("a payload of kind \"{kind}\" has {} bytes, not {size}", counted.count);
                         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
                     }
                 }

@@ -140,8 +140,9 @@ pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<O
         let ask = if documentation { vtable.doc } else { vtable.metadata };
         let name = Str::new(name).into_any();
         let mut out = TVMFFIAny::NONE;
-        cpp_call::call(ask as _, [(&raw mut out).cast(), this, argument(&name)])?;
-        Any::from_raw(out).to()
+        let called = cpp_call::call(ask as _, [(&raw mut out).cast(), this, argument(&name)]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
 }
 
@@ -159,8 +160,9 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
         }
         let (vtable, this) = vtable_of(module.object());
         let mut out = TVMFFIAny::NONE;
-        cpp_call::call(vtable.save_to_bytes as _, [(&raw mut out).cast(), this, null()])?;
-        Any::from_raw(out).to()
+        let called = cpp_call::call(vtable.save_to_bytes as _, [(&raw mut out).cast(), this, null()]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
 }
 
@@ -174,8 +176,9 @@ pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
         let (vtable, this) = vtable_of(module.object());
         let format = Str::new(format).into_any();
         let mut out = TVMFFIAny::NONE;
-        cpp_call::call(vtable.inspect_source as _, [(&raw mut out).cast(), this, argument(&format)])?;
-        Any::from_raw(out).to()
+        let called = cpp_call::call(vtable.inspect_source as _, [(&raw mut out).cast(), this, argument(&format)]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
 }
 
@@ -188,8 +191,9 @@ pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
         }
         let (vtable, this) = vtable_of(module.object());
         let mut out: *mut TVMFFIObject = core::ptr::null_mut();
-        cpp_call::call(vtable.write_formats as _, [(&raw mut out).cast(), this, null()])?;
-        Any::from_object(out).to()
+        let called = cpp_call::call(vtable.write_formats as _, [(&raw mut out).cast(), this, null()]);
+        let out = if out.is_null() { Any::NONE } else { Any::from_object(out) };
+        called.and_then(|_| out.to())
     }
 }
 

@@ -108,7 +108,11 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>> {
         return Err(corrupt(reader.error_at(size_at, &"size", problem)));
     }
     let broken = |what: &dyn core::fmt::Display| {
-        corrupt(reader.error_at(frame_at, &format_args!("frame of a module of kind \"{kind}\""), format_args!("{what}")))
+        corrupt(reader.error_at(
+            frame_at,
+            &format_args!("frame of a module of kind \"{kind}\""),
+            format_args!("{what}"),
+        ))
     };
     let window = size.clamp(SMALL_WINDOW, LARGE_WINDOW);
     let mut decoder = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| broken(&error))?;
@@ -138,15 +142,16 @@ mod tests {
 
     #[test]
     fn small_and_large_payloads_come_back() {
-        let noise = |len: u64| (0..len).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect::<Vec<u8>>();
+        let noise =
+            |len: u64| (0..len).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect::<Vec<u8>>();
         for payload in [vec![], vec![1], b"hello".to_vec(), vec![0; 3_000_000], noise(1_500_000)] {
             let compressed = compress("k", &payload);
             assert_eq!(decompress(&compressed).unwrap(), Inside { kind: "k", payload });
         }
         // What does not become smaller stays as it is.
-        let (kind, payload) = super::compressed("k", Bytes::new(b"short"));
+        let (kind, payload) = compressed("k", Bytes::new(b"short"));
         assert_eq!((kind.as_str(), payload.to_vec()), ("k", b"short".to_vec()));
-        let (kind, payload) = super::compressed("k", Bytes::from(vec![1; 5000]));
+        let (kind, payload) = compressed("k", Bytes::from(vec![1; 5000]));
         assert_eq!((kind.as_str(), payload.len() < 100), (KIND, true));
     }
 

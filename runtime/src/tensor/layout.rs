@@ -209,8 +209,30 @@ pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
 #[inline]
 pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor, bool)>, String> {
     let Some(tensor) = dl_tensor(value) else { return Ok(None) };
-    if tensor.strides.is_null() {
+    if is_row_major(tensor) {
         return Ok(Some((tensor, true)));
     }
     Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
+}
+
+/// Whether the strides are, one by one, those of a row-major tensor without gaps; when not, a closer look decides.
+#[inline]
+fn is_row_major(tensor: &DLTensor) -> bool {
+    if tensor.strides.is_null() {
+        return true;
+    }
+    let ndim = usize::try_from(tensor.ndim).unwrap_or(usize::MAX);
+    if ndim > 64 || tensor.shape.is_null() {
+        return false;
+    }
+    let mut expected = 1i64;
+    for axis in (0..ndim).rev() {
+        // SAFETY: DLPack: shape and strides point to `ndim` integers that live as long as the tensor.
+        let (dimension, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
+        if stride != expected || dimension < 0 {
+            return false;
+        }
+        expected = expected.wrapping_mul(dimension);
+    }
+    true
 }

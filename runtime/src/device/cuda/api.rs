@@ -49,9 +49,7 @@ impl DeviceApi for CudaApi {
         match attribute {
             DeviceAttribute::MaxThreadsPerBlock => number(Number::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
             DeviceAttribute::WarpSize => number(Number::CU_DEVICE_ATTRIBUTE_WARP_SIZE),
-            DeviceAttribute::MaxSharedMemoryPerBlock => {
-                number(Number::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)
-            }
+            DeviceAttribute::MaxSharedMemoryPerBlock => number(Number::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
             DeviceAttribute::ComputeVersion => {
                 let (major, minor) = gpu.architecture()?;
                 Ok(Any::from(format!("{major}.{minor}")))
@@ -169,10 +167,8 @@ impl DeviceApi for CudaApi {
         let mut milliseconds = 0.0f32;
         // SAFETY: the result is writable; the caller promises live events.
         let status = unsafe { (gpu.driver().event_elapsed)(&mut milliseconds, start.0.cast(), end.0.cast()) };
-        gpu.driver().check(
-            status,
-            format_args!("{}: the time between two events can not be read", self.place(index)),
-        )?;
+        gpu.driver()
+            .check(status, format_args!("{}: the time between two events can not be read", self.place(index)))?;
         Ok(f64::from(milliseconds) / 1000.0)
     }
 

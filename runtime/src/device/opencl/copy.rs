@@ -108,8 +108,8 @@ pub(super) unsafe fn within(
     outcome.map_err(|why| device.failed(format_args!("{size} bytes can not be copied within it"), why))
 }
 
-/// Between two devices. They have contexts of their own, so the bytes go through the host, in pieces: what is in the stream, and in
-/// the default one of the source's device, comes before, and the copy is done on return.
+/// Between two devices. They have contexts of their own, so the bytes go through the host, in pieces: what is in the
+/// default stream of the source's device comes before, and the copy is done on return.
 ///
 /// # Safety
 /// Both places have `size` bytes; the stream is one of the target's device.
@@ -123,10 +123,6 @@ pub(super) unsafe fn between(
 ) -> Result<()> {
     let library = source_device.library();
     let (from_queue, to_queue) = (source_device.queue(RawStream::DEFAULT)?, target_device.queue(stream)?);
-    // The stream may be waiting for work that writes the source.
-    // SAFETY: the queue is alive.
-    unsafe { cl_call!(library, clFinish(to_queue)) }
-        .map_err(|why| target_device.failed(format_args!("the work in a stream failed"), why))?;
     let mut done = 0;
     while done < size {
         let piece = PIECE.min(size - done);

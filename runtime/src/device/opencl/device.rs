@@ -6,8 +6,8 @@ use core::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use opencl_sys::{
-    CL_DEVICE_MAX_MEM_ALLOC_SIZE, CL_MEM_READ_WRITE, CL_QUEUE_PROFILING_ENABLE, cl_command_queue, cl_context,
-    cl_device_id, cl_mem,
+    CL_DEVICE_MAX_MEM_ALLOC_SIZE, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE,
+    CL_QUEUE_PROFILING_ENABLE, cl_command_queue, cl_context, cl_device_id, cl_mem, cl_mem_flags,
 };
 
 use super::info;
@@ -21,6 +21,8 @@ pub(super) struct OpenClDevice {
     index: i32,
     id: cl_device_id,
     name: String,
+    /// How buffers are made.
+    flags: cl_mem_flags,
     opened: OnceLock<Opened>,
     /// Held while the device is opened.
     opening: Mutex<()>,
@@ -38,7 +40,13 @@ unsafe impl Sync for OpenClDevice {}
 
 impl OpenClDevice {
     pub(super) fn new(library: &'static Library, index: i32, id: cl_device_id, name: String) -> Self {
-        Self { library, index, id, name, opened: OnceLock::new(), opening: Mutex::new(()) }
+        // A CPU's memory is the host's. Asked for as such, it is there, or an error, at once; PoCL 3.1 aborts the process when it finds
+        // only at the first use that there is none.
+        // SAFETY: the device is one of the library.
+        let kind = unsafe { info::of_device(library, id, CL_DEVICE_TYPE) }.and_then(|value| info::number(&value));
+        let is_cpu = kind.is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0);
+        let flags = if is_cpu { CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR } else { CL_MEM_READ_WRITE };
+        Self { library, index, id, name, flags, opened: OnceLock::new(), opening: Mutex::new(()) }
     }
 
     pub(super) fn library(&self) -> &'static Library {
@@ -103,8 +111,7 @@ impl OpenClDevice {
     pub(super) fn allocate(&self, size: usize) -> Result<cl_mem> {
         let context = self.context()?;
         // SAFETY: the context is alive; no host memory is involved.
-        let made =
-            unsafe { cl_make!(self.library, clCreateBuffer(context, CL_MEM_READ_WRITE, size.max(1), null_mut())) };
+        let made = unsafe { cl_make!(self.library, clCreateBuffer(context, self.flags, size.max(1), null_mut())) };
         made.map_err(|why| self.no_memory(size, why))
     }
 

@@ -1,17 +1,13 @@
 //! Events: markers in queues.
 
-use core::ffi::c_void;
 use core::ptr::{self, null_mut};
 use std::sync::{Mutex, PoisonError};
 
-use opencl_sys::{
-    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_EVENT_CONTEXT, CL_PROFILING_COMMAND_END, cl_context, cl_event,
-    cl_int,
-};
+use opencl_sys::{CL_EVENT_COMMAND_EXECUTION_STATUS, CL_EVENT_CONTEXT, CL_PROFILING_COMMAND_END, cl_event};
 
 use super::device::OpenClDevice;
 use super::info;
-use super::library::{Failure, Library, cl_call, cl_make};
+use super::library::{Failure, Library, cl_call};
 use crate::Result;
 use crate::device::{RawEvent, RawStream};
 
@@ -90,7 +86,8 @@ unsafe fn marker(device: &OpenClDevice, event: RawEvent) -> Result<Option<Marker
     Ok(Some(Marker { library, event }))
 }
 
-/// Lets what comes into the stream from now on wait for the event, which may be one of another OpenCL device.
+/// Lets what comes into the stream from now on wait for the event. An event of another device is waited for here: OpenCL has no events
+/// between contexts.
 ///
 /// # Safety
 /// The event came from [`create`] and is alive; the stream is one of the device.
@@ -98,48 +95,18 @@ pub(super) unsafe fn wait(device: &OpenClDevice, event: RawEvent, stream: RawStr
     // SAFETY: promised by the caller.
     let Some(marker) = (unsafe { marker(device, event) })? else { return Ok(()) };
     let (library, queue, context) = (device.library(), device.queue(stream)?, device.context()?);
-    let marker = same_context(marker, context);
-    let marker = marker.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))?;
-    // SAFETY: queue and event are alive, and of one context.
-    let outcome = unsafe { cl_call!(library, clEnqueueBarrierWithWaitList(queue, 1, &marker.event, null_mut())) };
-    outcome.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))
-}
-
-/// An event of `context` that is done when the marker is: the marker itself, or one that its end sets.
-fn same_context(marker: Marker, context: cl_context) -> Result<Marker, Failure> {
-    let library = marker.library;
     // SAFETY: the marker is alive.
     let own = info::read(|size, value, needed| unsafe {
         cl_call!(library, clGetEventInfo(marker.event, CL_EVENT_CONTEXT, size, value, needed))
-    })?;
-    if info::number(&own)? == context.addr() as u64 {
-        return Ok(marker);
+    });
+    let own = own.and_then(|value| info::number(&value));
+    let own = own.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))?;
+    if own != context.addr() as u64 {
+        return finish(device, &marker);
     }
-    // SAFETY: the context is alive.
-    let event = unsafe { cl_make!(library, clCreateUserEvent(context)) }?;
-    let relay = Marker { library, event };
-    // SAFETY: the event is alive; the callback gets a reference of its own, which it gives back.
-    unsafe {
-        cl_call!(library, clRetainEvent(event))?;
-        let called = cl_call!(library, clSetEventCallback(marker.event, CL_COMPLETE, Some(relay_end), event));
-        if called.is_err() {
-            let _ = cl_call!(library, clReleaseEvent(event));
-            // Whoever waits for the relay would wait forever, but nobody does.
-            let _ = cl_call!(library, clSetUserEventStatus(event, CL_COMPLETE));
-        }
-        called?;
-    }
-    Ok(relay)
-}
-
-/// Ends the event that `relay` is as the other one ended. OpenCL calls it on a thread of its own.
-extern "C" fn relay_end(_event: cl_event, status: cl_int, relay: *mut c_void) {
-    let Ok(library) = Library::get() else { return };
-    // SAFETY: the reference that `same_context` took.
-    unsafe {
-        let _ = cl_call!(library, clSetUserEventStatus(relay, status.min(CL_COMPLETE)));
-        let _ = cl_call!(library, clReleaseEvent(relay));
-    }
+    // SAFETY: queue and event are alive, and of one context.
+    let outcome = unsafe { cl_call!(library, clEnqueueBarrierWithWaitList(queue, 1, &marker.event, null_mut())) };
+    outcome.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))
 }
 
 /// Waits until the event's work is done.
@@ -149,6 +116,11 @@ extern "C" fn relay_end(_event: cl_event, status: cl_int, relay: *mut c_void) {
 pub(super) unsafe fn synchronize(device: &OpenClDevice, event: RawEvent) -> Result<()> {
     // SAFETY: promised by the caller.
     let Some(marker) = (unsafe { marker(device, event) })? else { return Ok(()) };
+    finish(device, &marker)
+}
+
+/// Waits until the marker's work is done.
+fn finish(device: &OpenClDevice, marker: &Marker) -> Result<()> {
     let library = device.library();
     // SAFETY: the marker is alive.
     let outcome = unsafe { cl_call!(library, clWaitForEvents(1, &marker.event)) };

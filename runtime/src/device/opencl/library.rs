@@ -62,7 +62,6 @@ opencl_functions! {
     clCreateProgramWithBinary: clCreateProgramWithBinary_t,
     clCreateProgramWithSource: clCreateProgramWithSource_t,
     clCreateSubBuffer: clCreateSubBuffer_t,
-    clCreateUserEvent: clCreateUserEvent_t,
     clEnqueueBarrierWithWaitList: clEnqueueBarrierWithWaitList_t,
     clEnqueueCopyBuffer: clEnqueueCopyBuffer_t,
     clEnqueueMapBuffer: clEnqueueMapBuffer_t,
@@ -91,9 +90,7 @@ opencl_functions! {
     clReleaseMemObject: clReleaseMemObject_t,
     clReleaseProgram: clReleaseProgram_t,
     clRetainEvent: clRetainEvent_t,
-    clSetEventCallback: clSetEventCallback_t,
     clSetKernelArg: clSetKernelArg_t,
-    clSetUserEventStatus: clSetUserEventStatus_t,
     clWaitForEvents: clWaitForEvents_t,
 }
 

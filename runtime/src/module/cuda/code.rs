@@ -28,8 +28,11 @@ pub(super) struct CudaCode {
     /// The devices on which it was asked for.
     places: Mutex<Vec<Arc<Place>>>,
     /// What NVRTC made of the source, by architecture; held while it compiles.
-    compiled: Mutex<Vec<((i32, i32), Arc<[u8]>)>>,
+    compiled: Mutex<Vec<Compiled>>,
 }
+
+/// An architecture, such as (9, 0), and what NVRTC made for it.
+type Compiled = ((i32, i32), Arc<[u8]>);
 
 /// An image on one device.
 struct Place {
@@ -144,10 +147,7 @@ impl Loaded {
                 let _entered = self.device.enter()?;
                 // SAFETY: the result is writable, the module is loaded, and the name ends with NUL.
                 let status = unsafe { (driver.module_function)(&mut function, self.module.0, symbol.as_ptr()) };
-                driver.check(
-                    status,
-                    format_args!("the image has no such kernel for cuda:{}", self.device.index()),
-                )?;
+                driver.check(status, format_args!("the image has no such kernel for cuda:{}", self.device.index()))?;
                 self.kernels.push((symbol.to_owned(), Box::new(CudaKernel::new(self.device, function))));
                 self.kernels.len() - 1
             }
@@ -159,7 +159,9 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         // A kernel of the image may be at work still. A device that fails has nothing that could be unloaded.
-        if self.device.synchronize().is_ok() && let Ok(_entered) = self.device.enter() {
+        if self.device.synchronize().is_ok()
+            && let Ok(_entered) = self.device.enter()
+        {
             // SAFETY: the module is loaded, in this context; nobody can launch its kernels any more.
             unsafe { (self.device.driver().module_unload)(self.module.0) };
         }

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{
-    CUdevice_attribute as Number, CUfunction, CUfunction_attribute as Property, CUlaunchAttribute,
-    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig,
+    CUdevice_attribute as Number, CUfunction, CUfunction_attribute as Property, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchAttributeValue, CUlaunchConfig,
 };
 
 use crate::device::RawStream;
@@ -101,12 +101,7 @@ impl CudaKernel {
     /// # Safety
     /// As for [`CudaKernel::launch`]; `params` are the addresses of the parameters.
     #[cold]
-    unsafe fn launch_with_attributes(
-        &self,
-        config: &LaunchConfig,
-        params: *mut *mut c_void,
-        stream: RawStream,
-    ) -> u32 {
+    unsafe fn launch_with_attributes(&self, config: &LaunchConfig, params: *mut *mut c_void, stream: RawStream) -> u32 {
         let mut attributes = Vec::with_capacity(3);
         let mut add = |id, set: &dyn Fn(&mut CUlaunchAttributeValue)| {
             let mut value = CUlaunchAttributeValue { pad: [0; 64] };
@@ -161,9 +156,9 @@ impl CudaKernel {
             self.shared_memory.store(bytes, Ordering::Release);
             return Ok(());
         }
-        Err(self
-            .too_much_shared_memory(bytes)
-            .unwrap_or_else(|| driver.error(status, format_args!("{bytes} bytes of dynamic shared memory are refused"))))
+        Err(self.too_much_shared_memory(bytes).unwrap_or_else(|| {
+            driver.error(status, format_args!("{bytes} bytes of dynamic shared memory are refused"))
+        }))
     }
 
     /// A property of the kernel, if the driver tells.

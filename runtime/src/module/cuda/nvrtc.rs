@@ -187,9 +187,8 @@ impl Program {
     fn new(nvrtc: &'static Nvrtc, source: &CStr) -> Result<Self> {
         let mut handle = ptr::null_mut();
         // SAFETY: the result is writable, the texts end with NUL, and there are no headers.
-        let status = unsafe {
-            (nvrtc.create)(&mut handle, source.as_ptr(), c"image.cu".as_ptr(), 0, ptr::null(), ptr::null())
-        };
+        let status =
+            unsafe { (nvrtc.create)(&mut handle, source.as_ptr(), c"image.cu".as_ptr(), 0, ptr::null(), ptr::null()) };
         nvrtc.check(status, "a program can not be made")?;
         Ok(Self { nvrtc, handle })
     }
@@ -261,7 +260,8 @@ fn header_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for toolkit in own_toolkit().into_iter().chain(toolkits()) {
         if toolkit.join("include/cuda_fp16.h").is_file() {
-            folders.extend(HEADER_FOLDERS.map(|folder| toolkit.join(folder)).into_iter().filter(|folder| folder.is_dir()));
+            folders
+                .extend(HEADER_FOLDERS.map(|folder| toolkit.join(folder)).into_iter().filter(|folder| folder.is_dir()));
             break;
         }
     }

@@ -20,9 +20,11 @@ struct Entry {
     start: usize,
 }
 
+/// Where the code is.
 enum OwnedCode {
     Whole(Range<usize>),
-    Each(HashMap<Box<str>, Range<usize>>),
+    /// The pieces, in the order of the payload.
+    Each(Vec<Range<usize>>),
 }
 
 /// A piece of an image's payload, with a reference of its own to it.
@@ -61,9 +63,7 @@ impl OwnedImage {
         let entries = image.kernels.iter().map(entry).collect();
         let code = match &image.code {
             Code::Whole(code) => OwnedCode::Whole(range(code)),
-            Code::Each(codes) => {
-                OwnedCode::Each(codes.iter().map(|(name, code)| ((*name).into(), range(code))).collect())
-            }
+            Code::Each(codes) => OwnedCode::Each(codes.iter().map(|(_, code)| range(code)).collect()),
         };
         let format = image.format.to_owned();
         Ok(Self { payload, format, entries, index, code })
@@ -88,12 +88,18 @@ impl OwnedImage {
         ImageCode { payload: self.payload.clone(), range }
     }
 
-    /// The code that a kernel is in: its own, or that of all.
-    pub(crate) fn code_of(&self, kernel: &str) -> Option<ImageCode> {
+    /// Whether all kernels are in one piece of code.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.code, OwnedCode::Whole(_))
+    }
+
+    /// All code, one piece after the other in the order of the payload.
+    pub(crate) fn all_code(&self) -> Vec<u8> {
+        let bytes = self.payload.get();
         match &self.code {
-            OwnedCode::Whole(_) => self.index.contains_key(kernel).then(|| self.code()),
-            OwnedCode::Each(codes) => {
-                codes.get(kernel).map(|range| ImageCode { payload: self.payload.clone(), range: range.clone() })
+            OwnedCode::Whole(_) => self.code().to_vec(),
+            OwnedCode::Each(pieces) => {
+                pieces.iter().flat_map(|range| bytes.get(range.clone()).unwrap_or_default()).copied().collect()
             }
         }
     }

@@ -126,7 +126,10 @@ mod tests {
         );
         let none = Tool::find(Some("/no/such/cc".as_ref()), "CC", "cc", &target);
         let error = none.run("can not export x.so", &["-v".into()]).unwrap_err().to_string();
-        assert!(error.starts_with("RuntimeError: can not export x.so: /no/such/cc can not be run: No such file"), "{error}");
+        assert!(
+            error.starts_with("RuntimeError: can not export x.so: /no/such/cc can not be run: No such file"),
+            "{error}"
+        );
         assert!(error.ends_with("command: /no/such/cc -v"), "{error}");
     }
 

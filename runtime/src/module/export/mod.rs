@@ -140,7 +140,8 @@ fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<St
         if !module.properties().contains(ModuleProperties::COMPILATION_EXPORTABLE) {
             continue;
         }
-        let named = |error: Error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message()));
+        let named =
+            |error: Error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message()));
         let format = format_of(module).map_err(named)?;
         let mut path = folder.join(format!("lib{}.{format}", inputs.len()));
         module.write_to_file(&path, format).map_err(named)?;
@@ -267,7 +268,8 @@ impl Module {
 
 impl ExportOptions {
     fn compiler_for(&self, inputs: &[Input], target: &Target) -> Tool {
-        let is_cpp = |path: &Path| path.extension().is_some_and(|e| ["cc", "cpp", "cxx", "cu"].iter().any(|cpp| e == *cpp));
+        let is_cpp =
+            |path: &Path| path.extension().is_some_and(|e| ["cc", "cpp", "cxx", "cu"].iter().any(|cpp| e == *cpp));
         let any_cpp = inputs.iter().map(|input| &input.path).chain(&self.links).any(|path| is_cpp(path));
         Tool::compiler(self.compiler.as_deref(), any_cpp, target)
     }
@@ -279,11 +281,13 @@ impl ExportOptions {
         arguments.extend(["-O2".into(), "-o".into(), unfinished.clone().into_os_string()]);
         for input in inputs {
             match input.is_archive {
-                true => arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into)),
-                false => arguments.push(input.path.clone().into_os_string()),
+                true => {
+                    arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into))
+                }
+                false => arguments.extend(source_arguments(&input.path)),
             }
         }
-        arguments.extend(self.links.iter().map(|path| path.clone().into_os_string()));
+        arguments.extend(self.links.iter().flat_map(|path| source_arguments(path)));
         arguments.extend(self.flags.iter().cloned());
         let linked = self.compiler_for(inputs, target).run(what, &arguments);
         finish(what, &unfinished, path, linked)
@@ -294,7 +298,10 @@ impl ExportOptions {
         let unfinished = unfinished(path);
         if let Some(archive) = inputs.iter().find(|input| input.is_archive) {
             let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
-            return Err(crate::error!(RuntimeError, "{what}: a module is an archive itself ({name}), which can not be put into one"));
+            return Err(crate::error!(
+                RuntimeError,
+                "{what}: a module is an archive itself ({name}), which can not be put into one"
+            ));
         }
         let compiler = self.compiler_for(&inputs, target);
         let mut arguments: Vec<OsString> = vec!["rcs".into(), unfinished.clone().into_os_string()];
@@ -305,7 +312,8 @@ impl ExportOptions {
             }
             let object = folder.join(format!("object{}.o", arguments.len()));
             let mut compile: Vec<OsString> = ["-c", "-fPIC", "-O2", "-o"].iter().map(OsString::from).collect();
-            compile.extend([object.clone().into_os_string(), file.clone().into_os_string()]);
+            compile.push(object.clone().into_os_string());
+            compile.extend(source_arguments(file));
             compile.extend(self.flags.iter().cloned());
             compiler.run(what, &compile)?;
             arguments.push(object.into_os_string());
@@ -313,6 +321,15 @@ impl ExportOptions {
         let archived = Tool::find(None, "AR", "ar", target).run(what, &arguments);
         finish(what, &unfinished, path, archived)
     }
+}
+
+/// A file as the compiler is given it; C++ compilers take C for C++ unless they are told.
+fn source_arguments(path: &Path) -> Vec<OsString> {
+    let path = path.as_os_str().to_owned();
+    if Path::new(&path).extension() == Some(OsStr::new("c")) {
+        return ["-x".into(), "c".into(), path, "-x".into(), "none".into()].to_vec();
+    }
+    vec![path]
 }
 
 /// Where a library is written before it gets its name: beside it, so that renaming is one step.
@@ -327,9 +344,8 @@ fn unfinished(path: &Path) -> PathBuf {
 
 /// Gives a finished library its name, or removes an unfinished one.
 fn finish(what: &str, unfinished: &Path, path: &Path, made: Result<()>) -> Result<()> {
-    let renamed = made.and_then(|()| {
-        std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}"))
-    });
+    let renamed = made
+        .and_then(|()| std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}")));
     if renamed.is_err() {
         // It may not be there at all.
         let _ = std::fs::remove_file(unfinished);

@@ -67,7 +67,9 @@ impl Target {
     fn new(triple: Option<String>, arch: &str, system: &str) -> Result<Self> {
         let is = |names: &[&str]| names.iter().any(|name| system.contains(name));
         let format = if is(&["windows", "uefi", "wasm", "emscripten"]) {
-            return Err(Error::runtime_error(format!("libraries can be written as ELF and Mach-O files, not for {system}")));
+            return Err(Error::runtime_error(format!(
+                "libraries can be written as ELF and Mach-O files, not for {system}"
+            )));
         } else if is(&["macos", "darwin", "ios", "tvos", "watchos", "visionos"]) {
             ObjectFormat::MachO
         } else {

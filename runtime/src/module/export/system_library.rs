@@ -18,8 +18,7 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
     for name in functions.iter().filter(|name| is_identifier(name)) {
         let symbol = format!("__tvm_ffi_{name}");
         let _ = writeln!(code, "extern __attribute__((weak)) int {symbol}(void*, const void*, int, void*);");
-        let _ =
-            writeln!(body, "  if ({symbol}) TVMFFIEnvModRegisterSystemLibSymbol(\"{symbol}\", (void*){symbol});");
+        let _ = writeln!(body, "  if ({symbol}) TVMFFIEnvModRegisterSystemLibSymbol(\"{symbol}\", (void*){symbol});");
     }
     let _ = write!(code, "__attribute__((constructor)) static void kernpack_register_symbols(void) {{\n{body}}}\n");
     code

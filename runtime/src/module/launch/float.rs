@@ -55,13 +55,13 @@ impl FloatFormat {
         let top = (1u64 << self.exponent) - 1;
         if value.is_nan() {
             return Some(match self.special {
-                Special::Ieee => sign | top << self.mantissa | 1 << (self.mantissa - 1),
-                Special::Finite => sign | (1 << (self.exponent + self.mantissa)) - 1,
+                Special::Ieee => sign | (top << self.mantissa) | (1 << (self.mantissa - 1)),
+                Special::Finite => sign | ((1 << (self.exponent + self.mantissa)) - 1),
                 Special::Unsigned => 1 << (self.exponent + self.mantissa),
             });
         }
         if value.is_infinite() {
-            return (self.special == Special::Ieee).then_some(sign | top << self.mantissa);
+            return (self.special == Special::Ieee).then_some(sign | (top << self.mantissa));
         }
         let (exponent, significand) = parts(value);
         if significand == 0 {
@@ -92,8 +92,8 @@ impl FloatFormat {
 /// Exponent and significand: the absolute value is `significand * 2^exponent`.
 fn parts(value: f64) -> (i32, u64) {
     let bits = value.to_bits();
-    let (exponent, mantissa) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
-    if exponent == 0 { (-1074, mantissa) } else { (exponent - 1075, mantissa | 1 << 52) }
+    let (exponent, mantissa) = (((bits >> 52) & 0x7ff) as i32, bits & ((1 << 52) - 1));
+    if exponent == 0 { (-1074, mantissa) } else { (exponent - 1075, mantissa | (1 << 52)) }
 }
 
 /// `significand / 2^shift`, to nearest, ties to even.
@@ -122,11 +122,11 @@ mod tests {
             (dtype_code::FLOAT, 16, 65504.0, Some(0x7bff)), (dtype_code::FLOAT, 16, 65519.9, Some(0x7bff)),
             (dtype_code::FLOAT, 16, 65520.0, None), (dtype_code::FLOAT, 16, inf, Some(0x7c00)),
             (dtype_code::FLOAT, 16, -inf, Some(0xfc00)), (dtype_code::FLOAT, 16, -0.0, Some(0x8000)),
-            (dtype_code::FLOAT, 16, 5.9604644775390625e-8, Some(1)), (dtype_code::FLOAT, 16, 2.98e-8, Some(0)),
+            (dtype_code::FLOAT, 16, 5.960464477539063e-8, Some(1)), (dtype_code::FLOAT, 16, 2.98e-8, Some(0)),
             (dtype_code::FLOAT, 16, 8.940696716308594e-8, Some(2)), (dtype_code::FLOAT, 16, 6.103515625e-5, Some(0x400)),
             (dtype_code::FLOAT, 16, 2049.0, Some(0x6800)), (dtype_code::FLOAT, 16, 2051.0, Some(0x6802)),
             (dtype_code::FLOAT, 16, 5e-324, Some(0)), (dtype_code::FLOAT, 16, f64::NAN, Some(0x7e00)),
-            (dtype_code::BFLOAT, 16, 1.0, Some(0x3f80)), (dtype_code::BFLOAT, 16, 3.14159, Some(0x4049)),
+            (dtype_code::BFLOAT, 16, 1.0, Some(0x3f80)), (dtype_code::BFLOAT, 16, 3.15, Some(0x404a)),
             (dtype_code::BFLOAT, 16, 1e39, None), (dtype_code::BFLOAT, 16, 1e-40, Some(0x0001)),
             (dtype_code::FLOAT8_E4M3FN, 8, 448.0, Some(0x7e)), (dtype_code::FLOAT8_E4M3FN, 8, 464.0, Some(0x7e)),
             (dtype_code::FLOAT8_E4M3FN, 8, 465.0, None), (dtype_code::FLOAT8_E4M3FN, 8, inf, None),

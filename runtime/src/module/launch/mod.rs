@@ -1,6 +1,8 @@
 //! Launching the kernels of device images, whatever kind of device they run on.
 //!
-//! A kernel is an ordinary packed function. A call passes, in this order:
+//! A kernel is an ordinary packed function ([`ImageKernel`] is its closure); [the module above](super) says what callers see. What a kind of
+//! device brings is a [`DeviceCode`]; everything else (tables, checks, conversion, handles, messages, typed launches) is here. A call passes, in
+//! this order:
 //!
 //! 1. the kernel's own arguments: a tensor for a pointer (or None, or a plain `void*`), a number for a scalar;
 //! 2. one extent for each launch parameter tag, in the order of the function table;
@@ -22,6 +24,8 @@ mod current_device;
 mod float;
 mod handles;
 mod kernel;
+mod launcher;
+pub(crate) mod metadata;
 mod param;
 mod signature;
 mod tags;
@@ -29,6 +33,9 @@ mod tags;
 pub(crate) use code::{DeviceCode, KernelArg, RawKernel};
 pub use config::{Extents, LaunchConfig};
 pub(crate) use kernel::ImageKernel;
+pub use launcher::KernelLauncher;
+pub(crate) use launcher::launch;
+pub(crate) use signature::Signature;
 
 use crate::value::Device;
 
@@ -36,3 +43,6 @@ use crate::value::Device;
 pub fn set_current_device(device: Device) {
     current_device::set(device);
 }
+
+#[cfg(test)]
+mod tests;

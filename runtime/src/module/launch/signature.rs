@@ -18,18 +18,21 @@ impl Signature {
     /// # Errors
     /// RuntimeError for a launch parameter that is not known, or is there twice.
     pub(crate) fn new(kind: &str, kernel: &DeviceFunction<'_>) -> Result<Self> {
-        Self::of_parts(kind, kernel.name, &kernel.arg_types, &kernel.extra_tags, kernel.launch_params.iter().copied())
+        Self::of_parts(kind, kernel.name, &kernel.arg_types, &kernel.extra_tags, &kernel.launch_params)
     }
 
     /// Of the parts of a function table's entry.
-    pub(super) fn of_parts<'a>(
+    ///
+    /// # Errors
+    /// As for [`Signature::new`].
+    pub(crate) fn of_parts(
         kind: &str,
         name: &str,
         arg_types: &[ArgType],
         extra_tags: &[i32],
-        launch_params: impl Iterator<Item = &'a str>,
+        launch_params: &[&str],
     ) -> Result<Self> {
-        let tags = LaunchTags::new(launch_params).map_err(|problem| match problem {
+        let tags = LaunchTags::new(launch_params.iter().copied()).map_err(|problem| match problem {
             TagProblem::Unknown(tag) => crate::error!(
                 RuntimeError,
                 "{kind} kernel '{name}' wants the launch parameter '{tag}', which is not supported"

@@ -105,19 +105,27 @@ impl LaunchTags {
     }
 
     /// The configuration with what the table says besides; the tag of an extent that is 0, if there is one.
+    #[inline]
     pub(super) fn complete(&self, config: &LaunchConfig) -> Result<LaunchConfig, &'static str> {
-        let cluster = config.cluster.unwrap_or([1; 3]);
-        let all = config.grid.iter().chain(&config.block).chain(&cluster);
-        if let Some(zero) = all.clone().position(|extent| *extent == 0) {
-            return Err(extent_tag(zero));
+        let has_zero = |[x, y, z]: [u32; 3]| (x == 0) | (y == 0) | (z == 0);
+        if has_zero(config.grid) | has_zero(config.block) || config.cluster.is_some_and(has_zero) {
+            return Err(Self::zero(config));
         }
         let mut complete = *config;
         complete.cooperative |= self.cooperative;
         complete.programmatic |= self.programmatic;
         if self.has_cluster {
-            complete.cluster = Some(cluster);
+            complete.cluster.get_or_insert([1; 3]);
         }
         Ok(complete)
+    }
+
+    /// The tag of the first extent that is 0.
+    #[cold]
+    fn zero(config: &LaunchConfig) -> &'static str {
+        let cluster = config.cluster.unwrap_or([1; 3]);
+        let mut all = config.grid.iter().chain(&config.block).chain(&cluster);
+        extent_tag(all.position(|extent| *extent == 0).unwrap_or(0))
     }
 
     /// The values of a call with this configuration. Where the tags have no place for a part of it, that part's name.
@@ -177,10 +185,8 @@ mod tests {
         assert_eq!(odd.values(&expected).map(Iterator::collect::<Vec<_>>), Ok(vec![32, 5, 2, 99]));
         let none = tags(&[]).unwrap();
         assert_eq!(read(&none, &[]), Ok(LaunchConfig::new(1, 1)));
-        assert_eq!(
-            tags(&[PROGRAMMATIC_LAUNCH]).unwrap().complete(&LaunchConfig::new(1, 1)).unwrap().programmatic,
-            true
-        );
+        let programmatic = tags(&[PROGRAMMATIC_LAUNCH]).unwrap();
+        assert!(programmatic.complete(&LaunchConfig::new(1, 1)).unwrap().programmatic);
     }
 
     #[test]

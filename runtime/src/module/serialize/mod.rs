@@ -95,7 +95,9 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
         .save_to_bytes()
         .map_err(|error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message())))?;
     if payload.is_empty() {
-        return Err(problem("has an empty payload, which stock hosts can not load; its kind must save at least one byte"));
+        return Err(problem(
+            "has an empty payload, which stock hosts can not load; its kind must save at least one byte",
+        ));
     }
     #[cfg(feature = "zstd")]
     if compress {

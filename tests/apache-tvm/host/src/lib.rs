@@ -1,6 +1,6 @@
 //! What both programs ask of the functions that Apache TVM has compiled.
 
-use kernpack::{Error, Function, Module, Result, Tensor, bail};
+use kernpack::{Device, Error, Function, Module, Result, Tensor, bail};
 
 /// How many numbers the functions work on.
 const LENGTH: usize = 1000;
@@ -10,10 +10,19 @@ const LENGTH: usize = 1000;
 /// # Errors
 /// What the function reports; RuntimeError that names the first wrong number.
 pub fn check(function: &Function, expected: impl Fn(&[f32], usize) -> f32) -> Result<()> {
+    check_on(Device::CPU, function, expected)
+}
+
+/// The same with vectors on a device.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_on(device: Device, function: &Function, expected: impl Fn(&[f32], usize) -> f32) -> Result<()> {
     let input: Vec<f32> = (0..LENGTH).map(|i| i as f32 * 0.5 - 100.0).collect();
     let (a, b) = (Tensor::from_slice(&input, &[LENGTH as i64])?, Tensor::zeros::<f32>(&[LENGTH as i64])?);
+    let (a, b) = (a.to(device)?, b.to(device)?);
     function.call((&a, &b))?;
-    let output = b.view::<f32>()?.to_vec();
+    let output = b.to(Device::CPU)?.view::<f32>()?.to_vec();
     for (index, &number) in output.iter().enumerate() {
         let expected = expected(&input, index);
         if number != expected {

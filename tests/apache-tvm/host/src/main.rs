@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use kernpack::abi::device_type;
 use kernpack::host::{Origin, origin};
 use kernpack::module::ModuleProperties;
-use kernpack::{Error, Module, Result, TensorView, TensorViewMut, bail, packed_func};
-use kernpack_apache_tvm_host::{check, check_process, check_wrong_argument};
+use kernpack::{Device, Error, Function, Module, Result, Tensor, TensorView, TensorViewMut, bail, device, packed_func};
+use kernpack_apache_tvm_host::{check, check_on, check_process, check_wrong_argument};
 
 /// What the exported function `call_back` calls.
 #[packed_func(name = "apache_tvm_test.fill")]
@@ -49,25 +50,14 @@ fn run(file: &str, path: &Path) -> Result<()> {
                  program for the relax virtual machine; Apache TVM's libtvm_runtime.so provides the loader: preload that (LD_PRELOAD)",
                 path.display()
             );
-            is_refused(Module::load(path), "RuntimeError", &expected)
+            is_not_loaded(Module::load(path), "RuntimeError", &expected)
         }
         _ => image(name, path),
     }
 }
 
-/// The kinds of images that this program has loaders of.
-const KNOWN: [&str; 1] = ["cuda"];
-
-/// A library with an image for a GPU: restored, and saved as it was.
+/// A library with an image for a GPU: restored, and saved as it was. It runs where there is such a device.
 fn image(kind: &str, path: &Path) -> Result<()> {
-    if !KNOWN.contains(&kind) {
-        let Err(error) = Module::load(path) else { bail!(RuntimeError, "it is loaded") };
-        let problem = format!("it carries a module of kind '{kind}', but no loader of that kind is registered; ");
-        if !error.message().contains(&problem) {
-            bail!(RuntimeError, "another error than expected: {error}");
-        }
-        return Ok(());
-    }
     let module = Module::load(path)?;
     let imports = module.imports();
     let kinds: Vec<String> = imports.iter().map(Module::kind).collect();
@@ -84,11 +74,32 @@ fn image(kind: &str, path: &Path) -> Result<()> {
     if !module.implements_function("scale_kernel", true)? {
         bail!(RuntimeError, "the kernel is not found");
     }
+    let device = match kind {
+        "cuda" => Device::new(device_type::CUDA, 0),
+        "opencl" => Device::new(device_type::OPENCL, 0),
+        _ => return is_refused(image.function("scale_kernel")),
+    };
+    if !device::exists(device) {
+        println!("no device {device}: {kind} is loaded, but does not run");
+        return Ok(());
+    }
+    check_on(device, &module.function("scale")?, |a, i| a[i] * 2.0 + 1.0)?;
+    println!("it runs on {device}");
     Ok(())
 }
 
+/// The kernel of an image that nothing here runs can not be called, and the error says what would run it.
+fn is_refused(kernel: Result<Function>) -> Result<()> {
+    let vector = Tensor::zeros::<f32>(&[1000])?;
+    match kernel.and_then(|kernel| kernel.call((&vector, &vector, 20, 50))) {
+        Ok(_) => bail!(RuntimeError, "its kernel runs"),
+        Err(error) if error.message().contains("load the library with") => Ok(()),
+        Err(error) => bail!(RuntimeError, "another error than expected: {error}"),
+    }
+}
+
 /// Compares an error that must be there.
-fn is_refused(result: Result<Module>, kind: &str, message: &str) -> Result<()> {
+fn is_not_loaded(result: Result<Module>, kind: &str, message: &str) -> Result<()> {
     match result {
         Ok(_) => bail!(RuntimeError, "it is loaded"),
         Err(error) if (error.kind(), error.message()) == (kind, message) => Ok(()),
