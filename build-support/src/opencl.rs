@@ -25,7 +25,7 @@ impl OpenClImage {
             .kernels
             .iter()
             .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-        Payload::bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
+        Payload::bytes("kernpack.opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
     }
 }
 
