@@ -155,7 +155,7 @@ mod tests {
         zip.by_name("kit-1.dist-info/RECORD").unwrap().read_to_string(&mut record).unwrap();
         assert_eq!(
             record,
-            "\"kit/a,b.py\",sha256=LXEWQrcmsEQBYnyp--6wy9chTD7GQPMTbAiWHF5IaSIE,1\n\
+            "\"kit/a,b.py\",sha256=LXEWQrcmsEQBYnyp-6wy9chTD7GQPMTbAiWHF5IaSIE,1\n\
              kit/libkit.so,sha256=txjxNU9yRzEuyghtmgJK_l-nF93qWt7d1vErz5RbLow,7\n\
              kit/z.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n\
              kit-1.dist-info/METADATA,sha256=YsZqel3XDDFGYYBjw0TlMebUtZ43mAhEPOlis6vWPFo,1\n\

@@ -59,7 +59,8 @@ impl Platform {
         let mut because = None;
         for asked in versions {
             let Some(policy) = policy::least(&asked.version) else { return Err(unknown_version(asked)) };
-            if policy.glibc > least.glibc {
+            let is_newer = |other: &Requirement| numbers(&asked.version) > numbers(&other.version);
+            if policy.glibc > least.glibc || policy.glibc == least.glibc && because.is_some_and(is_newer) {
                 least = policy;
                 because = Some(asked);
             }
@@ -67,6 +68,11 @@ impl Platform {
         let because = because.map(|asked| (asked.version.clone(), asked.symbols.clone()));
         Ok(Self { tag: format!("manylinux_2_{}_{machine}", least.glibc), because })
     }
+}
+
+/// `GLIBC_2.17` as 2, 17.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split(['_', '.']).filter_map(|part| part.parse().ok()).collect()
 }
 
 /// The name of a format that is not ELF.
@@ -153,7 +159,15 @@ mod tests {
             }
             assert_eq!(platform.unwrap().tag, tag, "{versions:?}");
         }
-        let platform = judge("x86_64", &["libc.so.6"], &[("libc.so.6", "GLIBC_2.34", &["dlsym", "pthread_join"])]);
+        let platform = judge(
+            "x86_64",
+            &["libc.so.6"],
+            &[
+                ("libc.so.6", "GLIBC_2.33", &["stat64"]),
+                ("libc.so.6", "GLIBC_2.34", &["dlsym", "pthread_join"]),
+                ("libc.so.6", "GLIBC_2.3.4", &["__snprintf_chk"]),
+            ],
+        );
         let because = ("GLIBC_2.34".to_owned(), vec!["dlsym".to_owned(), "pthread_join".to_owned()]);
         assert_eq!(platform.unwrap().because, Some(because));
     }

@@ -17,13 +17,15 @@ pub(crate) fn module(api: &Api, library: &str, version: &str, about: &str) -> St
 fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &str) -> std::fmt::Result {
     out.push_str(&docstring(about, ""));
     out.push_str("\n# Written by `cargo kernpack wheel`. The types of everything are in __init__.pyi.\n\n");
-    out.push_str("from __future__ import annotations\n\nimport pathlib as _pathlib\n\nimport tvm_ffi as _ffi\n");
-    if !api.types.is_empty() {
-        out.push_str("from tvm_ffi import dataclasses as _dataclasses\n");
-    }
-    if api.types.iter().any(|ty| !ty.variants.is_empty()) {
-        out.push_str("from typing import ClassVar as _ClassVar\n");
-    }
+    out.push_str("from __future__ import annotations\n\n");
+    let mut body = String::new();
+    let _ = try_body(&mut body, api, library, version);
+    out.push_str(&imports(&body));
+    out.push_str(&body);
+    Ok(())
+}
+
+fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::fmt::Result {
     writeln!(out, "\n__version__ = {}", literal(version))?;
     out.push_str("__library__ = _ffi.load_module(_pathlib.Path(__file__).with_name(");
     writeln!(out, "{}))", literal(library))?;
@@ -77,6 +79,29 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
         writeln!(out, "    {}: {}", field.name, speller.spell(&field.schema, Position::Result))?;
     }
     Ok(())
+}
+
+/// Where the names with an underscore come from: they are not part of the package.
+const SOURCES: [(&str, &str); 13] = [
+    ("_builtins.", "import builtins as _builtins"),
+    ("_pathlib.", "import pathlib as _pathlib"),
+    ("_Callable[", "from collections.abc import Callable as _Callable"),
+    ("_Mapping[", "from collections.abc import Mapping as _Mapping"),
+    ("_MutableMapping[", "from collections.abc import MutableMapping as _MutableMapping"),
+    ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
+    ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
+    ("_Any", "from typing import Any as _Any"),
+    ("_ClassVar[", "from typing import ClassVar as _ClassVar"),
+    ("_Protocol", "from typing import Protocol as _Protocol"),
+    ("_ffi.", "\nimport tvm_ffi as _ffi"),
+    ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
+    ("_Never", "from typing_extensions import Never as _Never"),
+];
+
+/// The imports for what a text uses.
+pub(super) fn imports(text: &str) -> String {
+    let used = SOURCES.iter().filter(|(name, _)| text.contains(name));
+    used.map(|(_, import)| format!("{import}\n")).collect()
 }
 
 /// What `import *` brings, in alphabetical order.

@@ -126,13 +126,6 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// Whether some text of the stub names a module of Python's own types.
-    pub(super) fn uses_builtins(&self) -> bool {
-        ["bool", "int", "float", "str", "bytes", "tuple", "property", "staticmethod"]
-            .iter()
-            .any(|name| self.own.contains(name))
-    }
-
     /// A decorator of Python's own.
     pub(super) fn decorator(&self, name: &str) -> String {
         format!("@{}", self.builtin(name))

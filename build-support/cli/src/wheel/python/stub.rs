@@ -3,19 +3,9 @@
 use std::fmt::Write;
 
 use super::api::{Api, Base, Function, Method, Type};
-use super::module::exports;
+use super::module::{exports, imports};
 use super::names::{docstring, literal};
 use super::spelling::{Position, Speller};
-
-/// What stands above every stub. A name with an underscore is not part of the package.
-const IMPORTS: &str = "\
-import tvm_ffi as _ffi
-from collections.abc import Callable as _Callable, Mapping as _Mapping, MutableMapping as _MutableMapping
-from collections.abc import MutableSequence as _MutableSequence, Sequence as _Sequence
-from typing import Any as _Any, ClassVar as _ClassVar, Protocol as _Protocol
-from typing_extensions import Never as _Never
-from tvm_ffi import dataclasses as _dataclasses
-";
 
 /// Tensors of every library go in: NumPy 2.1, PyTorch, JAX, CuPy.
 const TENSORS: &str = "
@@ -35,14 +25,20 @@ pub(crate) fn stub(api: &Api, about: &str) -> String {
 }
 
 fn try_write(out: &mut String, api: &Api, about: &str) -> std::fmt::Result {
-    let speller = Speller::new(api);
+    let mut body = String::new();
+    let _ = try_body(&mut body, api);
+    if body.contains("_DLPack") {
+        body.insert_str(0, TENSORS);
+    }
     out.push_str(&docstring(about, ""));
     out.push_str("\n# Written by `cargo kernpack wheel`.\n\n");
-    if speller.uses_builtins() {
-        out.push_str("import builtins as _builtins\n");
-    }
-    out.push_str(IMPORTS);
-    out.push_str(TENSORS);
+    out.push_str(&imports(&body));
+    out.push_str(&body);
+    Ok(())
+}
+
+fn try_body(out: &mut String, api: &Api) -> std::fmt::Result {
+    let speller = Speller::new(api);
     out.push_str("\n__all__ = [\n");
     for name in exports(api) {
         writeln!(out, "    {},", literal(name))?;
