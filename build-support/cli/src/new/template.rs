@@ -20,8 +20,10 @@ const WORKSPACE: &str = "\n# A workspace of its own, though it lies in the folde
 pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_workspace: bool) -> Vec<(String, String)> {
     let crate_name = name.replace('-', "_");
     let features: &[&str] = if cuda { &["cuda"] } else { &[] };
-    let inputs =
-        if cuda { ".c([\"kernels/scale.c\"]).cuda([\"kernels/double.cu\"])" } else { ".c([\"kernels/scale.c\"])" };
+    let inputs = match cuda {
+        true => "        .c([\"kernels/scale.c\"])\n        .cuda([\"kernels/double.cu\"])\n",
+        false => "        .c([\"kernels/scale.c\"])\n",
+    };
     let fill = |text: &str, more: &[(&str, &str)]| {
         let mut text = text.to_owned();
         for (key, value) in more.iter().chain(&[("{{name}}", name), ("{{crate}}", crate_name.as_str())]) {
