@@ -72,7 +72,8 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
         out.push('\n');
     }
     for variant in &ty.variants {
-        writeln!(out, "    {variant}: _ClassVar[{}]", ty.name)?;
+        // tvm_ffi reads the annotation as text, and knows it by this spelling.
+        writeln!(out, "    {variant}: typing.ClassVar[{}]", ty.name)?;
     }
     // Only the names matter here: tvm_ffi wants each field annotated.
     for field in &ty.fields {
@@ -82,8 +83,9 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("_builtins.", "import builtins as _builtins"),
+    (": typing.", "import typing"),
     ("_pathlib.", "import pathlib as _pathlib"),
     ("_Callable[", "from collections.abc import Callable as _Callable"),
     ("_Mapping[", "from collections.abc import Mapping as _Mapping"),
