@@ -83,7 +83,7 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 13] = [
     ("_builtins.", "import builtins as _builtins"),
     (": typing.", "import typing"),
     ("_pathlib.", "import pathlib as _pathlib"),
@@ -93,7 +93,6 @@ const SOURCES: [(&str, &str); 14] = [
     ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
     ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
     ("_Any", "from typing import Any as _Any"),
-    ("_ClassVar[", "from typing import ClassVar as _ClassVar"),
     ("_Protocol", "from typing import Protocol as _Protocol"),
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
     ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),

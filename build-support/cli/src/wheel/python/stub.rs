@@ -89,7 +89,8 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
     let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
     out.push_str(&docstring(&about, "    "));
     for variant in &ty.variants {
-        writeln!(out, "    {variant}: _ClassVar[{}]", ty.name)?;
+        // Type checkers take tvm_ffi's enums for Python's: a member is what has a value.
+        writeln!(out, "    {variant} = ...")?;
     }
     for field in &ty.fields {
         if field.writable {
