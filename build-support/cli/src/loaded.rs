@@ -183,7 +183,7 @@ fn global_metadata(name: &str) -> Option<String> {
 fn variants(info: TypeInfo) -> Option<Vec<String>> {
     static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
     let entries: Vec<Any> = member(&STATES.get(info.index())?, "entries")?.to().ok()?;
-    entries.iter().map(|entry| member(&entry.as_view(), "_str_index")?.to().ok()).collect()
+    entries.iter().map(|entry| member(entry.as_view(), "_str_index")?.to().ok()).collect()
 }
 
 /// The value of an object's field.

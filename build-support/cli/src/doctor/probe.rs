@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
+type Probe = fn() -> Result<Value>;
+
 /// What can be asked: the word for it, and the function.
-const PROBES: [(&str, fn() -> Result<Value>); 3] = [("cuda", cuda), ("nvrtc", nvrtc), ("opencl", opencl)];
+const PROBES: [(&str, Probe); 3] = [("cuda", cuda), ("nvrtc", nvrtc), ("opencl", opencl)];
 
 /// More devices are not listed.
 const MOST: usize = 64;
@@ -30,7 +32,8 @@ fn open(names: &[&str]) -> Result<Option<(Library, String)>> {
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(Some((library, (*name).to_owned()))),
             Err(error) => {
-                let text = error.to_string();
+                // What the dynamic linker says is behind the error.
+                let text = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
                 // A library that is there and lacks another one is broken, not missing.
                 if !text.starts_with(&format!("{name}: cannot open")) && cfg!(target_os = "linux") {
                     problem = problem.or(Some(text));
@@ -181,4 +184,20 @@ fn opencl() -> Result<Value> {
         }
     }
     Ok(json!({ "file": file, "platforms": platforms, "devices": devices }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_and_broken_libraries() {
+        assert!(matches!(open(&["libkernpack-no-such.so.1", "libkernpack-no-other.so"]), Ok(None)));
+        let file = std::env::temp_dir().join(format!("kernpack-probe-{}.so", std::process::id()));
+        std::fs::write(&file, "no library").unwrap();
+        let problem = open(&[file.to_str().unwrap()]).map(|found| found.is_some()).unwrap_err();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(problem, format!("{}: file too short", file.display()));
+        assert_eq!(probe("gpu").unwrap_err(), "there is no probe 'gpu'");
+    }
 }

@@ -153,7 +153,7 @@ mod tests {
             let versions: Vec<_> = versions.iter().map(|version| ("libc.so.6", *version, &[][..])).collect();
             let platform = judge(machine, needed, &versions);
             // musl's own list has no libgcc_s.
-            if needed == &["libc.so", "libgcc_s.so.1"] {
+            if needed.first() == Some(&"libc.so") {
                 assert!(platform.unwrap_err().starts_with("it is linked to libgcc_s.so.1, "));
                 continue;
             }
