@@ -63,7 +63,6 @@ impl Package {
             cargo.args(["--target", target]);
         }
         if options.strip {
-            // The profile `dev` has the name of no table of its own in the environment.
             cargo.args(["--config", &format!("profile.{}.strip=true", options.profile)]);
         }
         if options.offline {
