@@ -45,10 +45,15 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
     }
     report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
 
+    // What the workspace's tests have built. The wheel's tests build with it, in the same folder.
+    let target = environment.workspace.cargo_target();
+    let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
+
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
         pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
         pytest.envs(libraries.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
         report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
     }
 

@@ -3,9 +3,23 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::Result;
+use crate::{Result, doctor, new, wheel};
 
 pub(crate) const HELP: &str = "\
+Works with libraries of packed functions.
+
+Usage: cargo kernpack COMMAND [OPTIONS]
+
+Commands:
+  inspect     what a library holds, read without running it
+  wheel       build a Python wheel around a package's library
+  new         start a crate that builds and passes its tests
+  doctor      what this machine has and lacks for building libraries
+
+cargo kernpack COMMAND --help says more.
+";
+
+pub(crate) const INSPECT_HELP: &str = "\
 What a shared library of packed functions holds, made by Kernpack, Apache TVM or C++.
 
 Usage: cargo kernpack inspect [OPTIONS] FILE
@@ -24,10 +38,16 @@ Options:
 /// What to do.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Help,
+    /// Print this text.
+    Help(&'static str),
     Inspect(Inspect),
+    Wheel(wheel::Options),
+    New(new::Options),
+    Doctor(doctor::Options),
     /// In the process that `--load` starts.
     Describe(PathBuf),
+    /// In the process that `doctor` starts.
+    Probe(String),
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +60,9 @@ pub(crate) struct Inspect {
     pub(crate) out: Option<PathBuf>,
 }
 
+/// The command of [`Command::Probe`].
+pub(crate) const PROBE: &str = "probe-in-this-process";
+
 /// The command of [`Command::Describe`].
 pub(crate) const DESCRIBE: &str = "describe-in-this-process";
 
@@ -50,9 +73,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     let command = arguments.next();
     match command.as_ref().and_then(|command| command.to_str()) {
         None | Some("-h" | "--help" | "help") if command.as_ref().is_none_or(|command| command.to_str().is_some()) => {
-            return Ok(Command::Help);
+            return Ok(Command::Help(HELP));
         }
         Some("inspect") => {}
+        Some("wheel") => return Ok(wheel::parse(arguments)?.map_or(Command::Help(wheel::HELP), Command::Wheel)),
+        Some("new") => return Ok(new::parse(arguments)?.map_or(Command::Help(new::HELP), Command::New)),
+        Some("doctor") => return Ok(doctor::parse(arguments)?.map_or(Command::Help(doctor::HELP), Command::Doctor)),
+        Some(PROBE) => return Ok(Command::Probe(value(&mut arguments, PROBE)?.to_string_lossy().into_owned())),
         Some(DESCRIBE) => return Ok(Command::Describe(value(&mut arguments, DESCRIBE)?.into())),
         _ => return Err(format!("there is no command {command:?}; see cargo kernpack --help")),
     }
@@ -61,7 +88,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     let mut only_files = false;
     while let Some(argument) = arguments.next() {
         match argument.to_str().filter(|_| !only_files) {
-            Some("-h" | "--help") => return Ok(Command::Help),
+            Some("-h" | "--help") => return Ok(Command::Help(INSPECT_HELP)),
             Some("--") => only_files = true,
             Some("--load") => options.load = true,
             Some("--json") => options.json = true,
@@ -96,8 +123,8 @@ mod tests {
     #[test]
     fn command_lines() {
         let parse = |line: &str| parse(line.split_whitespace().map(OsString::from));
-        assert!(matches!(parse(""), Ok(Command::Help)));
-        assert!(matches!(parse("kernpack --help"), Ok(Command::Help)));
+        assert!(matches!(parse(""), Ok(Command::Help(HELP))));
+        assert!(matches!(parse("kernpack --help"), Ok(Command::Help(HELP))));
         assert!(matches!(parse("kernpack inspect a.so --json"), Ok(Command::Inspect(i)) if i.json && !i.load));
         assert!(matches!(parse("inspect -- --load"), Ok(Command::Inspect(i)) if i.file.as_os_str() == "--load"));
         for (line, problem) in [

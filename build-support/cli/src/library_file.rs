@@ -6,7 +6,7 @@ use std::path::Path;
 
 use object::elf::{DT_NEEDED, FileHeader64};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
-use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol};
+use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolIndex};
 
 use crate::Result;
 
@@ -89,4 +89,50 @@ impl<'a> LibraryFile<'a> {
         let needed = needed.take(256).filter_map(|entry| entry.string(endian, strings).ok());
         needed.filter(|name| name.len() < 4096).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
+
+    /// What it asks of other libraries by version, such as `GLIBC_2.17` of `libc.so.6`, with the symbols that ask for it.
+    pub(crate) fn versions(&self) -> Result<Vec<Requirement>> {
+        let broken = |error: object::Error| format!("its symbol versions are broken: {error}");
+        let endian = LittleEndian;
+        let header: &FileHeader64<LittleEndian> = self.elf.elf_header();
+        let sections = header.sections(endian, self.bytes).map_err(broken)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut found: Vec<Requirement> = Vec::new();
+        let Some((mut needs, link)) = sections.gnu_verneed(endian, self.bytes).map_err(broken)? else {
+            return Ok(found);
+        };
+        let strings = sections.strings(endian, self.bytes, link).map_err(broken)?;
+        while let Some((need, mut versions)) = needs.next().map_err(broken)? {
+            let library = text(need.file(endian, strings).map_err(broken)?);
+            while let Some(version) = versions.next().map_err(broken)? {
+                let version = text(version.name(endian, strings).map_err(broken)?);
+                found.push(Requirement { library: library.clone(), version, symbols: Vec::new() });
+                if found.len() > 4096 {
+                    return Err("its symbol versions are broken: there are more than 4096".to_owned());
+                }
+            }
+        }
+        let Some(table) = sections.versions(endian, self.bytes).map_err(broken)? else { return Ok(found) };
+        for symbol in self.elf.dynamic_symbols().filter(ObjectSymbol::is_undefined) {
+            let index = table.version_index(endian, SymbolIndex(symbol.index().0));
+            let Some(version) = table.version(index.index()).map_err(broken)? else { continue };
+            let (name, file) = (text(version.name()), text(version.file().unwrap_or_default()));
+            let asked = found.iter_mut().find(|asked| asked.version == name && asked.library == file);
+            if let (Some(asked), Ok(name)) = (asked, symbol.name()) {
+                asked.symbols.push(name.to_owned());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A symbol version of another library.
+#[derive(Debug)]
+pub(crate) struct Requirement {
+    /// Name of the library.
+    pub(crate) library: String,
+    /// Such as `GLIBC_2.17`.
+    pub(crate) version: String,
+    /// The symbols that ask for it.
+    pub(crate) symbols: Vec<String>,
 }

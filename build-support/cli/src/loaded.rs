@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kernpack::reflect::TypeInfo;
-use kernpack::{Array, Function, Module, Str};
+use kernpack::abi::field_flag;
+use kernpack::reflect::{AttrColumn, TypeInfo};
+use kernpack::{Any, AnyView, Array, Function, Module, Str};
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -36,7 +37,12 @@ impl Loaded {
         self.0.get("functions")?.get(function)?.get("doc")?.as_str()
     }
 
-    /// Objects with `key`, `parent`, `doc`, `fields` and `methods`.
+    /// A global function's metadata.
+    pub(crate) fn global_metadata(&self, function: &str) -> Option<&str> {
+        self.0.get("global_metadata")?.get(function)?.as_str()
+    }
+
+    /// Objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and `constructible`.
     pub(crate) fn types(&self) -> &[Value] {
         self.list("types")
     }
@@ -111,8 +117,16 @@ pub(crate) fn describe(file: &Path) -> Result<String> {
     }
     let new: Vec<_> = type_keys().map_err(text)?.difference(&types).map(|key| describe_type(key)).collect();
     let globals: Vec<_> = global_names().map_err(text)?.difference(&globals).cloned().collect();
+    let metadata = globals.iter().filter_map(|name| Some((name.clone(), Value::from(global_metadata(name)?))));
+    let metadata: serde_json::Map<String, Value> = metadata.collect();
     let problem = loaded.err().map(|error| error.to_string());
-    let answer = json!({ "functions": functions, "types": new, "global_functions": globals, "problem": problem });
+    let answer = json!({
+        "functions": functions,
+        "types": new,
+        "global_functions": globals,
+        "global_metadata": metadata,
+        "problem": problem,
+    });
     Ok(format!("{MARK}{answer}"))
 }
 
@@ -128,15 +142,24 @@ fn global_names() -> kernpack::Result<BTreeSet<String>> {
 fn describe_type(key: &str) -> Value {
     let Ok(info) = TypeInfo::by_key(key.as_bytes()) else { return json!({ "key": key }) };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields =
-        info.own_fields().map(|field| json!({ "name": field.name(), "metadata": lossy(field.metadata_bytes()) }));
+    let fields = info.own_fields().map(|field| {
+        json!({
+            "name": field.name(),
+            "metadata": lossy(field.metadata_bytes()),
+            "writable": field.has(field_flag::WRITABLE),
+            "in_constructor": !field.has(field_flag::INIT_OFF),
+            "keyword_only": field.has(field_flag::KW_ONLY),
+            "has_default": field.has(field_flag::HAS_DEFAULT),
+        })
+    });
     let methods = info.own_methods().map(|method| {
         // SAFETY: the record of a registered type keeps its strings forever.
         let (name, doc, metadata) = unsafe {
             let raw = method.raw();
             (lossy(raw.name.as_slice()), lossy(raw.doc.as_slice()), lossy(raw.metadata.as_slice()))
         };
-        json!({ "name": name, "doc": doc, "metadata": metadata })
+        let is_static = method.raw().flags & field_flag::IS_STATIC_METHOD != 0;
+        json!({ "name": name, "doc": doc, "metadata": metadata, "static": is_static })
     });
     // SAFETY: as above.
     let doc = info.metadata().map(|metadata| unsafe { lossy(metadata.doc.as_slice()) });
@@ -146,5 +169,26 @@ fn describe_type(key: &str) -> Value {
         "doc": doc,
         "fields": fields.collect::<Vec<_>>(),
         "methods": methods.collect::<Vec<_>>(),
+        // Others make objects with the creator, then set the fields.
+        "constructible": info.metadata().is_some_and(|metadata| metadata.creator.is_some()),
+        "variants": variants(info).unwrap_or_default(),
     })
+}
+
+fn global_metadata(name: &str) -> Option<String> {
+    Function::global("ffi.GetGlobalFuncMetadata").ok()?.call_as((name,)).ok()
+}
+
+/// Names of the instances of an enum; `None` for another type.
+fn variants(info: TypeInfo) -> Option<Vec<String>> {
+    static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
+    let entries: Vec<Any> = member(&STATES.get(info.index())?, "entries")?.to().ok()?;
+    entries.iter().map(|entry| member(entry.as_view(), "_str_index")?.to().ok()).collect()
+}
+
+/// The value of an object's field.
+fn member(object: &AnyView<'_>, name: &str) -> Option<Any> {
+    let field = TypeInfo::of(object.type_index())?.fields().find(|field| field.name() == name)?;
+    // SAFETY: the view keeps the object alive, and its type has this field.
+    unsafe { field.get(object.raw().payload.v_obj) }.ok()
 }

@@ -1,75 +1,7 @@
-//! `cargo kernpack inspect FILE`: what a library of packed functions holds. The file is data here: nothing in it runs, unless
-//! `--load` asks for that, and then it runs in a process of its own.
+//! `cargo kernpack`: see the library of the same crate.
 
-mod architecture;
-mod arguments;
-#[cfg(test)]
-mod hostile_tests;
-mod inspection;
-mod json;
-mod library_file;
-mod loaded;
-mod picture;
-mod report;
-mod signature;
-mod tree;
-
-use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
-use arguments::{Command, Inspect};
-use inspection::Inspection;
-
-/// What went wrong, as one sentence for the user.
-type Result<T> = std::result::Result<T, String>;
-
 fn main() -> ExitCode {
-    let outcome = match arguments::parse(std::env::args_os().skip(1)) {
-        Ok(Command::Help) => print(arguments::HELP),
-        Ok(Command::Describe(file)) => loaded::describe(&file).and_then(|text| print(&text)),
-        Ok(Command::Inspect(options)) => inspect(&options),
-        Err(problem) => Err(problem),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn inspect(options: &Inspect) -> Result<()> {
-    let shown = options.file.display();
-    let bytes = library_file::read(&options.file)?;
-    let mut inspection = Inspection::read(&bytes).map_err(|problem| format!("{shown}: {problem}"))?;
-    if let Some(image) = &options.extract {
-        let tree = inspection.tree.as_ref().ok_or_else(|| format!("{shown}: it has no import tree, so no images"))?;
-        let code = tree.find(image).map_err(|problem| format!("{shown}: {problem}"))?.code();
-        let out = options.out.as_deref().ok_or("--extract needs -o FILE")?;
-        write(out, code)?;
-        return print(&format!("wrote {} bytes to {}\n", code.len(), out.display()));
-    }
-    if options.load {
-        inspection.loaded = Some(loaded::load(&options.file)?);
-    }
-    if let Some(out) = &options.svg {
-        write(out, picture::svg(&inspection).as_bytes())?;
-    }
-    let name = options.file.to_string_lossy();
-    print(&if options.json { json::write(&name, &inspection) } else { report::write(&name, &inspection) })
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).map_err(|error| format!("can not write {}: {error}", path.display()))
-}
-
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Who reads has seen enough: `| head`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(format!("can not write to the standard output: {error}")),
-        Ok(()) => Ok(()),
-    }
+    kernpack_cli::run()
 }

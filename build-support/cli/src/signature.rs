@@ -5,8 +5,16 @@ use serde_json::Value;
 /// Deeper types are not spelled out.
 const DEPTH: usize = 16;
 
-/// `(int, str) -> float`; `None` when the metadata says nothing.
-pub(crate) fn of_function(metadata: &str) -> Option<String> {
+/// A function's types, as JSON.
+pub(crate) struct Schema {
+    pub(crate) params: Vec<Value>,
+    pub(crate) result: Value,
+    /// Names of the parameters, where the metadata has them.
+    pub(crate) names: Vec<String>,
+}
+
+/// The types of a function's parameters and of its result; `None` when the metadata says nothing.
+pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
     let schema = schema(metadata)?;
     let list = |value: &Value| value.as_array().cloned();
     let (result, params) = match schema.get("named_args") {
@@ -18,13 +26,17 @@ pub(crate) fn of_function(metadata: &str) -> Option<String> {
             (args, params)
         }
     };
-    let result = result.first()?;
-    let names = names(metadata);
+    Some(Schema { params, result: result.into_iter().next()?, names: names(metadata) })
+}
+
+/// `(int, str) -> float`; `None` when the metadata says nothing.
+pub(crate) fn of_function(metadata: &str) -> Option<String> {
+    let Schema { params, result, names } = schema_of_function(metadata)?;
     let params = params.iter().enumerate().map(|(index, param)| match names.get(index) {
         Some(name) => format!("{name}: {}", ty(param, DEPTH)),
         None => ty(param, DEPTH),
     });
-    Some(format!("({}) -> {}", params.collect::<Vec<_>>().join(", "), ty(result, DEPTH)))
+    Some(format!("({}) -> {}", params.collect::<Vec<_>>().join(", "), ty(&result, DEPTH)))
 }
 
 /// The type of a field.
@@ -32,7 +44,8 @@ pub(crate) fn of_field(metadata: &str) -> Option<String> {
     Some(ty(&schema(metadata)?, DEPTH))
 }
 
-fn schema(metadata: &str) -> Option<Value> {
+/// The `type_schema` of metadata.
+pub(crate) fn schema(metadata: &str) -> Option<Value> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
     serde_json::from_str(metadata.get("type_schema")?.as_str()?).ok()
 }

@@ -1,0 +1,141 @@
+//! `cargo kernpack new`: a crate that builds and passes its tests at once.
+
+mod name;
+mod options;
+mod repository;
+mod template;
+
+use std::path::Path;
+
+pub(crate) use options::{HELP, Options, parse};
+
+use crate::Result;
+use repository::Dependencies;
+
+/// Writes the crate and says what to do next.
+///
+/// # Errors
+/// A name that does not serve, a folder that is there already, and what can not be written.
+pub(crate) fn make(options: &Options) -> Result<String> {
+    let folder = &options.path;
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+    };
+    name::check(&name)?;
+    if let Ok(mut entries) = folder.read_dir() {
+        if let Some(entry) = entries.next() {
+            let first = entry.map(|entry| entry.file_name().to_string_lossy().into_owned()).unwrap_or_default();
+            return Err(format!(
+                "{} is there already, with {first} in it, and nothing is overwritten; choose another name, or an empty folder",
+                folder.display()
+            ));
+        }
+    } else if folder.symlink_metadata().is_ok() {
+        return Err(format!("{} is there already, and it is no folder; choose another name", folder.display()));
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = std::path::absolute(parent).map_err(|error| format!("can not find {}: {error}", parent.display()))?;
+    let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent)?;
+    let in_workspace = repository::is_below_workspace(&parent);
+    for (path, text) in template::files(&name, options.cuda, &dependencies, in_workspace) {
+        let path = folder.join(path);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| format!("can not make {}: {error}", folder.display()))?;
+        }
+        crate::write(&path, text.as_bytes())?;
+    }
+    let shown = folder.display();
+    Ok(format!("made {name} in {shown}: {}\n  next: cd {shown} && cargo test\n", dependencies.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn temporary(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("kernpack-new-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn options(path: PathBuf) -> Options {
+        Options { path, name: None, cuda: false, kernpack_path: None }
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let folder = temporary("taken");
+        std::fs::write(folder.join("notes.txt"), "mine").unwrap();
+        let shown = folder.display();
+        assert_eq!(
+            make(&Options { name: Some("kit".to_owned()), ..options(folder.clone()) }).unwrap_err(),
+            format!(
+                "{shown} is there already, with notes.txt in it, and nothing is overwritten; choose another name, or an empty folder"
+            )
+        );
+        let file = folder.join("notes.txt");
+        assert_eq!(
+            make(&Options { name: Some("kit".to_owned()), ..options(file.clone()) }).unwrap_err(),
+            format!("{} is there already, and it is no folder; choose another name", file.display())
+        );
+        assert_eq!(std::fs::read(file).unwrap(), b"mine");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_crate_away_from_the_repository_names_versions() {
+        let folder = temporary("versions");
+        let text = make(&options(folder.join("my-kit"))).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        let path = folder.join("my-kit");
+        assert_eq!(
+            text,
+            format!("made my-kit in {0}: kernpack {version}\n  next: cd {0} && cargo test\n", path.display())
+        );
+        let manifest = std::fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("kernpack = {{ version = \"{version}\" }}\n")), "{manifest}");
+        assert!(!manifest.contains("[workspace]") && !manifest.contains("{{"), "{manifest}");
+        let mut files = Vec::new();
+        for folder in ["", "src", "kernels", "tests", "python"] {
+            for entry in std::fs::read_dir(path.join(folder)).unwrap().flatten().filter(|entry| entry.path().is_file())
+            {
+                let text = std::fs::read_to_string(entry.path()).unwrap();
+                assert!(!text.contains("{{") || !text.contains("}}"), "{text}");
+                files.push(format!("{folder}/{}", entry.file_name().to_string_lossy()));
+            }
+        }
+        files.sort();
+        assert_eq!(
+            files,
+            [
+                "/.gitignore",
+                "/Cargo.toml",
+                "/README.md",
+                "/build.rs",
+                "kernels/scale.c",
+                "python/test_my_kit.py",
+                "src/lib.rs",
+                "tests/library.rs"
+            ]
+        );
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_the_repository() {
+        let folder = temporary("elsewhere");
+        let kernpack_path = Some(folder.clone());
+        let error = make(&Options { kernpack_path, ..options(folder.join("kit")) }).unwrap_err();
+        let shown = folder.display();
+        assert_eq!(
+            error,
+            format!(
+                "--kernpack-path {shown} is no checkout of Kernpack: there is no {shown}/runtime/Cargo.toml of the package kernpack"
+            )
+        );
+        assert!(!folder.join("kit").exists());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

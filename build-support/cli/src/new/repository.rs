@@ -1,0 +1,70 @@
+//! Where a new crate gets Kernpack from: a checkout, or the registry.
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+
+/// The packages that a new crate depends on.
+pub(crate) enum Dependencies {
+    /// The checkout's folder.
+    Checkout(PathBuf),
+    /// Released, of this tool's version.
+    Released,
+}
+
+impl Dependencies {
+    /// The checkout that was asked for, else that in which `parent` lies, else releases.
+    pub(crate) fn choose(asked: Option<&Path>, parent: &Path) -> Result<Self> {
+        if let Some(asked) = asked {
+            let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
+                format!(
+                    "--kernpack-path {0} is no checkout of Kernpack: there is no {0}/runtime/Cargo.toml of the package kernpack",
+                    asked.display()
+                )
+            })?;
+            return Ok(Self::Checkout(folder));
+        }
+        Ok(match parent.ancestors().find(|folder| is_checkout(folder)) {
+            Some(folder) => Self::Checkout(folder.to_owned()),
+            None => Self::Released,
+        })
+    }
+
+    /// A dependency as Cargo.toml has it.
+    pub(crate) fn entry(&self, folder: &str, features: &[&str]) -> String {
+        let source = match self {
+            Self::Released => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
+            Self::Checkout(root) => format!("path = {}", toml_text(&root.join(folder).to_string_lossy())),
+        };
+        match features {
+            [] => format!("{{ {source} }}"),
+            features => format!("{{ {source}, features = {features:?} }}"),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Released => format!("kernpack {}", env!("CARGO_PKG_VERSION")),
+            Self::Checkout(root) => format!("kernpack of the checkout {}", root.display()),
+        }
+    }
+}
+
+/// A basic string of TOML.
+fn toml_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn is_checkout(folder: &Path) -> bool {
+    let manifest = std::fs::read_to_string(folder.join("runtime/Cargo.toml")).unwrap_or_default();
+    manifest.lines().any(|line| line.trim() == "name = \"kernpack\"")
+}
+
+/// Whether cargo would take a crate in this folder for a member of someone's workspace.
+pub(crate) fn is_below_workspace(folder: &Path) -> bool {
+    folder.ancestors().any(|folder| {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        manifest.lines().any(|line| line.trim_start().starts_with("[workspace"))
+    })
+}

@@ -1,0 +1,186 @@
+//! `cargo kernpack wheel`: one wheel around a package's cdylib, for every Python 3.
+//!
+//! The library is C to Python: `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
+
+mod archive;
+pub(crate) mod cargo;
+mod metadata;
+mod options;
+mod platform;
+mod policy;
+mod python;
+mod version;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+pub(crate) use options::{HELP, Options, parse};
+pub(crate) use python::is_identifier;
+
+use crate::inspection::Inspection;
+use crate::{Result, library_file, loaded, report};
+use archive::Archive;
+use cargo::Package;
+use metadata::Distribution;
+use platform::Platform;
+
+/// A wheel that was written.
+pub(crate) struct Made {
+    path: PathBuf,
+    package: Package,
+    size: usize,
+    platform: Platform,
+    functions: usize,
+    types: usize,
+    nameless: Vec<String>,
+    files: Vec<String>,
+}
+
+/// Builds the library and writes the wheel.
+///
+/// # Errors
+/// What cargo says, what keeps the library from being shipped, and what can not be written.
+pub(crate) fn make(options: &Options) -> Result<Made> {
+    cargo::check_flags(&cargo::flags())?;
+    let package = Package::find(options)?;
+    let name = options.name.clone().unwrap_or_else(|| package.name.clone());
+    metadata::check_name(&name)?;
+    if !is_identifier(&package.library) {
+        return Err(format!(
+            "the library is called '{}', which Python can not import; give it another name in Cargo.toml:\n[lib]\nname = \"...\"",
+            package.library
+        ));
+    }
+    let version = version::python(&package.version)?;
+    let epoch = archive::epoch(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref())?;
+
+    let library = package.build(options, options.target.as_deref())?;
+    let bytes = library_file::read(&library)?;
+    let named = |problem: String| format!("{}: {problem}", library.display());
+    let platform = match &options.platform {
+        Some(tag) => Platform { tag: tag.clone(), because: None },
+        None => Platform::of(&bytes).map_err(named)?,
+    };
+    // A library of another machine does not load here: what it offers is read off its twin for this one.
+    let described = match &options.target {
+        Some(_) => package.build(options, None)?,
+        None => library.clone(),
+    };
+    let described_bytes = library_file::read(&described)?;
+    let mut inspection = Inspection::read(&described_bytes).map_err(named)?;
+    let loaded = loaded::load(&described)?;
+    if let Some(problem) = loaded.problem() {
+        return Err(format!("{}: it does not load, so nothing is known for its stubs: {problem}", described.display()));
+    }
+    inspection.loaded = Some(loaded);
+    let api = python::Api::of(&inspection, &package.library).map_err(named)?;
+    if api.counts() == (0, 0) {
+        return Err(named(
+            "it has no packed functions and no types; is kernpack::library!() in its crate root?".to_owned(),
+        ));
+    }
+
+    let file = library.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let about = package.description.clone().unwrap_or_else(|| format!("The library {name}."));
+    let folder = &package.library;
+    let dist_info = format!("{}-{version}.dist-info", metadata::file_name(&name));
+    let tag = format!("py3-none-{}", platform.tag);
+    let mut archive = Archive::default();
+    archive.add(format!("{folder}/__init__.py"), python::module(&api, &file, &version, &about));
+    archive.add(format!("{folder}/__init__.pyi"), python::stub(&api, &about));
+    archive.add(format!("{folder}/py.typed"), "");
+    archive.add_library(format!("{folder}/{file}"), bytes);
+    let licenses = add_licenses(&mut archive, &package, &dist_info)?;
+    let readme = readme(&package)?;
+    let distribution = Distribution {
+        name: &name,
+        version: &version,
+        python: options.python_version.as_deref().unwrap_or(metadata::OLDEST_PYTHON),
+        readme: readme.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
+        licenses: &licenses,
+    };
+    archive.add(format!("{dist_info}/METADATA"), metadata::metadata(&package, &distribution));
+    archive.add(format!("{dist_info}/WHEEL"), metadata::wheel(&tag));
+    let content = archive.to_vec(&dist_info, epoch)?;
+    let out = options.out.clone().unwrap_or_else(|| package.target_directory.join("wheels"));
+    let path = out.join(format!("{}-{version}-{tag}.whl", metadata::file_name(&name)));
+    std::fs::create_dir_all(&out).map_err(|error| format!("can not make {}: {error}", out.display()))?;
+    crate::write(&path, &content)?;
+    let (functions, types) = api.counts();
+    let files = archive.paths().map(str::to_owned).collect();
+    Ok(Made { path, package, size: content.len(), platform, functions, types, nameless: api.nameless, files })
+}
+
+/// The files that say under which terms it may be used: `license-file` of Cargo.toml, and what lies beside it by its usual name.
+fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Result<Vec<String>> {
+    let folder = package.folder();
+    let mut files: Vec<PathBuf> = package.license_file.iter().map(|file| folder.join(file)).collect();
+    let beside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let usual = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_uppercase()).unwrap_or_default();
+        path.is_file() && ["LICENSE", "LICENCE", "COPYING", "NOTICE"].iter().any(|start| name.starts_with(start))
+    };
+    files.extend(beside.filter(usual));
+    let mut names = Vec::new();
+    for file in files {
+        let Some(name) = file.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+        if names.contains(&name) {
+            continue;
+        }
+        archive.add(format!("{dist_info}/licenses/{name}"), library_file::read(&file)?);
+        names.push(name);
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn readme(package: &Package) -> Result<Option<(String, String)>> {
+    let Some(readme) = &package.readme else { return Ok(None) };
+    let path = package.folder().join(readme);
+    let text = String::from_utf8(library_file::read(&path)?)
+        .map_err(|_| format!("the readme {} is no UTF-8", path.display()))?;
+    Ok(Some((file_name(&path), text)))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+impl Made {
+    /// What was made, as text or as JSON (the README of kernpack-cli describes it).
+    pub(crate) fn report(&self, as_json: bool) -> String {
+        if as_json {
+            let because = self.platform.because.as_ref();
+            let value = json!({
+                "schema": 1,
+                "wheel": self.path,
+                "size": self.size,
+                "package": self.package.name,
+                "module": self.package.library,
+                "platform": self.platform.tag,
+                "platform_needs": because.map(|(version, symbols)| json!({ "version": version, "symbols": symbols })),
+                "functions": self.functions,
+                "types": self.types,
+                "nameless": self.nameless,
+                "files": self.files,
+            });
+            return format!("{value:#}\n");
+        }
+        let mut out = format!("wrote {} ({})\n", self.path.display(), report::size(self.size));
+        // Writing into a String does not fail.
+        let _ = writeln!(out, "  import {}: {} functions, {} types", self.package.library, self.functions, self.types);
+        let _ = write!(out, "  runs on {}", self.platform.tag);
+        if let Some((version, symbols)) = &self.platform.because {
+            let _ = write!(out, ": needs {version} for {}", platform::some(symbols));
+        }
+        out.push('\n');
+        if !self.nameless.is_empty() {
+            let names = platform::some(&self.nameless);
+            let _ =
+                writeln!(out, "  without a name in Python, so only in {}.__library__: {names}", self.package.library);
+        }
+        out
+    }
+}

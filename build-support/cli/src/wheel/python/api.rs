@@ -1,0 +1,270 @@
+//! What a library offers to Python, under the names that it has there.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::names::{attribute, is_identifier};
+use crate::inspection::Inspection;
+use crate::{Result, signature};
+
+/// Everything that becomes an attribute of the package.
+pub(crate) struct Api {
+    pub(super) functions: Vec<Function>,
+    /// A type comes after its parent.
+    pub(super) types: Vec<Type>,
+    /// What has no name in Python: reached through `__library__`.
+    pub(crate) nameless: Vec<String>,
+}
+
+pub(super) struct Function {
+    /// In Python.
+    pub(super) name: String,
+    /// In the library, or in the registry.
+    pub(super) key: String,
+    pub(super) is_global: bool,
+    pub(super) signature: Option<signature::Schema>,
+    pub(super) doc: String,
+}
+
+pub(super) struct Type {
+    pub(super) name: String,
+    pub(super) key: String,
+    pub(super) base: Base,
+    pub(super) doc: String,
+    pub(super) fields: Vec<Field>,
+    pub(super) methods: Vec<Method>,
+    pub(super) constructor: Constructor,
+    /// Of an enum.
+    pub(super) variants: Vec<String>,
+}
+
+pub(super) enum Base {
+    Object,
+    IntEnum,
+    StrEnum,
+    /// Another type of the library, by its name in Python.
+    Own(String),
+}
+
+pub(super) enum Constructor {
+    /// Of all fields, its parent's first.
+    Fields(Vec<Field>),
+    /// A function of the library.
+    Function(Option<signature::Schema>),
+    /// Only the library makes objects of the type.
+    None,
+}
+
+#[derive(Clone)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) schema: Value,
+    pub(super) writable: bool,
+    in_constructor: bool,
+    pub(super) keyword_only: bool,
+    pub(super) has_default: bool,
+}
+
+pub(super) struct Method {
+    pub(super) name: String,
+    pub(super) is_static: bool,
+    pub(super) signature: Option<signature::Schema>,
+    pub(super) doc: String,
+}
+
+impl Api {
+    /// Of a loaded library; `package` is the name of the Python package.
+    ///
+    /// # Errors
+    /// Two things that would have the same name.
+    pub(crate) fn of(inspection: &Inspection<'_>, package: &str) -> Result<Self> {
+        let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        let mut api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let loaded = inspection.loaded.as_ref().ok_or("the library was not loaded")?;
+        for function in &inspection.functions {
+            let Some(name) = attribute(function.name, package) else {
+                api.nameless.push(function.name.to_owned());
+                continue;
+            };
+            take(&mut taken, &name, format!("function {}", function.name))?;
+            api.functions.push(Function {
+                name,
+                key: function.name.to_owned(),
+                is_global: false,
+                signature: loaded.metadata(function.name).and_then(signature::schema_of_function),
+                doc: loaded.doc(function.name).unwrap_or_default().to_owned(),
+            });
+        }
+        let globals = loaded.global_functions().iter().filter_map(Value::as_str).filter(|name| !is_internal(name));
+        for key in globals {
+            // An exported function often is a global one, too.
+            let own = key.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key);
+            if api.functions.iter().any(|function| function.key == key || function.key == own) {
+                continue;
+            }
+            let Some(name) = attribute(key, package) else {
+                api.nameless.push(key.to_owned());
+                continue;
+            };
+            take(&mut taken, &name, format!("global function {key}"))?;
+            api.functions.push(Function {
+                name,
+                key: key.to_owned(),
+                is_global: true,
+                signature: loaded.global_metadata(key).and_then(signature::schema_of_function),
+                doc: String::new(),
+            });
+        }
+        api.functions.sort_by(|a, b| a.name.cmp(&b.name));
+        let types: Vec<&Value> = loaded.types().iter().filter(|ty| !is_internal(text(ty, "key"))).collect();
+        let mut left: Vec<&Value> = types.clone();
+        // Parents first.
+        while !left.is_empty() {
+            let waiting = |ty: &Value| left.iter().any(|other| text(other, "key") == text(ty, "parent"));
+            let (next, rest): (Vec<&Value>, Vec<&Value>) = left.iter().copied().partition(|ty| !waiting(ty));
+            if next.is_empty() {
+                return Err("the library's types are each other's parents".to_owned());
+            }
+            for ty in next {
+                match attribute(text(ty, "key"), package) {
+                    Some(name) => {
+                        take(&mut taken, &name, format!("type {}", text(ty, "key")))?;
+                        let ty = Type::of(ty, name, &types, &api.types);
+                        api.types.push(ty);
+                    }
+                    None => api.nameless.push(text(ty, "key").to_owned()),
+                }
+            }
+            left = rest;
+        }
+        Ok(api)
+    }
+
+    /// The name in Python of a type.
+    pub(super) fn type_name(&self, key: &str) -> Option<&str> {
+        self.types.iter().find(|ty| ty.key == key).map(|ty| ty.name.as_str())
+    }
+
+    /// How many functions and types it has.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.functions.len(), self.types.len())
+    }
+}
+
+/// Of the runtime, not of the library's author.
+fn is_internal(name: &str) -> bool {
+    name.starts_with("ffi.") || name.starts_with("kernpack.")
+}
+
+fn take(taken: &mut BTreeMap<String, String>, name: &str, what: String) -> Result<()> {
+    match taken.insert(name.to_owned(), what.clone()) {
+        None => Ok(()),
+        Some(other) => {
+            Err(format!("the {other} and the {what} would both be called '{name}' in Python; rename one of them"))
+        }
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(value: &Value, key: &str) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+impl Type {
+    fn of(ty: &Value, name: String, all: &[&Value], known: &[Type]) -> Self {
+        let parent = text(ty, "parent");
+        let base = match known.iter().find(|known| known.key == parent) {
+            Some(known) => Base::Own(known.name.clone()),
+            None if parent == "ffi.IntEnum" => Base::IntEnum,
+            None if parent == "ffi.StrEnum" => Base::StrEnum,
+            None => Base::Object,
+        };
+        let methods = list(ty, "methods");
+        let init = methods.iter().find(|method| text(method, "name") == "__ffi_init__");
+        let constructor = match init {
+            Some(init) => Constructor::Function(signature::schema_of_function(text(init, "metadata"))),
+            None if flag(ty, "constructible") => Constructor::Fields(constructor_fields(ty, all)),
+            None => Constructor::None,
+        };
+        let methods = methods.iter().filter(|method| is_shown(text(method, "name")));
+        let variants = list(ty, "variants").iter().filter_map(Value::as_str).filter(|name| is_identifier(name));
+        Self {
+            name,
+            key: text(ty, "key").to_owned(),
+            base,
+            doc: text(ty, "doc").to_owned(),
+            fields: fields(ty).collect(),
+            methods: methods.map(Method::of).collect(),
+            constructor,
+            variants: variants.map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Operators are part of the interface, hooks of the runtime are not.
+fn is_shown(method: &str) -> bool {
+    is_identifier(method) && !method.starts_with("__ffi_") && !method.starts_with("__s_")
+}
+
+fn fields(ty: &Value) -> impl Iterator<Item = Field> {
+    list(ty, "fields").iter().filter(|field| is_identifier(text(field, "name"))).map(|field| Field {
+        name: text(field, "name").to_owned(),
+        schema: signature::schema(text(field, "metadata")).unwrap_or_default(),
+        writable: flag(field, "writable"),
+        in_constructor: flag(field, "in_constructor"),
+        keyword_only: flag(field, "keyword_only"),
+        has_default: flag(field, "has_default"),
+    })
+}
+
+/// Fields of the whole lineage in the order of the generated constructor: by position first, then by keyword only.
+fn constructor_fields(ty: &Value, all: &[&Value]) -> Vec<Field> {
+    let mut lineage = vec![ty];
+    // More generations would be an attack.
+    while let Some(parent) =
+        lineage.last().and_then(|ty| all.iter().find(|other| text(other, "key") == text(ty, "parent")))
+        && lineage.len() < 64
+    {
+        lineage.push(parent);
+    }
+    let all = lineage.into_iter().rev().flat_map(fields).filter(|field| field.in_constructor);
+    let (keyword, mut position): (Vec<Field>, Vec<Field>) = all.partition(|field| field.keyword_only);
+    // What has no default comes first.
+    position.sort_by_key(|field| field.has_default);
+    position.extend(keyword);
+    position
+}
+
+impl Method {
+    fn of(method: &Value) -> Self {
+        Self {
+            name: text(method, "name").to_owned(),
+            is_static: flag(method, "static"),
+            signature: signature::schema_of_function(text(method, "metadata")),
+            doc: text(method, "doc").to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_once() {
+        let mut taken = BTreeMap::new();
+        take(&mut taken, "crop", "function crop".to_owned()).unwrap();
+        assert_eq!(
+            take(&mut taken, "crop", "function kit.crop".to_owned()).unwrap_err(),
+            "the function crop and the function kit.crop would both be called 'crop' in Python; rename one of them"
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! The Python side of a wheel: a module that loads the library, and its type stubs.
+
+mod api;
+mod module;
+mod names;
+mod spelling;
+mod stub;
+
+pub(crate) use api::Api;
+pub(crate) use module::module;
+pub(crate) use names::is_identifier;
+pub(crate) use stub::stub;

@@ -1,0 +1,114 @@
+//! `__init__.py`: loads the library that lies beside it, and gives its functions and types names.
+
+use std::fmt::Write;
+
+use super::api::{Api, Base, Type};
+use super::names::{docstring, literal};
+use super::spelling::{Position, Speller};
+
+/// The module's text. `library` is the file's name, `about` the package's description.
+pub(crate) fn module(api: &Api, library: &str, version: &str, about: &str) -> String {
+    let mut out = String::new();
+    // Writing into a String does not fail.
+    let _ = try_write(&mut out, api, library, version, about);
+    out
+}
+
+fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &str) -> std::fmt::Result {
+    out.push_str(&docstring(about, ""));
+    out.push_str("\n# Written by `cargo kernpack wheel`. The types of everything are in __init__.pyi.\n\n");
+    out.push_str("from __future__ import annotations\n\n");
+    let mut body = String::new();
+    let _ = try_body(&mut body, api, library, version);
+    out.push_str(&imports(&body));
+    out.push_str(&body);
+    Ok(())
+}
+
+fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::fmt::Result {
+    writeln!(out, "\n__version__ = {}", literal(version))?;
+    out.push_str("__library__ = _ffi.load_module(_pathlib.Path(__file__).with_name(");
+    writeln!(out, "{}))", literal(library))?;
+    let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
+    if !exported.is_empty() {
+        out.push_str(
+            "\n\ndef _function(name):\n    function = __library__.get_function(name)\n    \
+             function.__doc__ = __library__.get_function_doc(name)\n    return function\n\n\n",
+        );
+        for function in exported {
+            writeln!(out, "{} = _function({})", function.name, literal(&function.key))?;
+        }
+    }
+    if !global.is_empty() {
+        out.push('\n');
+        for function in global {
+            writeln!(out, "{} = _ffi.get_global_func({})", function.name, literal(&function.key))?;
+        }
+    }
+    let speller = Speller::new(api);
+    for ty in &api.types {
+        class(out, ty, &speller)?;
+    }
+    out.push_str("\n\n__all__ = [\n");
+    for name in exports(api) {
+        writeln!(out, "    {},", literal(name))?;
+    }
+    out.push_str("]\n");
+    Ok(())
+}
+
+fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result {
+    out.push_str("\n\n");
+    let key = literal(&ty.key);
+    match &ty.base {
+        Base::IntEnum => writeln!(out, "class {}(_dataclasses.IntEnum, type_key={key}):", ty.name)?,
+        Base::StrEnum => writeln!(out, "class {}(_dataclasses.StrEnum, type_key={key}):", ty.name)?,
+        Base::Object => writeln!(out, "@_dataclasses.c_class({key})\nclass {}(_ffi.Object):", ty.name)?,
+        Base::Own(base) => writeln!(out, "@_dataclasses.c_class({key})\nclass {}({base}):", ty.name)?,
+    }
+    let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
+    out.push_str(&docstring(&about, "    "));
+    if !ty.variants.is_empty() || !ty.fields.is_empty() {
+        out.push('\n');
+    }
+    for variant in &ty.variants {
+        // tvm_ffi reads the annotation as text, and knows it by this spelling.
+        writeln!(out, "    {variant}: typing.ClassVar[{}]", ty.name)?;
+    }
+    // Only the names matter here: tvm_ffi wants each field annotated.
+    for field in &ty.fields {
+        writeln!(out, "    {}: {}", field.name, speller.spell(&field.schema, Position::Result))?;
+    }
+    Ok(())
+}
+
+/// Where the names with an underscore come from: they are not part of the package.
+const SOURCES: [(&str, &str); 13] = [
+    ("_builtins.", "import builtins as _builtins"),
+    (": typing.", "import typing"),
+    ("_pathlib.", "import pathlib as _pathlib"),
+    ("_Callable[", "from collections.abc import Callable as _Callable"),
+    ("_Mapping[", "from collections.abc import Mapping as _Mapping"),
+    ("_MutableMapping[", "from collections.abc import MutableMapping as _MutableMapping"),
+    ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
+    ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
+    ("_Any", "from typing import Any as _Any"),
+    ("_Protocol", "from typing import Protocol as _Protocol"),
+    ("_ffi.", "\nimport tvm_ffi as _ffi"),
+    ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
+    ("_Never", "from typing_extensions import Never as _Never"),
+];
+
+/// The imports for what a text uses.
+pub(super) fn imports(text: &str) -> String {
+    let used = SOURCES.iter().filter(|(name, _)| text.contains(name));
+    used.map(|(_, import)| format!("{import}\n")).collect()
+}
+
+/// What `import *` brings, in alphabetical order.
+pub(super) fn exports(api: &Api) -> Vec<&str> {
+    let functions = api.functions.iter().map(|function| function.name.as_str());
+    let mut names: Vec<&str> = functions.chain(api.types.iter().map(|ty| ty.name.as_str())).collect();
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,128 @@
+//! `__init__.pyi`: the types of everything that the package offers, for type checkers and editors.
+
+use std::fmt::Write;
+
+use super::api::{Api, Base, Function, Method, Type};
+use super::module::{exports, imports};
+use super::names::{docstring, literal};
+use super::spelling::{Position, Speller};
+
+/// Tensors of every library go in: NumPy 2.1, PyTorch, JAX, CuPy.
+const TENSORS: &str = "
+class _DLPack(_Protocol):
+    \"\"\"A tensor of any library that speaks DLPack: NumPy, PyTorch, JAX, CuPy, tvm_ffi.\"\"\"
+
+    def __dlpack__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
+    def __dlpack_device__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
+";
+
+/// The stub's text.
+pub(crate) fn stub(api: &Api, about: &str) -> String {
+    let mut out = String::new();
+    // Writing into a String does not fail.
+    let _ = try_write(&mut out, api, about);
+    out
+}
+
+fn try_write(out: &mut String, api: &Api, about: &str) -> std::fmt::Result {
+    let mut body = String::new();
+    let _ = try_body(&mut body, api);
+    if body.contains("_DLPack") {
+        body.insert_str(0, TENSORS);
+    }
+    out.push_str(&docstring(about, ""));
+    out.push_str("\n# Written by `cargo kernpack wheel`.\n\n");
+    out.push_str(&imports(&body));
+    out.push_str(&body);
+    Ok(())
+}
+
+fn try_body(out: &mut String, api: &Api) -> std::fmt::Result {
+    let speller = Speller::new(api);
+    out.push_str("\n__all__ = [\n");
+    for name in exports(api) {
+        writeln!(out, "    {},", literal(name))?;
+    }
+    out.push_str("]\n\n__version__: ");
+    out.push_str(&speller.spell(&serde_json::json!({ "type": "str" }), Position::Result));
+    out.push_str("\n__library__: _ffi.Module\n");
+    for ty in &api.types {
+        class(out, ty, &speller)?;
+    }
+    for function in &api.functions {
+        self::function(out, function, &speller)?;
+    }
+    Ok(())
+}
+
+fn function(out: &mut String, function: &Function, speller: &Speller<'_>) -> std::fmt::Result {
+    let signature = speller.signature(function.signature.as_ref(), None, 0);
+    write!(out, "\ndef {}{signature}:", function.name)?;
+    body(out, &function.doc, "    ");
+    Ok(())
+}
+
+/// The docstring of a function, or that there is none.
+fn body(out: &mut String, doc: &str, indent: &str) {
+    match doc.trim().is_empty() {
+        true => out.push_str(" ...\n"),
+        false => {
+            out.push('\n');
+            out.push_str(&docstring(doc, indent));
+        }
+    }
+}
+
+fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result {
+    let base = match &ty.base {
+        Base::Object => "_ffi.Object",
+        Base::IntEnum => "_dataclasses.IntEnum",
+        Base::StrEnum => "_dataclasses.StrEnum",
+        Base::Own(base) => base,
+    };
+    write!(out, "\nclass {}({base}", ty.name)?;
+    let is_enum = matches!(ty.base, Base::IntEnum | Base::StrEnum);
+    if is_enum {
+        write!(out, ", type_key={}", literal(&ty.key))?;
+    }
+    out.push_str("):\n");
+    let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
+    out.push_str(&docstring(&about, "    "));
+    for variant in &ty.variants {
+        // Type checkers take tvm_ffi's enums for Python's: a member is what has a value.
+        writeln!(out, "    {variant} = ...")?;
+    }
+    for field in &ty.fields {
+        if field.writable {
+            writeln!(out, "    {}: {}", field.name, speller.spell(&field.schema, Position::Result))?;
+        } else {
+            let spelled = speller.spell(&field.schema, Position::Result);
+            let property = speller.decorator("property");
+            writeln!(out, "    {property}\n    def {}(self) -> {spelled}: ...", field.name)?;
+        }
+    }
+    if !is_enum {
+        match speller.constructor(&ty.constructor) {
+            Some(signature) => writeln!(out, "    def __init__{signature}: ...")?,
+            None => {
+                out.push_str("    def __init__(self, _: _Never, /) -> None:\n");
+                out.push_str(&docstring("Only the library makes objects of this type.", "        "));
+            }
+        }
+    }
+    for method in &ty.methods {
+        self::method(out, method, speller)?;
+    }
+    Ok(())
+}
+
+fn method(out: &mut String, method: &Method, speller: &Speller<'_>) -> std::fmt::Result {
+    let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+    if method.is_static {
+        writeln!(out, "    {}", speller.decorator("staticmethod"))?;
+    }
+    let signature = speller.signature(method.signature.as_ref(), first, skip);
+    write!(out, "    def {}{signature}:", method.name)?;
+    body(out, &method.doc, "        ");
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! `cargo kernpack doctor` on this machine, on a machine with nothing, and with a driver of our own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+// The build script makes every program of this crate a host, and this is what one consists of.
+use kernpack as _;
+
+fn doctor() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
+    command.args(["kernpack", "doctor"]);
+    command
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[track_caller]
+fn text(output: Output) -> String {
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn finding<'a>(report: &'a Value, topic: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().find(|finding| finding["topic"] == topic).unwrap()
+}
+
+#[test]
+fn this_machine_can_build() {
+    let output = doctor().arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let report: Value = serde_json::from_str(&text(output)).unwrap();
+    assert_eq!((&report["schema"], &report["can_build"]), (&1.into(), &true.into()));
+    for topic in ["Rust", "C compiler"] {
+        assert_eq!(
+            (&finding(&report, topic)["state"], &finding(&report, topic)["required"]),
+            (&"found".into(), &true.into())
+        );
+    }
+    let topics = report["findings"].as_array().unwrap().iter().map(|finding| finding["topic"].as_str().unwrap());
+    let expected =
+        ["Rust", "C compiler", "C++ compiler", "LLVM", "CUDA compiler", "CUDA driver", "NVRTC", "OpenCL", "Python"];
+    assert_eq!(topics.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_machine_without_a_toolchain_can_not() {
+    let mut command = doctor();
+    for name in ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LLVM_SYS_221_PREFIX"] {
+        command.env_remove(name);
+    }
+    let output = command.env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error: a library without kernels can not be built here; see what is marked as needed above\n"
+    );
+    let text = text(output);
+    assert!(text.starts_with("missing  Rust           there is no rustc in RUSTC or PATH\n"), "{text}");
+    assert!(text.contains("missing  CUDA compiler  there is no nvcc in NVCC, CUDA_HOME, CUDA_PATH or PATH"), "{text}");
+}
+
+/// Programs that say what ours ask for.
+#[test]
+fn programs_of_every_kind() {
+    let bin = folder("doctor-bin");
+    let write = |name: &str, script: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = bin.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    write(
+        "rustc",
+        "printf 'rustc 1.80.1\\nhost: x86_64-unknown-linux-gnu\\nrelease: 1.80.1\\nLLVM version: 18.1.7\\n'",
+    );
+    write("cargo", "echo 'cargo 1.80.1'");
+    write(
+        "cc",
+        "test \"$1\" = --version && echo 'cc 12.2.0' && exit; echo 'stdlib.h: No such file or directory' >&2; exit 1",
+    );
+    write("c++", "echo 'c++ (Debian) 12.2.0'");
+    write(
+        "nvcc",
+        "case $1 in --version) echo 'Cuda compilation tools, release 13.0, V13.0.88';; *) echo 'compute_75 compute_90';; esac",
+    );
+    write("python3", "printf '3.11.7\\n/usr/bin/python3\\n0.1.14.post1\\n2.2.6\\n\\n'");
+    write("nvidia-smi", "echo asked > \"$0.was-started\"");
+    write("llvm-config-22", "case $1 in --version) echo 22.1.2;; *) echo /usr/lib/llvm-22/lib;; esac");
+    let mut command = doctor();
+    for name in ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LLVM_SYS_221_PREFIX"] {
+        command.env_remove(name);
+    }
+    let output = command.env("PATH", &bin).arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_str(&text(output)).unwrap();
+    let cc = bin.join("cc");
+    for (topic, state, summary) in [
+        ("Rust", "broken", "rustc 1.80.1 is too old: 1.95 or newer is needed".to_owned()),
+        (
+            "C compiler",
+            "broken",
+            format!(
+                "{} links no program: cc failed (exit status: 1): stdlib.h: No such file or directory",
+                cc.display()
+            ),
+        ),
+        ("C++ compiler", "found", "c++ (Debian) 12.2.0".to_owned()),
+        ("LLVM", "found", "LLVM 22.1.2 of the system".to_owned()),
+        ("CUDA compiler", "found", "nvcc 13.0.88".to_owned()),
+        (
+            "Python",
+            "broken",
+            "apache-tvm-ffi 0.1.14.post1 does not fit: 0.1.15 or newer, and older than 0.2, is needed".to_owned(),
+        ),
+    ] {
+        let finding = finding(&report, topic);
+        assert_eq!((&finding["state"], &finding["summary"]), (&state.into(), &summary.into()));
+    }
+    assert_eq!(finding(&report, "CUDA compiler")["details"]["architectures"], "sm_75, sm_90");
+    assert!(!bin.join("nvidia-smi.was-started").exists());
+}
+
+/// A driver that has one device, one that ends the process, and one that has none.
+#[test]
+fn drivers() {
+    const DRIVER: &str = "
+#include <stdlib.h>
+#include <string.h>
+int cuDriverGetVersion(int* version) { *version = 13020; return 0; }
+int cuInit(unsigned flags) { INIT }
+int cuDeviceGetCount(int* count) { *count = 1; return 0; }
+int cuDeviceGetName(char* name, int size, int device) { strncpy(name, \"Test GPU\", size); return 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attribute == 75 ? 9 : 0; return 0; }
+";
+    for (name, init, state, summary) in [
+        ("works", "return 0;", "found", "driver for CUDA 13.2, 1 device"),
+        ("empty", "return 100;", "broken", "cuInit: the driver sees no device (CUDA error 100)"),
+        ("crashes", "abort();", "broken", "asking it ended the process: cargo-kernpack failed (signal: 6 (SIGABRT)"),
+    ] {
+        let folder = folder(&format!("doctor-driver-{name}"));
+        let (source, library) = (folder.join("driver.c"), folder.join("libcuda.so.1"));
+        std::fs::write(&source, DRIVER.replace("INIT", init)).unwrap();
+        let cc = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
+        assert!(cc.success());
+        let output = doctor().arg("--json").env("LD_LIBRARY_PATH", &folder).output().unwrap();
+        let report: Value = serde_json::from_str(&text(output)).unwrap();
+        let finding = finding(&report, "CUDA driver");
+        assert_eq!(finding["state"], state, "{finding}");
+        assert!(finding["summary"].as_str().unwrap().starts_with(summary), "{finding}");
+        if state == "found" {
+            assert_eq!(finding["details"]["devices"], "Test GPU (sm_90)");
+        }
+    }
+}

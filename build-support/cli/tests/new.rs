@@ -1,0 +1,83 @@
+//! `cargo kernpack new`: what it writes builds and passes its tests, and so does what it writes for CUDA where there is no CUDA.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+// The build script makes every program of this crate a host, and this is what one consists of.
+use kernpack as _;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// `target/<profile>/deps/new-...`: the folder above the profile's.
+fn target() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+}
+
+fn kernpack(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
+    command.current_dir(folder).arg("kernpack").args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{text}");
+    text
+}
+
+/// Makes a crate and runs its tests, with the packages that this workspace has already.
+fn new_crate(name: &str, options: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
+    std::fs::create_dir_all(&folder).unwrap();
+    let crate_folder = folder.join(name);
+    std::fs::remove_dir_all(&crate_folder).ok();
+    let root = workspace();
+    let root = root.to_str().unwrap();
+    let output = kernpack(&[&["new", name, "--kernpack-path", root], options].concat(), &folder);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("made {name} in {name}: kernpack of the checkout {root}\n  next: cd {name} && cargo test\n")
+    );
+    std::fs::copy(workspace().join("Cargo.lock"), crate_folder.join("Cargo.lock")).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&crate_folder).args(["test", "--offline"]).env("CARGO_TARGET_DIR", target());
+    // Without a CUDA compiler, whether or not this machine has one.
+    let text = succeed(cargo.env("KERNPACK_CUDA", "off"));
+    assert!(!text.contains("warning"), "{text}");
+    assert!(text.contains("test the_kernel_in_c ... ok"), "{text}");
+    succeed(Command::new(env!("CARGO")).current_dir(&crate_folder).args(["fmt", "--check"]));
+    crate_folder
+}
+
+#[test]
+fn a_crate_builds_and_passes_its_tests() {
+    let folder = new_crate("fresh-kit", &[]);
+    let again = kernpack(&["new", "fresh-kit"], folder.parent().unwrap());
+    assert_eq!(again.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(
+        message.starts_with("error: fresh-kit is there already, with ") && message.contains("nothing is overwritten")
+    );
+
+    let Some(python) = std::env::var_os("KERNPACK_PYTHON") else {
+        eprintln!("skipped: the Python test of a new crate: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
+        return;
+    };
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "python"]).current_dir(folder);
+    pytest.env("CARGO_TARGET_DIR", target()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let text = succeed(&mut pytest);
+    assert!(text.contains("3 passed"), "{text}");
+}
+
+#[test]
+fn a_crate_with_a_cuda_kernel_builds_without_a_toolkit() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new/fresh-cuda");
+    new_crate("fresh-cuda", &["--cuda"]);
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(readme.contains("one in CUDA in `kernels/double.cu`"), "{readme}");
+}

@@ -1,0 +1,213 @@
+"""The wheel that `cargo kernpack wheel` makes of examples/imagekit: what is in it, what auditwheel and mypy say, what pip does with it.
+
+CARGO_KERNPACK is the program (cargo build -p kernpack-cli). The library is built once, for release, in cargo's target folder.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+PROGRAM = os.environ.get("CARGO_KERNPACK")
+if not PROGRAM:
+    pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
+
+PROFILE = os.environ.get("KERNPACK_WHEEL_PROFILE", "release")
+
+
+def run(*command, **environment):
+    """Exit status and output of a program."""
+    result = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
+    return result.returncode, result.stdout, result.stderr
+
+
+def make(*options, **environment):
+    status, output, errors = run(PROGRAM, "wheel", "--package", "imagekit", "--profile", PROFILE, "--json", *options, **environment)
+    assert status == 0, errors
+    return json.loads(output)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return make("--out", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def wheel(report):
+    return Path(report["wheel"])
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """The interpreter of a fresh environment, into which pip installed the wheel and what it asks for."""
+    folder = tmp_path_factory.mktemp("venv")
+    status, _, errors = run(sys.executable, "-m", "venv", folder)
+    assert status == 0, errors
+    python = folder / "bin" / "python"
+    requirements = FOLDER / "wheel_requirements.txt"
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--only-binary=:all:"]
+    status, output, errors = run(*install, wheel, "--requirement", requirements)
+    assert status == 0, output + errors
+    return python
+
+
+def test_the_report(report, wheel):
+    assert re.fullmatch(r"imagekit-0\.1\.0-py3-none-(manylinux_2_\d+_(x86_64|aarch64))\.whl", wheel.name)
+    assert wheel.name.endswith(f"{report['platform']}.whl")
+    assert (report["schema"], report["package"], report["module"]) == (1, "imagekit", "imagekit")
+    assert (report["functions"], report["types"], report["nameless"]) == (15, 2, [])
+    assert report["size"] == wheel.stat().st_size
+
+
+def test_the_record_has_every_file(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        rows = list(csv.reader(io.StringIO(archive.read("imagekit-0.1.0.dist-info/RECORD").decode())))
+        assert names == [path for path, _, _ in rows]
+        assert names[:4] == ["imagekit/__init__.py", "imagekit/__init__.pyi", "imagekit/libimagekit.so", "imagekit/py.typed"]
+        for path, digest, size in rows[:-1]:
+            content = archive.read(path)
+            found = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={found}", len(content)), path
+        assert rows[-1] == ["imagekit-0.1.0.dist-info/RECORD", "", ""]
+
+
+def test_the_same_content_gives_the_same_bytes(wheel, tmp_path):
+    once = Path(make("--out", tmp_path / "a", SOURCE_DATE_EPOCH="1700000000")["wheel"]).read_bytes()
+    again = Path(make("--out", tmp_path / "b", SOURCE_DATE_EPOCH="1700000000")["wheel"]).read_bytes()
+    assert once == again
+    assert once != wheel.read_bytes()
+
+
+def test_auditwheel_gives_the_same_tag(fresh, wheel, report):
+    if run(fresh, "-c", "import auditwheel")[0] != 0:
+        pytest.skip("this Python is too old for auditwheel 6.8")
+    status, output, errors = run(fresh, "-m", "auditwheel", "show", wheel)
+    assert status == 0, output + errors
+    output = " ".join(output.split())
+    assert f'is consistent with the following platform tag: "{report["platform"]}"' in output
+
+
+def test_pip_installs_it_and_numpy_goes_in(fresh):
+    status, output, errors = run(fresh, "-W", "error", FOLDER / "wheel_uses.py")
+    assert status == 0, errors
+    assert output.startswith("imagekit works with NumPy")
+    status, output, _ = run(fresh, "-m", "pip", "check", "--disable-pip-version-check")
+    assert status == 0, output
+    status, output, _ = run(fresh, "-m", "pip", "show", "--disable-pip-version-check", "imagekit")
+    assert "Summary: Image filters in Rust, C, LLVM IR and CUDA in one shared library\n" in output
+    assert "Requires: apache-tvm-ffi\n" in output
+
+
+def test_the_chapter(fresh):
+    """The Python code of docs/shipping.md, as it stands there."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "shipping.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert len(blocks) == 1
+    photo = "import numpy\nphoto = numpy.full((4, 6, 3), 100, numpy.uint8)\n"
+    status, output, errors = run(fresh, "-c", photo + blocks[0] + "assert histogram.total == 24\n")
+    assert status == 0, errors
+    assert "Copies a rectangle out of a gray image." in output
+
+
+def test_torch_tensors_go_in(unpacked):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    status, output, errors = run(sys.executable, FOLDER / "wheel_torch.py", PYTHONPATH=str(unpacked))
+    assert status == 0, errors
+    assert output.startswith("imagekit works with PyTorch")
+
+
+def test_mypy_accepts_the_stubs_and_finds_wrong_uses(unpacked, tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(
+        "import imagekit\n"
+        "import numpy as np\n"
+        "import tvm_ffi\n"
+        "gray: tvm_ffi.Tensor = imagekit.to_gray(np.zeros((2, 2, 3), np.uint8))\n"
+        "total: int = imagekit.histogram(gray).total\n"
+        "bins: list[int] = list(imagekit.histogram(gray).bins)\n"
+        "contrast: float = imagekit.contrast(imagekit.histogram(gray))\n"
+        "text: str = imagekit.ascii_art(imagekit.make_scaler(2)(gray), 80)\n"
+        "imagekit.blur(gray, gray, 1)\n"
+    )
+    wrong.write_text(
+        "import imagekit\n"
+        "import numpy as np\n"
+        "gray = np.zeros((2, 2), np.float32)\n"
+        "imagekit.crop(gray, 1, 2, 3)\n"
+        "imagekit.ascii_art(gray, '80')\n"
+        "imagekit.histogram(gray).total = 3\n"
+        "imagekit.histogram('gray')\n"
+        "imagekit.crops(gray)\n"
+    )
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
+    status, output, errors = run(*mypy, right, unpacked / "imagekit" / "__init__.pyi", MYPYPATH=str(unpacked))
+    assert status == 0, output + errors
+    status, output, _ = run(*mypy, wrong, MYPYPATH=str(unpacked))
+    found = re.findall(r"wrong\.py:(\d+): error: .*\[([a-z-]+)\]", output)
+    assert found == [("4", "call-arg"), ("5", "arg-type"), ("6", "misc"), ("7", "arg-type"), ("8", "attr-defined")], output
+
+
+def test_stubs_of_every_kind_of_type(tmp_path):
+    """The library of objects has no package of its own to ship, but every type that there is."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    status, output, errors = run(PROGRAM, "wheel", "--package", "objects", "--profile", PROFILE, "--json", "--out", tmp_path)
+    assert status == 0, errors
+    with zipfile.ZipFile(json.loads(output)["wheel"]) as archive:
+        archive.extractall(tmp_path)
+    uses = tmp_path / "uses.py"
+    uses.write_text(
+        "import objects as o\n"
+        "assert o.Figure_Circle(2.0).area() == 12.0\n"
+        "assert o.next_hue(o.Hue.Red).name == 'Green'\n"
+        "assert o.Dog(4, 'Rex', None, 1.0).legs == 4\n"
+        "assert o.Account('Ada', 1.0).with_deposit(3).cents == 103\n"
+        "assert o.Defaults(1, keyword=True).required == 1\n"
+        "assert isinstance(o.Account.common(), o.Account)\n"
+        "assert isinstance(o.token(7), o.Token) and o.token(7).number == 7\n"
+    )
+    status, output, errors = run(sys.executable, "-W", "error", uses, PYTHONPATH=str(tmp_path))
+    assert status == 0, errors
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
+    status, output, errors = run(*mypy, uses, tmp_path / "objects" / "__init__.pyi", MYPYPATH=str(tmp_path))
+    assert status == 0, output + errors
+    uses.write_text("import objects as o\no.Token(7)\no.Account(3)\n")
+    status, output, _ = run(*mypy, uses, MYPYPATH=str(tmp_path))
+    assert re.findall(r"uses\.py:(\d+): error: .*\[([a-z-]+)\]", output) == [("2", "arg-type"), ("3", "call-arg"), ("3", "arg-type")], output
+
+
+def test_what_can_not_be_shipped(tmp_path):
+    """Whole messages: a package without a cdylib, one that is not there, flags for this machine, a library that is linked to others."""
+    status, _, errors = run(PROGRAM, "wheel", "--package", "kernpack-cli")
+    assert (status, errors) == (
+        1,
+        "error: package 'kernpack-cli' makes no cdylib, which is what a wheel carries; add to its Cargo.toml:\n"
+        '[lib]\ncrate-type = ["cdylib", "rlib"]\n',
+    )
+    status, _, errors = run(PROGRAM, "wheel", "--package", "imagekit", RUSTFLAGS="-C target-cpu=native")
+    assert (status, errors) == (
+        1,
+        "error: RUSTFLAGS asks for -C target-cpu=native: the wheel would end with an illegal instruction on machines with another "
+        "CPU; remove it, or name the oldest CPU that users have, such as -C target-cpu=x86-64-v2\n",
+    )
+    status, _, errors = run(PROGRAM, "wheel", "--manifest-path", tmp_path / "Cargo.toml")
+    assert (status, errors) == (1, f"error: can not read {tmp_path}/Cargo.toml: No such file or directory (os error 2)\n")
