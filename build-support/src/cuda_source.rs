@@ -27,6 +27,22 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     kernels
 }
 
+/// What `#include` names, quoted or in angles; those that macros name are not seen.
+#[cfg(feature = "nvrtc")]
+pub(crate) fn includes(source: &str) -> Vec<String> {
+    let text = without_comments(source);
+    let names = text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let (close, rest) = match rest.split_at_checked(1)? {
+            ("\"", rest) => ('"', rest),
+            ("<", rest) => ('>', rest),
+            _ => return None,
+        };
+        Some(rest.split(close).next()?.to_owned())
+    });
+    names.collect()
+}
+
 /// Whether what precedes `__global__` in its declaration opens a template.
 fn is_template(before: &str) -> bool {
     let start = before.rfind([';', '}', '{']).map_or(0, |position| position + 1);

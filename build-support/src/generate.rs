@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::cuda::{CudaImage, CudaOutcome, SkippedKernel};
+use crate::cuda::{CudaOutcome, SkippedKernel};
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
@@ -29,7 +29,7 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str("pub mod kernels {\n");
     text.push_str("    use ::core::ffi::c_void;\n\n    use super::__kernpack::impl_ as __k;\n");
     text.push_str(&items);
-    if matches!(cuda, CudaOutcome::Built(images) if !images.is_empty()) {
+    if !cuda.images.is_empty() {
         text.push_str(CUDA_LOADER);
     }
     text.push_str("}\n");
@@ -52,29 +52,23 @@ struct DeviceKernel<'a> {
 }
 
 fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
-    match cuda {
-        CudaOutcome::Built(images) => {
-            let built = |image: &'_ CudaImage| image.kernels.len();
-            let mut kernels = Vec::with_capacity(images.iter().map(built).sum());
-            for image in images {
-                for kernel in &image.kernels {
-                    kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, not_built: None });
-                }
-            }
-            kernels
+    let mut kernels = Vec::new();
+    for image in &cuda.images {
+        for kernel in &image.kernels {
+            kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, not_built: None });
         }
-        CudaOutcome::NotBuilt { reason, kernels } => kernels
-            .iter()
-            .map(|SkippedKernel { name, source }| DeviceKernel {
-                name,
-                source,
-                not_built: Some(format!(
-                    "{source} was not compiled when this library was built: {reason}. Install the CUDA toolkit or set \
-                     CUDA_HOME, and build again with KERNPACK_CUDA=require"
-                )),
-            })
-            .collect(),
     }
+    if let Some(skipped) = &cuda.skipped {
+        for SkippedKernel { name, source } in &skipped.kernels {
+            let not_built = Some(format!(
+                "{source} was not compiled when this library was built: {}. Install the CUDA toolkit or set CUDA_HOME, and \
+                 build again with KERNPACK_CUDA=require",
+                skipped.reason
+            ));
+            kernels.push(DeviceKernel { name, source, not_built });
+        }
+    }
+    kernels
 }
 
 fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> {
@@ -218,6 +212,7 @@ const KEYWORDS: [&str; 49] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::Skipped;
 
     fn host(name: &str, source: &str) -> HostKernel {
         HostKernel { name: name.to_owned(), source: source.to_owned() }
@@ -238,14 +233,15 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::Built(Vec::new())).unwrap();
+        let text = generate(&[], &CudaOutcome::default()).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
     #[test]
     fn host_and_device_share_names() {
         let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
-        let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped] };
+        let skipped = Skipped { reason: String::new(), sources: Vec::new(), is_wanted: false, kernels: vec![skipped] };
+        let cuda = CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() };
         let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }

@@ -19,24 +19,40 @@
 //!
 //! The build script runs again when an input, an included header or a variable that matters changes, and else never.
 
+mod architecture;
 mod c;
+mod cache;
 mod cuda;
+mod cuda_options;
 mod cuda_source;
+mod digest;
 mod environment;
 mod error;
 mod generate;
+mod gpu;
 mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+mod nvcc;
+#[cfg(feature = "llvm")]
+mod nvptx;
+#[cfg(feature = "nvrtc")]
+mod nvrtc;
 mod pack;
+mod permits;
+mod program;
 mod ptx;
 mod session;
+mod step;
 mod symbols;
 mod target;
 mod tool;
+mod toolkit;
 mod track;
+mod watch;
 
+pub use cuda_options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;

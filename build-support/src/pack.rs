@@ -34,13 +34,13 @@ pub(crate) fn pack(session: &Session, images: &[CudaImage]) -> Result<PathBuf> {
 }
 
 fn payload(image: &CudaImage) -> Result<Vec<u8>> {
-    let code = fs::read(&image.fatbin)
-        .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.fatbin.display())))?;
+    let code = fs::read(&image.code)
+        .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.code.display())))?;
     let functions = image
         .kernels
         .iter()
         .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-    Ok(DeviceImage::new("fatbin", functions.collect(), &code).to_vec())
+    Ok(DeviceImage::new(image.format, functions.collect(), &code).to_vec())
 }
 
 fn blob(payloads: &[Vec<u8>]) -> std::result::Result<Vec<u8>, Box<dyn std::error::Error>> {
