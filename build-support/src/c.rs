@@ -147,10 +147,10 @@ fn object(
     let mut command = compiler.tool.to_command();
     command.current_dir(&session.package_dir);
     command.args(session.preprocessor_flags());
-    command.arg("-c").arg(path);
-    let recipe = recipe(session, compiler, &command);
+    let mut recipe = recipe(session, compiler, &command);
+    recipe.field(path.as_os_str().as_encoded_bytes());
     command.args(["-MD", "-MT", "kernel", "-MF"]).arg(&depfile);
-    command.arg("-o").arg(&object);
+    command.arg("-c").arg(path).arg("-o").arg(&object);
     let tool = if language == Language::Cpp { "the C++ compiler" } else { "the C compiler" };
     let products = [object.clone()];
     let step = Step { recipe: recipe.finish(), source: &source, tool, products: &products };

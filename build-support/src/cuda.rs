@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::architecture::{Architecture, Architectures};
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+use crate::assembler::{Assembler, Piece};
 use crate::cuda_options::{CudaCompiler, CudaInput, CudaInputs, CudaLanguage};
 use crate::environment::Environment;
 use crate::gpu::{self, Gpus};
@@ -16,8 +18,6 @@ use crate::nvrtc::Nvrtc;
 use crate::ptx::{self, PtxKernel};
 use crate::session::Session;
 use crate::toolkit::Toolkit;
-#[cfg(any(feature = "llvm", feature = "nvrtc"))]
-use crate::toolkit::{Assembler, Piece};
 use crate::{Error, Result, cuda_source, tool};
 
 /// A compiled CUDA input.
@@ -77,6 +77,7 @@ impl Policy {
 
 /// The compilers at hand.
 struct Compilers<'a> {
+    /// Or why there is none.
     cuda: Result<CudaCompilers<'a>, String>,
     #[cfg(feature = "llvm")]
     llvm: Option<Nvptx>,
@@ -120,15 +121,20 @@ pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcom
     }
     let toolkit = Toolkit::find(session)?;
     let has = |language: CudaLanguage| cuda.inputs.iter().any(|input| input.language == language);
+    let found = match has(CudaLanguage::Cuda) {
+        true => find_compiler(session, &toolkit, cuda.compiler)?,
+        false => Err("no source needs one".to_owned()),
+    };
+    // nvcc brings its own.
+    #[cfg(any(feature = "llvm", feature = "nvrtc"))]
+    let needs_assembler =
+        has(CudaLanguage::LlvmIr) || matches!(&found, Ok(found) if !matches!(found, CudaCompilers::Nvcc(_)));
     let compilers = Compilers {
-        cuda: match has(CudaLanguage::Cuda) {
-            true => find_compiler(session, &toolkit, cuda.compiler)?,
-            false => Err("no source needs one".to_owned()),
-        },
+        cuda: found,
         #[cfg(feature = "llvm")]
         llvm: has(CudaLanguage::LlvmIr).then(|| Nvptx::new(session, &toolkit)),
         #[cfg(any(feature = "llvm", feature = "nvrtc"))]
-        assembler: Assembler::find(session, &toolkit)?,
+        assembler: if needs_assembler { Assembler::find(session, &toolkit)? } else { None },
     };
     let mut inputs: Vec<(usize, &CudaInput)> = cuda.inputs.iter().enumerate().collect();
     if let Err(reason) = &compilers.cuda {

@@ -20,6 +20,8 @@
 //! The build script runs again when an input, an included header or a variable that matters changes, and else never.
 
 mod architecture;
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+mod assembler;
 mod c;
 mod cache;
 mod cuda;

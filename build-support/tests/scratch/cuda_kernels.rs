@@ -110,8 +110,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 if grep -q FAIL "$source"; then echo "$source(1): error: FAIL is not defined" >&2; exit 2; fi
-if [ -z "$ptx" ]; then printf '%s' "$arguments" > "$out"; exit 0; fi
 echo "kernel: $source kernels/include/factor.h" > "$depfile"
+if [ -z "$ptx" ]; then printf '%s' "$arguments" > "$out"; exit 0; fi
 case "$source" in
   *scale*) cat > "$out" <<'PTX'
 .extern .shared .align 16 .b8 line[];
