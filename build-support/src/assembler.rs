@@ -17,6 +17,7 @@ pub(crate) struct Assembler {
     pub(crate) ptxas: Program,
     version: String,
     /// Architectures that ptxas has machine code for.
+    #[cfg_attr(not(feature = "llvm"), expect(dead_code, reason = "NVRTC knows its own"))]
     pub(crate) known: Vec<String>,
     fatbinary: Option<Program>,
 }

@@ -39,6 +39,9 @@ pub(crate) enum LlvmInput {
     Builder(ModuleBuilder, &'static Location<'static>),
 }
 
+/// The pipeline of optimizations.
+const PASSES: &str = "default<O3>";
+
 /// Optimizes and compiles every input, even when one fails.
 pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>) -> Result<Vec<Compiled>> {
     if inputs.is_empty() {
@@ -174,7 +177,7 @@ impl Machine {
     /// All that decides what LLVM makes of a source, but the source.
     fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
-        digester.field(version()).field(&self.triple).field(&self.cpu).field(&self.features);
+        digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
         digester
     }
 }
@@ -234,9 +237,7 @@ pub(crate) fn generate(
     options.set_loop_slp_vectorization(true);
     options.set_loop_interleaving(true);
     options.set_loop_unrolling(true);
-    module
-        .run_passes("default<O3>", machine, options)
-        .map_err(|e| failed("LLVM can not optimize it", &e.to_string()))?;
+    module.run_passes(PASSES, machine, options).map_err(|e| failed("LLVM can not optimize it", &e.to_string()))?;
     machine.write_to_file(module, kind, file).map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
     let errors = diagnostics.errors.borrow();
     if errors.is_empty() { Ok(()) } else { Err(failed("LLVM can not compile it", &errors.join("\n"))) }

@@ -38,11 +38,14 @@ impl Nvrtc {
         let path = toolkit.file(session, &paths);
         session.environment.track("LD_LIBRARY_PATH");
         if let Some(path) = &path {
-            // SAFETY: NVIDIA's library may be loaded anywhere; its constructors have no conditions.
-            let library = unsafe { libloading::Library::new(path) };
-            let library = library.map_err(|e| Error::new(format!("{}: can not be loaded: {e}", path.display())))?;
-            // The loader finds it again by its name, which is how cudarc asks for it; so it stays.
-            std::mem::forget(library);
+            // NVRTC asks for the library of its built-in functions by name alone.
+            for file in builtins(path).iter().chain([path]) {
+                // SAFETY: NVIDIA's libraries may be loaded anywhere; their constructors have no conditions.
+                let library = unsafe { libloading::Library::new(file) };
+                let library = library.map_err(|e| Error::new(format!("{}: can not be loaded: {e}", file.display())))?;
+                // The loader finds it again by its name, which is how cudarc asks for it; so it stays.
+                std::mem::forget(library);
+            }
         }
         // SAFETY: as above. Without this question, a missing library is a panic in cudarc.
         if !unsafe { sys::is_culib_present() } {
@@ -129,6 +132,16 @@ impl Nvrtc {
         }
         found
     }
+}
+
+/// The libraries of built-in functions beside NVRTC, such as `libnvrtc-builtins.so.13.0`.
+fn builtins(nvrtc: &Path) -> Vec<PathBuf> {
+    let folder = nvrtc.parent().unwrap_or(Path::new(""));
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_one = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvrtc-builtins.so."))
+    };
+    files.filter(is_one).collect()
 }
 
 /// Compiles a text. The result is the code and the log.

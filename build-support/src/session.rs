@@ -12,6 +12,9 @@ use crate::track::Tracker;
 use crate::watch::Watch;
 use crate::{Error, Result};
 
+/// Changes whenever this crate makes something else of the same source, compiler and flags.
+const RECIPES: &str = "1";
+
 /// One run of a build script: where it is, what it is for, and what it has read.
 pub(crate) struct Session {
     pub(crate) environment: Environment,
@@ -96,7 +99,7 @@ impl Session {
     /// them go through [`Self::portable`].
     pub(crate) fn recipe(&self, kind: &str, variables: &[&str]) -> Digester {
         let mut digester = Digester::new(kind);
-        digester.field(env!("CARGO_PKG_VERSION")).field(self.package_dir.as_os_str().as_encoded_bytes());
+        digester.field(env!("CARGO_PKG_VERSION")).field(RECIPES).field(self.package_dir.as_os_str().as_encoded_bytes());
         digester.field(&self.target.triple);
         for name in variables {
             self.environment.track(name);

@@ -133,12 +133,9 @@ esac
 "#;
 
 #[cfg(unix)]
-fn fake_cuda_home(package: &Package) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
-    package.write("cuda home/bin/nvcc", FAKE_NVCC);
-    let home = package.dir.join("cuda home");
-    std::fs::set_permissions(home.join("bin/nvcc"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    home
+pub(crate) fn fake_cuda_home(package: &Package) -> PathBuf {
+    package.script("cuda home/bin/nvcc", FAKE_NVCC);
+    package.dir.join("cuda home")
 }
 
 #[cfg(unix)]
@@ -199,7 +196,7 @@ fn every_kernel_that_fails_is_shown() {
 }
 
 /// `KERNPACK_TEST_CUDA_HOME`, else the toolkit of the environment.
-fn real_cuda_home() -> Option<PathBuf> {
+pub(crate) fn real_cuda_home() -> Option<PathBuf> {
     let homes = ["KERNPACK_TEST_CUDA_HOME", "CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     homes.map(PathBuf::from).find(|home| home.join("bin").join("nvcc").is_file())
 }
