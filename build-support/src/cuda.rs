@@ -200,12 +200,14 @@ fn floor(session: &Session, cuda: &CudaInputs, input: &CudaInput) -> Result<Opti
 
 /// What `KERNPACK_CUDA=require` says where nothing is found.
 fn required(reason: &str) -> String {
-    match reason.strip_suffix(" in NVCC, CUDA_HOME, CUDA_PATH or PATH") {
-        Some(what) => format!(
+    if let Some(what) = reason.strip_suffix(" in NVCC, CUDA_HOME, CUDA_PATH or PATH") {
+        return format!(
             "{what}; looked at NVCC, CUDA_HOME, CUDA_PATH and PATH. Install the CUDA toolkit, or set CUDA_HOME to its folder"
-        ),
-        None => format!("{reason}. Install one of them, or set CUDA_HOME to the folder of a CUDA toolkit"),
+        );
     }
+    format!(
+        "{reason}. Install the CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set CUDA_HOME to the folder of one"
+    )
 }
 
 /// The compiler of CUDA C++, or why there is none.
@@ -229,10 +231,7 @@ fn find_compiler<'a>(
                 ".cuda_compiler(CudaCompiler::Nvrtc): kernpack-build was built without its feature `nvrtc`",
             ));
         }
-        CudaCompiler::Nvrtc => {
-            "no libnvrtc was found in CUDA_HOME, CUDA_PATH or where the system keeps libraries (the Python package \
-             nvidia-cuda-nvrtc has it)"
-        }
+        CudaCompiler::Nvrtc => "no libnvrtc was found in CUDA_HOME, CUDA_PATH or where the system keeps libraries",
         CudaCompiler::Auto if cfg!(feature = "nvrtc") => {
             "neither nvcc (in NVCC, CUDA_HOME, CUDA_PATH or PATH) nor libnvrtc (in CUDA_HOME, CUDA_PATH or where the system \
              keeps libraries) was found"

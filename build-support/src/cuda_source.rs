@@ -27,12 +27,11 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     kernels
 }
 
-/// What `#include` names, quoted or in angles; those that macros name are not seen.
+/// What `#include` names, quoted or in angles, even in comments; those that macros name are not seen.
 #[cfg(feature = "nvrtc")]
 pub(crate) fn includes(source: &str) -> Vec<String> {
-    let text = without_comments(source);
-    let names = text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    let names = source.lines().filter_map(|line| {
+        let rest = line.split_once('#')?.1.trim_start().strip_prefix("include")?.trim_start();
         let (close, rest) = match rest.split_at_checked(1)? {
             ("\"", rest) => ('"', rest),
             ("<", rest) => ('>', rest),
@@ -154,6 +153,14 @@ fn without_comments(source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "nvrtc")]
+    #[test]
+    fn headers_are_read_off_the_text() {
+        let text =
+            "#include \"a.h\"\n  # include <b/c.h> // d\n/* x */ #include \"e.h\"\n#include MACRO\n#if 1\n#include\n";
+        assert_eq!(includes(text), ["a.h", "b/c.h", "e.h"]);
+    }
 
     #[test]
     fn kernels_are_read_off_the_text() {

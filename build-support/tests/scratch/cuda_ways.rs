@@ -262,8 +262,9 @@ fn nvrtc_is_a_compiler_too() {
         return;
     };
     let source = "#include \"factor.h\"\nextern \"C\" __global__ void scale(float* out, unsigned n) {\n  if (threadIdx.x < n) out[threadIdx.x] *= FACTOR;\n}\n";
-    let calls = ".cuda([\"kernels/scale.cu\", \"kernels/more.cu\"]).include(\"include\").cuda_arch([\"80\", \"90\"])";
-    let package = Package::new("nvrtc", calls)
+    let calls = ".cuda([\"kernels/scale.cu\", \"kernels/more.cu\"]).include(\"include\").cuda_arch([\"80\", \"90\"])\
+                 .cuda_compiler(kernpack_build::CudaCompiler::Nvrtc)";
+    let package = Package::new("through-nvrtc", calls)
         .file("kernels/scale.cu", source)
         .file("kernels/more.cu", &source.replace("scale", "more").replace("factor.h", "own.h"))
         .file("kernels/own.h", "#define FACTOR 1.0f\n")
@@ -301,13 +302,22 @@ fn nvrtc_is_a_compiler_too() {
         assert!(message.contains(fragment), "no {fragment:?} in {message}");
     }
     // Where there is nothing to load.
-    let message = package.failure(&[("KERNPACK_CUDA", "require"), ("LD_LIBRARY_PATH", "")]);
-    let expected = "Error: kernels/scale.cu: KERNPACK_CUDA=require, but neither nvcc (in NVCC, CUDA_HOME, CUDA_PATH or PATH) nor libnvrtc (in CUDA_HOME, CUDA_PATH or where the system keeps libraries) was found. Install one of them, or set CUDA_HOME to the folder of a CUDA toolkit";
-    assert_eq!(message, expected);
+    let require = [("KERNPACK_CUDA", "require"), ("LD_LIBRARY_PATH", "")];
+    let end =
+        ". Install the CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set CUDA_HOME to the folder of one";
+    let why = "no libnvrtc was found in CUDA_HOME, CUDA_PATH or where the system keeps libraries";
+    let expected = format!("Error: kernels/scale.cu: KERNPACK_CUDA=require, but {why}{end}");
+    assert_eq!(package.failure(&require), expected);
+    let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();
+    package.write("build.rs", &script.replace(".cuda_compiler(kernpack_build::CudaCompiler::Nvrtc)", ""));
+    let why = "neither nvcc (in NVCC, CUDA_HOME, CUDA_PATH or PATH) nor libnvrtc (in CUDA_HOME, CUDA_PATH or where the \
+               system keeps libraries) was found";
+    let expected = format!("Error: kernels/scale.cu: KERNPACK_CUDA=require, but {why}{end}");
+    assert_eq!(package.failure(&require), expected);
 }
 
-/// A folder with NVRTC and without nvcc.
+/// A folder with NVRTC; there may be a toolkit in it, too.
 fn nvrtc_home() -> Option<PathBuf> {
-    let home = PathBuf::from(env::var_os("KERNPACK_TEST_NVRTC_HOME")?);
-    home.join("lib/libnvrtc.so.13").is_file().then_some(home)
+    let homes = env::var_os("KERNPACK_TEST_NVRTC_HOME").map(PathBuf::from).into_iter().chain(real_cuda_home());
+    homes.into_iter().find(|home| home.join("lib/libnvrtc.so.13").is_file())
 }
