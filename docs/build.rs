@@ -1,14 +1,29 @@
-//! Makes one module of the Rust code of a chapter: what stands between "```rust" and "```". Blocks of "```rust,test" become tests.
+//! Makes modules of the Rust code of the chapters: what stands between "```rust" and "```". Blocks of "```rust,test" become tests.
 
 use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-const CHAPTER: &str = "your-own-types.md";
+/// The chapters, and what their code is called.
+const CHAPTERS: [(&str, &str); 3] =
+    [("your-own-types.md", "own_types"), ("devices.md", "devices"), ("modules.md", "modules")];
 
 fn main() {
-    println!("cargo::rerun-if-changed={CHAPTER}");
-    let chapter = fs::read_to_string(CHAPTER).expect("the chapter is beside build.rs");
+    for (chapter, name) in CHAPTERS {
+        println!("cargo::rerun-if-changed={chapter}");
+        let (items, tests) = code_of(&fs::read_to_string(chapter).expect("the chapter is beside build.rs"));
+        assert!(!items.is_empty() && !tests.is_empty(), "{chapter} has no code");
+        let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+        let write = |kind: &str, code: String| {
+            fs::write(Path::new(&out).join(format!("{name}_{kind}.rs")), code).expect("OUT_DIR can be written to");
+        };
+        write("items", items);
+        write("tests", tests);
+    }
+}
+
+/// The items and the tests of a chapter.
+fn code_of(chapter: &str) -> (String, String) {
     let (mut items, mut tests) = (String::new(), String::new());
     let mut lines = chapter.lines();
     while let Some(line) = lines.next() {
@@ -30,8 +45,5 @@ fn main() {
             into.push_str("Ok(())\n}\n");
         }
     }
-    assert!(!items.is_empty() && !tests.is_empty(), "{CHAPTER} has no code");
-    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    fs::write(Path::new(&out).join("items.rs"), items).expect("OUT_DIR can be written to");
-    fs::write(Path::new(&out).join("tests.rs"), tests).expect("OUT_DIR can be written to");
+    (items, tests)
 }

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use kernpack::module::device_image::{ArgType, DeviceFunction};
+
 use crate::cuda::{CudaOutcome, SkippedKernel};
+use crate::ptx::PtxKernel;
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
 /// The text of `kernpack_library.rs`.
-pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String> {
+///
+/// `carried` are the kinds of the modules that the library carries.
+pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[String]) -> Result<String> {
     let device = device_kernels(cuda);
     check_unique(host, &device)?;
     let mut names = Names::default();
@@ -20,6 +25,7 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
         device_kernel(&mut items, &names.take(kernel.name), kernel);
     }
     let mut text = String::from("// Written by kernpack-build. `kernpack::library!()` includes it.\n\n");
+    carried_kinds(&mut items, carried);
     if items.is_empty() {
         text.push_str("/// Kernels that build.rs compiled into this library: none.\npub mod kernels {}\n");
         return Ok(text);
@@ -29,43 +35,72 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome) -> Result<String
     text.push_str("pub mod kernels {\n");
     text.push_str("    use ::core::ffi::c_void;\n\n    use super::__kernpack::impl_ as __k;\n");
     text.push_str(&items);
-    if !cuda.images.is_empty() {
-        text.push_str(CUDA_LOADER);
+    if needs_cuda(cuda) {
+        text.push_str(CUDA_FEATURE);
     }
     text.push_str("}\n");
     Ok(text)
 }
 
-/// A library that carries CUDA images brings what loads them.
-const CUDA_LOADER: &str = "
+/// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
+fn needs_cuda(cuda: &CudaOutcome) -> bool {
+    !cuda.images.is_empty() || cuda.skipped.as_ref().is_some_and(|skipped| !skipped.is_wanted)
+}
+
+/// A compile error that says what to add, when kernpack lacks what runs the kernels.
+const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+
+/// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
+/// crate's own.
+fn carried_kinds(out: &mut String, kinds: &[String]) {
+    for (number, kind) in kinds.iter().enumerate() {
+        if kind == "kernpack.zstd" {
+            out.push_str(
+                "
+    // Compressed modules: needs the feature `zstd` of kernpack.
+    const _: () = __k::FEATURE_ZSTD;
+",
+            );
+        }
+        let _ = write!(
+            out,
+            "
     #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
     #[linkme(crate = __k::linkme)]
-    static CARRIES_CUDA: __k::CarriedKind = __k::CarriedKind { kind: \"cuda\" };
-";
+    static CARRIES_{number}: __k::CarriedKind = __k::CarriedKind {{ kind: {kind:?} }};
+"
+        );
+    }
+}
 
 /// A kernel that runs on a device, or would.
 struct DeviceKernel<'a> {
     name: &'a str,
     source: &'a str,
-    /// Why it was not built.
-    not_built: Option<String>,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    Built(&'a PtxKernel),
+    /// Why not.
+    NotBuilt(String),
 }
 
 fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
     let mut kernels = Vec::new();
     for image in &cuda.images {
         for kernel in &image.kernels {
-            kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, not_built: None });
+            kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, state: State::Built(kernel) });
         }
     }
     if let Some(skipped) = &cuda.skipped {
         for SkippedKernel { name, source } in &skipped.kernels {
-            let not_built = Some(format!(
+            let state = State::NotBuilt(format!(
                 "{source} was not compiled when this library was built: {}. Install the CUDA toolkit or set CUDA_HOME, and \
                  build again with KERNPACK_CUDA=require",
                 skipped.reason
             ));
-            kernels.push(DeviceKernel { name, source, not_built });
+            kernels.push(DeviceKernel { name, source, state });
         }
     }
     kernels
@@ -119,21 +154,26 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>) {
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
-    let (comment, status) = match &kernel.not_built {
-        None => ("It runs on a CUDA device.", "super::__kernpack::ImageStatus::Built".to_owned()),
-        Some(reason) => (
-            "It was not compiled: calling it is an error that says why.",
+    let (comment, status, types) = match &kernel.state {
+        State::Built(kernel) => {
+            (launch_doc(item, kernel), "super::__kernpack::ImageStatus::Built".to_owned(), kernel_types(kernel))
+        }
+        State::NotBuilt(reason) => (
+            "    /// It was not compiled: calling it is an error that says why.\n".to_owned(),
             format!("super::__kernpack::ImageStatus::NotBuilt(\n            {reason:?},\n        )"),
+            "__k::KernelTypes { args: &[], launch: &[] }".to_owned(),
         ),
     };
     let _ = write!(
         out,
         r#"
-    /// `{shown}`, from {source}. {comment}
-    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
+    /// `{shown}`, a CUDA kernel from {source}.
+    ///
+{comment}    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
         {name:?},
         "cuda",
         {status},
+        {types},
     );
 
     // Other languages find the kernel under its name in the library itself.
@@ -150,6 +190,64 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
 "#,
         symbol = format!("{}{name}", crate::symbols::PREFIX),
     );
+    if let State::Built(_) = kernel.state {
+        let _ = write!(
+            out,
+            r#"
+    #[unsafe(export_name = {symbol:?})]
+    unsafe extern "C" fn metadata_{base}(
+        _this: *mut c_void,
+        _args: *const __k::TVMFFIAny,
+        _num_args: i32,
+        result: *mut __k::TVMFFIAny,
+    ) -> i32 {{
+        // SAFETY: the caller follows the packed calling convention.
+        unsafe {{ __k::device_kernel_metadata(&{item}, result) }}
+    }}
+"#,
+            symbol = format!("{}_metadata_{name}", crate::symbols::PREFIX),
+        );
+    }
+}
+
+/// How to launch a kernel, as lines of documentation.
+fn launch_doc(item: &str, kernel: &PtxKernel) -> String {
+    let args: Vec<String> = (0..kernel.arg_types.len()).map(|index| format!("a{index}")).collect();
+    let types: Vec<String> = kernel.arg_types.iter().map(|ty| type_name(*ty)).collect();
+    let args = if let [arg] = &args[..] { format!("{arg},") } else { args.join(", ") };
+    let (call, more) = if kernel.dynamic_shared_memory {
+        (
+            format!("kernels::{item}.launch_with(&config, ({args}))?"),
+            "    /// It uses dynamic shared memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.\n",
+        )
+    } else {
+        (format!("kernels::{item}.launch(grid, block, ({args}))?"), "")
+    };
+    let types = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
+    format!("    /// Arguments: {types}. Launch it with `{call}`.\n{more}")
+}
+
+/// A type as the documentation names it.
+fn type_name(ty: ArgType) -> String {
+    let kind = match ty.code {
+        0 => "i",
+        1 => "u",
+        ArgType::POINTER_CODE => return "tensor".to_owned(),
+        _ => "f",
+    };
+    format!("`{kind}{}`", ty.bits)
+}
+
+/// The kernel's entry of the function table, as Rust code.
+fn kernel_types(kernel: &PtxKernel) -> String {
+    let mut text = "__k::KernelTypes {\n            args: &[".to_owned();
+    for (index, ArgType { code, bits, lanes }) in kernel.arg_types.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}__k::ArgType {{ code: {code}, bits: {bits}, lanes: {lanes} }}");
+    }
+    let entry = DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory);
+    let _ = write!(text, "],\n            launch: &{:?},\n        }}", entry.launch_params);
+    text
 }
 
 /// `name` as global function: itself if it has a dot, else with the crate in front.
@@ -212,10 +310,21 @@ const KEYWORDS: [&str; 49] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::Skipped;
+    use crate::cuda::{CudaImage, Skipped};
 
     fn host(name: &str, source: &str) -> HostKernel {
         HostKernel { name: name.to_owned(), source: source.to_owned() }
+    }
+
+    /// A kernel of k.cu that was not compiled.
+    fn skipped(name: &str, is_wanted: bool) -> CudaOutcome {
+        let skipped = Skipped {
+            reason: "because".to_owned(),
+            sources: vec!["k.cu".to_owned()],
+            is_wanted,
+            kernels: vec![SkippedKernel { name: name.to_owned(), source: "k.cu".to_owned() }],
+        };
+        CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() }
     }
 
     #[test]
@@ -233,16 +342,54 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::default()).unwrap();
+        let text = generate(&[], &CudaOutcome::default(), &[]).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
     #[test]
+    fn device_kernels_know_their_types() {
+        let kernel = |name: &str, arg_types: &[ArgType], dynamic_shared_memory| PtxKernel {
+            name: name.to_owned(),
+            arg_types: arg_types.to_vec(),
+            dynamic_shared_memory,
+        };
+        let kernels = vec![
+            kernel("scale", &[ArgType::POINTER, ArgType::FLOAT32, ArgType::UINT64], false),
+            kernel("sum", &[ArgType::POINTER], true),
+            kernel("nothing", &[], false),
+        ];
+        let image = CudaImage { source: "k.cu".to_owned(), format: "fatbin", code: "k.fatbin".into(), kernels };
+        let cuda = CudaOutcome { images: vec![image], ..CudaOutcome::default() };
+        let text = generate(&[], &cuda, &["cuda".to_owned()]).unwrap();
+        for part in [
+            "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
+             `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
+            "            args: &[__k::ArgType { code: 3, bits: 64, lanes: 1 }, __k::ArgType { code: 2, bits: 32, lanes: 1 }, \
+             __k::ArgType { code: 1, bits: 64, lanes: 1 }],\n            launch: &[\"blockIdx.x\", \"blockIdx.y\", \"blockIdx.z\", \
+             \"threadIdx.x\", \"threadIdx.y\", \"threadIdx.z\"],\n",
+            "    /// Arguments: tensor. Launch it with `kernels::sum.launch_with(&config, (a0,))?`.\n    /// It uses dynamic shared \
+             memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.\n",
+            "\"threadIdx.z\", \"tirx.use_dyn_shared_memory\"],\n",
+            "    /// Arguments: none. Launch it with `kernels::nothing.launch(grid, block, ())?`.\n",
+            "#[unsafe(export_name = \"__tvm_ffi__metadata_scale\")]",
+            "super::__kernpack::__has_cuda_kernels!();",
+        ] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_needed_does_not_depend_on_the_machine() {
+        let skipped = |is_wanted| skipped("f", is_wanted);
+        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[]).unwrap();
+        assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
+    }
+
+    #[test]
     fn host_and_device_share_names() {
-        let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
-        let skipped = Skipped { reason: String::new(), sources: Vec::new(), is_wanted: false, kernels: vec![skipped] };
-        let cuda = CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() };
-        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda).unwrap_err();
+        let cuda = skipped("sobel", false);
+        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }
 }

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernpack::abi::ApiTable;
+use kernpack::module::cpp_symbols;
 
 use crate::environment::Environment;
 use crate::{Error, Result};
@@ -82,6 +83,7 @@ const BACKEND: [&str; 4] =
 /// Options of the linker. kernpack has each function under a name of its own, which a program gives its C name.
 fn arguments() -> impl Iterator<Item = String> {
     let names = ApiTable::NAMES.iter().chain(&BACKEND).map(|name| (*name, *name));
+    let names = names.chain(cpp_symbols::NAMES.iter().map(|name| (*name, *name)));
     let symbols = names.chain([("__kernpack_exported_api_v1", "table")]).flat_map(|(exported, name)| {
         [
             format!("-u,__kernpack_host_{name}"),

@@ -36,12 +36,18 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "llvm")]
+mod llvm_module;
+#[cfg(feature = "llvm")]
+mod llvm_packer;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;
 #[cfg(feature = "nvrtc")]
 mod nvrtc;
+mod object_packer;
 mod pack;
+mod payload;
 mod permits;
 mod program;
 mod ptx;
@@ -58,6 +64,12 @@ pub use cuda_options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
+#[cfg(feature = "llvm")]
+pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
+#[cfg(feature = "llvm")]
+pub use llvm_packer::LlvmPacker;
+pub use object_packer::ObjectPacker;
+pub use payload::Payload;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

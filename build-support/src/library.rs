@@ -7,6 +7,7 @@ use crate::cuda_options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
+use crate::payload::Payload;
 use crate::session::Session;
 use crate::{Error, Result, c, cuda, generate, pack, step, symbols};
 
@@ -26,6 +27,8 @@ pub struct Library {
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
     flags: Vec<String>,
+    imports: Vec<Payload>,
+    compress: bool,
 }
 
 impl Library {
@@ -166,6 +169,32 @@ impl Library {
         self
     }
 
+    /// Makes the library carry and import a module of any kind. Whoever loads the library needs a loader of the kind; the crate
+    /// itself can register one, as a packed function named `ffi.Module.load_from_bytes.<kind>`.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().module("my.table", vec![1, 2, 3]).build()
+    /// # }
+    /// ```
+    pub fn module(self, kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        self.import(&Payload::bytes(kind, bytes))
+    }
+
+    /// Makes the library carry and import a module, with what that imports. A module that is imported more than once is stored
+    /// once.
+    pub fn import(mut self, module: &Payload) -> Self {
+        self.imports.push(module.clone());
+        self
+    }
+
+    /// Compresses the modules that the library carries, device images too, where that makes them smaller. The crate needs the
+    /// feature `zstd` of `kernpack`, this one its own; the modules are decompressed when the library is loaded.
+    pub fn compress(mut self, yes: bool) -> Self {
+        self.compress = yes;
+        self
+    }
+
     /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
     /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
@@ -227,10 +256,9 @@ impl Library {
         inputs.extend(llvm);
         let kernels = symbols::host_kernels(&inputs)?;
         let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
+        let mut payloads = Vec::new();
         warnings(&mut lines, &cuda.warnings);
-        if !cuda.images.is_empty() {
-            objects.push(pack::pack(session, &cuda.images)?);
-        }
+        payloads.extend(pack::cuda_payloads(&cuda.images)?);
         if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
             let _ = writeln!(
                 lines,
@@ -239,6 +267,13 @@ impl Library {
                 skipped.sources.join(", "),
                 skipped.reason
             );
+        }
+        payloads.extend(self.imports);
+        let mut kinds = Vec::new();
+        if !payloads.is_empty() {
+            let packed = pack::pack(session, &payloads, self.compress)?;
+            objects.push(packed.object);
+            kinds = packed.kinds;
         }
         if !objects.is_empty() {
             let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
@@ -256,7 +291,7 @@ impl Library {
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
-        write_if_changed(&generated, &generate::generate(&kernels, &cuda)?)
+        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &kinds)?)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         Ok(lines)

@@ -182,6 +182,11 @@ impl Machine {
     }
 }
 
+/// A machine for a target.
+pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
+    Machine::of(target)?.create()
+}
+
 /// The version of the LLVM in this process.
 pub(crate) fn version() -> String {
     let (mut major, mut minor, mut patch) = (0, 0, 0);
@@ -217,13 +222,31 @@ fn emit(
     source: &str,
     object: &Path,
 ) -> Result<()> {
-    module.verify().map_err(|e| rejected(source, &e.to_string()))?;
-    check_signatures(module, source)?;
-    generate(module, machine, FileType::Object, diagnostics, source, object)
+    optimize(module, machine, source)?;
+    write(module, machine, FileType::Object, diagnostics, source, object)
 }
 
-/// Optimizes and writes the code.
-pub(crate) fn generate(
+/// Verifies and optimizes a module of host kernels.
+pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    module.verify().map_err(|e| rejected(source, &e.to_string()))?;
+    check_signatures(module, source)?;
+    run_passes(module, machine, source)
+}
+
+/// Optimizes.
+pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    module
+        .run_passes(PASSES, machine, options)
+        .map_err(|e| Error::new(format!("{source}: LLVM can not optimize it\n{}", tool::indented(&e.to_string()))))
+}
+
+/// Writes the code.
+pub(crate) fn write(
     module: &Module<'_>,
     machine: &TargetMachine,
     kind: FileType,
@@ -231,16 +254,10 @@ pub(crate) fn generate(
     source: &str,
     file: &Path,
 ) -> Result<()> {
-    let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
-    let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(true);
-    options.set_loop_slp_vectorization(true);
-    options.set_loop_interleaving(true);
-    options.set_loop_unrolling(true);
-    module.run_passes(PASSES, machine, options).map_err(|e| failed("LLVM can not optimize it", &e.to_string()))?;
-    machine.write_to_file(module, kind, file).map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
-    let errors = diagnostics.errors.borrow();
-    if errors.is_empty() { Ok(()) } else { Err(failed("LLVM can not compile it", &errors.join("\n"))) }
+    machine
+        .write_to_file(module, kind, file)
+        .map_err(|e| Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&e.to_string()))))?;
+    diagnostics.check(source)
 }
 
 /// The error of a module that is not valid.
@@ -282,6 +299,17 @@ fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
 #[derive(Default)]
 pub(crate) struct Diagnostics {
     errors: RefCell<Vec<String>>,
+}
+
+impl Diagnostics {
+    /// What was reported, as an error.
+    pub(crate) fn check(&self, source: &str) -> Result<()> {
+        let errors = self.errors.borrow();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&errors.join("\n")))))
+    }
 }
 
 /// Runs `work` with a context whose errors are collected.

@@ -101,7 +101,8 @@ impl Nvptx {
                 if self.link(context, &module, &source)? {
                     inputs.extend(self.libdevice.clone().map(|path| Input { path, exists: true }));
                 }
-                llvm::generate(&module, &machine, FileType::Assembly, diagnostics, &source, &ptx)
+                llvm::run_passes(&module, &machine, &source)?;
+                llvm::write(&module, &machine, FileType::Assembly, diagnostics, &source, &ptx)
             })?;
             Ok(Ran { printed: String::new(), inputs })
         })?;

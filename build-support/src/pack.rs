@@ -1,130 +1,234 @@
-//! Device images: from fat binaries to the object that defines `__tvm_ffi__library_bin`.
+//! The import tree of the crate's library: from the modules that a build script has to the object that defines
+//! `__tvm_ffi__library_bin`.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
 
 use kernpack::module::device_image::{DeviceFunction, DeviceImage};
+use kernpack::module::export::{Blob, Packer, Target};
 use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
-use object::write::{Object, Symbol, SymbolSection};
-use object::{
-    Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
-};
 
 use crate::cuda::CudaImage;
+use crate::object_packer::ObjectPacker;
+use crate::payload::Payload;
 use crate::session::Session;
-use crate::target::Target;
 use crate::{Error, Result};
 
-/// The largest blob that stays in the ordinary read-only section of x86-64.
-const LARGE: u64 = 1 << 30;
-
-/// Section flag of x86-64: may be out of the reach of 32-bit offsets.
-const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
-
-/// Writes the import tree (the library, which imports one `cuda` module per input) and returns the object.
-pub(crate) fn pack(session: &Session, images: &[CudaImage]) -> Result<PathBuf> {
-    let payloads = Error::collect(images.iter().map(payload))?;
-    let object = session.work_dir.join("library_bin.o");
-    let written = || -> std::result::Result<(), Box<dyn std::error::Error>> {
-        write_object(&session.target, blob(&payloads)?, &object)
-    };
-    written().map_err(|e| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the device images can not be packed: {e}")))?;
-    Ok(object)
+/// The modules of CUDA images.
+pub(crate) fn cuda_payloads(images: &[CudaImage]) -> Result<Vec<Payload>> {
+    Error::collect(images.iter().map(|image| {
+        let size = std::fs::metadata(&image.code)
+            .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.code.display())))?
+            .len();
+        let functions = image
+            .kernels
+            .iter()
+            .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
+        // The code comes last: its size, then the file's bytes as they are.
+        let mut head = DeviceImage::new(image.format, functions.collect(), &[]).to_vec();
+        head.truncate(head.len() - size_of::<u64>());
+        head.extend_from_slice(&size.to_le_bytes());
+        Ok(Payload::head_and_file("cuda", head, image.code.clone()))
+    }))
 }
 
-fn payload(image: &CudaImage) -> Result<Vec<u8>> {
-    let code = fs::read(&image.code)
-        .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.code.display())))?;
-    let functions = image
-        .kernels
+/// An import tree that was written.
+pub(crate) struct Packed {
+    /// The object that defines the blob.
+    pub(crate) object: PathBuf,
+    /// The kinds in it, each once, in order.
+    pub(crate) kinds: Vec<String>,
+}
+
+/// One module as it is written.
+struct Entry {
+    kind: String,
+    size: u64,
+    content: Content,
+}
+
+enum Content {
+    AsItIs(Payload),
+    #[cfg(feature = "zstd")]
+    Compressed(Vec<u8>),
+}
+
+/// Writes the tree of a library that imports these modules. Files are read when the object is written.
+pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Result<Packed> {
+    if compress && !cfg!(feature = "zstd") {
+        return Err(Error::new(".compress(true): kernpack-build was built without its feature `zstd`"));
+    }
+    let (payloads, tree) = tree(imports);
+    let order = kernpack::impl_::import_order(&tree);
+    // The library, module 0, is always first.
+    let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
+    let entries = Error::collect(entries)?;
+    let failed =
+        |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules can not be packed: {e}"));
+
+    type Write<'a> = Box<dyn Fn(&mut dyn io::Write) -> io::Result<()> + 'a>;
+    let writes: Vec<Write<'_>> = entries
         .iter()
-        .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-    Ok(DeviceImage::new(image.format, functions.collect(), &code).to_vec())
-}
-
-fn blob(payloads: &[Vec<u8>]) -> std::result::Result<Vec<u8>, Box<dyn std::error::Error>> {
+        .map(|entry| -> Write<'_> {
+            match &entry.content {
+                Content::AsItIs(payload) => Box::new(|out| payload.write_to(session, out)),
+                #[cfg(feature = "zstd")]
+                Content::Compressed(bytes) => Box::new(|out| out.write_all(bytes)),
+            }
+        })
+        .collect();
     let mut writer = LibraryBinWriter::new();
-    let library = writer.add_library()?;
-    for payload in payloads {
-        let module = writer.add_module("cuda", payload)?;
-        writer.import(library, module)?;
+    writer.add_library().map_err(|e| failed(&e))?;
+    for (entry, write) in entries.iter().zip(&writes) {
+        writer.add_stream(&entry.kind, entry.size, write).map_err(|e| failed(&e))?;
     }
-    Ok(writer.to_vec())
+    let mut place_of = vec![0; order.len()];
+    for (place, &module) in order.iter().enumerate() {
+        place_of[module] = place;
+    }
+    for (module, row) in tree.iter().enumerate() {
+        for &import in row {
+            writer.import(place_of[module], place_of[import]).map_err(|e| failed(&e))?;
+        }
+    }
+    let target = Target::of_parts(&session.target.arch, &session.target.os).map_err(|e| failed(&e))?;
+    let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
+    let object = ObjectPacker.pack(&blob, &target, &session.work_dir).map_err(|e| failed(&e.message()))?;
+    let mut kinds: Vec<String> = entries.iter().map(|entry| entry.kind.clone()).collect();
+    kinds.extend(payloads.iter().map(|payload| payload.kind().to_owned()));
+    kinds.sort();
+    kinds.dedup();
+    Ok(Packed { object, kinds })
 }
 
-/// An object that defines the blob as read-only data. The bytes are written as they are, not copied again.
-fn write_object(target: &Target, blob: Vec<u8>, path: &Path) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let architecture = match target.arch.as_str() {
-        "x86_64" => Architecture::X86_64,
-        "aarch64" => Architecture::Aarch64,
-        arch => return Err(format!("images can be put into libraries for x86_64 and aarch64, not for {arch}").into()),
-    };
-    let format = match target {
-        target if target.is_elf() => BinaryFormat::Elf,
-        target if target.is_apple() => BinaryFormat::MachO,
-        target => return Err(format!("images can not be put into libraries for {}", target.os).into()),
-    };
-    let size = blob.len() as u64;
-    let mut object = Object::new(format, architecture, Endianness::Little);
-    let section = if format == BinaryFormat::Elf && architecture == Architecture::X86_64 && size > LARGE {
-        let section = object.add_section(Vec::new(), b".lrodata".to_vec(), SectionKind::ReadOnlyData);
-        *object.section_flags_mut(section) =
-            SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
-        section
-    } else {
-        object.section_id(object::write::StandardSection::ReadOnlyData)
-    };
-    object.set_section_data(section, blob, 16);
-    object.add_symbol(Symbol {
-        name: LIBRARY_BIN_SYMBOL.as_bytes().to_vec(),
-        value: 0,
-        size,
-        kind: SymbolKind::Data,
-        scope: SymbolScope::Dynamic,
-        weak: false,
-        section: SymbolSection::Section(section),
-        flags: SymbolFlags::None,
-    });
-    if format == BinaryFormat::Elf {
-        // Without this note GNU ld makes the whole library's stack executable.
-        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+/// Every module once, and who imports whom: row 0 is the library, row `i` module `i - 1`.
+fn tree(imports: &[Payload]) -> (Vec<Payload>, Vec<Vec<usize>>) {
+    let mut payloads: Vec<Payload> = Vec::new();
+    let mut numbers = HashMap::new();
+    let mut tree = vec![Vec::new()];
+    // Modules whose imports are still to be looked at; a module's row exists before it is here.
+    let mut pending = vec![(0, imports.to_vec())];
+    while let Some((importer, imports)) = pending.pop() {
+        for payload in imports {
+            let number = *numbers.entry(payload.address()).or_insert_with(|| {
+                tree.push(Vec::new());
+                pending.push((tree.len() - 1, payload.imports().to_vec()));
+                payloads.push(payload.clone());
+                tree.len() - 1
+            });
+            tree[importer].push(number);
+        }
     }
-    let mut out = BufWriter::new(File::create(path)?);
-    object.write_stream(&mut out)?;
-    Ok(out.flush()?)
+    (payloads, tree)
+}
+
+fn entry(session: &Session, payload: &Payload, compress: bool) -> Result<Entry> {
+    let size = payload.size(session)?;
+    if size == 0 {
+        return Err(Error::new(format!(
+            "the module of kind `{}` is empty; hosts can not load that, so give it at least one byte",
+            payload.kind()
+        )));
+    }
+    #[cfg(feature = "zstd")]
+    if compress {
+        use kernpack::module::zstd;
+        let mut bytes = Vec::new();
+        payload.write_to(session, &mut bytes).map_err(|e| Error::new(e.to_string()))?;
+        let compressed = zstd::compress(payload.kind(), &bytes);
+        if compressed.len() < bytes.len() && payload.kind() != zstd::KIND {
+            let size = compressed.len() as u64;
+            return Ok(Entry { kind: zstd::KIND.to_owned(), size, content: Content::Compressed(compressed) });
+        }
+    }
+    let _ = compress;
+    Ok(Entry { kind: payload.kind().to_owned(), size, content: Content::AsItIs(payload.clone()) })
 }
 
 #[cfg(test)]
 mod tests {
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+    use kernpack::module::library_bin::LibraryBin;
+    use object::{Object as _, ObjectSection as _};
 
     use super::*;
-    use crate::target::Cpu;
+    use crate::environment::Environment;
+
+    /// The blob of a library that imports these modules, and its kinds; `name` is a folder of the test's own.
+    fn packed(name: &str, imports: &[Payload], compress: bool) -> Result<(Vec<u8>, Vec<String>)> {
+        let folder = std::env::temp_dir().join(format!("kernpack-pack-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("data.bin"), b"content of a file").unwrap();
+        let dir = folder.to_str().unwrap();
+        let session = Session::new(
+            Environment::fake(&[
+                ("CARGO_MANIFEST_DIR", dir),
+                ("OUT_DIR", folder.join("out").to_str().unwrap()),
+                ("CARGO_PKG_NAME", name),
+                ("TARGET", "x86_64-unknown-linux-gnu"),
+                ("HOST", "x86_64-unknown-linux-gnu"),
+                ("CARGO_CFG_TARGET_ARCH", "x86_64"),
+                ("CARGO_CFG_TARGET_OS", "linux"),
+            ]),
+            None,
+        )?;
+        let packed = pack(&session, imports, compress).map(|packed| {
+            let bytes = std::fs::read(packed.object).unwrap();
+            let file = object::File::parse(bytes.as_slice()).unwrap();
+            (file.section_by_name(".rodata").unwrap().data().unwrap().to_vec(), packed.kinds)
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+        packed
+    }
 
     #[test]
-    fn the_object_defines_the_blob() {
-        for (arch, os) in [("x86_64", "linux"), ("aarch64", "linux"), ("aarch64", "macos")] {
-            let target = Target {
-                triple: String::new(),
-                host: String::new(),
-                arch: arch.to_owned(),
-                os: os.to_owned(),
-                cpu: Cpu::Baseline,
-                cpu_is_override: false,
-                features: Vec::new(),
-            };
-            let path = std::env::temp_dir().join(format!("kernpack-pack-{}-{arch}-{os}.o", std::process::id()));
-            write_object(&target, b"blob of bytes".to_vec(), &path).unwrap();
-            let bytes = fs::read(&path).unwrap();
-            fs::remove_file(&path).unwrap();
-            let file = object::File::parse(bytes.as_slice()).unwrap();
-            let name = if os == "macos" { format!("_{LIBRARY_BIN_SYMBOL}") } else { LIBRARY_BIN_SYMBOL.to_owned() };
-            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(&name)).unwrap();
-            assert_eq!(symbol.scope(), SymbolScope::Dynamic);
-            let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
-            assert_eq!(section.kind(), SectionKind::ReadOnlyData);
-            assert!(section.data().unwrap().starts_with(b"blob of bytes"));
+    fn modules_are_nested_and_shared() {
+        let shared = Payload::file("t.data", "data.bin");
+        let one = Payload::bytes("t.one", *b"1").import(&shared);
+        let two = Payload::bytes("t.two", *b"2").import(&shared).import(&one);
+        let (blob, kinds) = packed("tree", &[one.clone(), two, one], false).unwrap();
+        assert_eq!(kinds, ["t.data", "t.one", "t.two"]);
+        let tree = LibraryBin::parse(&blob).unwrap();
+        let modules: Vec<(&str, &[u8])> =
+            tree.modules().iter().map(|entry| (entry.kind(), entry.payload().unwrap_or_default())).collect();
+        assert_eq!(modules, [("_lib", &b""[..]), ("t.two", b"2"), ("t.one", b"1"), ("t.data", b"content of a file")]);
+        let imports: Vec<Vec<usize>> = (0..4).map(|module| tree.imports(module).collect()).collect();
+        assert_eq!(imports, [vec![1, 2], vec![2, 3], vec![3], vec![]]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let rows = [
+            (
+                Payload::bytes("t.x", Vec::new()),
+                "the module of kind `t.x` is empty; hosts can not load that, so give it at least one byte",
+            ),
+            (
+                Payload::bytes("_lib", *b"x"),
+                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"_lib\" is no module kind",
+            ),
+            (
+                Payload::bytes("", *b"x"),
+                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"\" is no module kind",
+            ),
+        ];
+        for (payload, expected) in rows {
+            assert_eq!(packed("mistakes", &[payload], false).unwrap_err().to_string(), expected);
         }
+        let error = packed("missing", &[Payload::file("t.x", "none.bin")], false).unwrap_err().to_string();
+        assert!(error.starts_with("none.bin: no such file; paths are relative to the package, "), "{error}");
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn modules_are_compressed() {
+        let payloads = [Payload::bytes("t.zeros", vec![0; 10_000]), Payload::bytes("t.small", *b"x")];
+        let (blob, kinds) = packed("compressed", &payloads, true).unwrap();
+        assert_eq!(kinds, ["kernpack.zstd", "t.small", "t.zeros"]);
+        assert!(blob.len() < 500, "{}", blob.len());
+        let tree = LibraryBin::parse(&blob).unwrap();
+        let compressed = tree.modules().iter().find(|entry| entry.kind() == "kernpack.zstd").unwrap();
+        let inside = kernpack::module::zstd::decompress(compressed.payload().unwrap()).unwrap();
+        assert_eq!((inside.kind, inside.payload), ("t.zeros", vec![0; 10_000]));
     }
 }

@@ -71,6 +71,26 @@ impl Target {
         Ok(target)
     }
 
+    /// What a triple says, with the baseline's CPU; none is this machine, and its own CPU.
+    #[cfg(feature = "llvm")]
+    pub(crate) fn of_triple(triple: Option<&str>) -> Self {
+        let host = inkwell::targets::TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
+        let (triple, cpu) = match triple {
+            Some(triple) => (triple.to_owned(), Cpu::Baseline),
+            None => (host.clone(), Cpu::Native),
+        };
+        let mut parts = triple.split('-');
+        let arch = match parts.next().unwrap_or_default() {
+            "arm64" => "aarch64",
+            "i386" | "i586" | "i686" => "x86",
+            arch => arch,
+        };
+        let apple = ["darwin", "macos", "ios", "tvos", "watchos", "visionos"];
+        let os = apple.into_iter().find(|os| triple.contains(os)).map(|os| if os == "darwin" { "macos" } else { os });
+        let os = os.or(parts.nth(1)).unwrap_or_default().to_owned();
+        Self { arch: arch.to_owned(), os, triple, host, cpu, cpu_is_override: false, features: Vec::new() }
+    }
+
     pub(crate) fn is_elf(&self) -> bool {
         !matches!(self.os.as_str(), "windows" | "macos" | "ios" | "tvos" | "watchos" | "visionos" | "uefi")
     }

@@ -8,17 +8,19 @@ pub mod dtype;
 pub mod json;
 pub mod json_graph;
 pub mod library_bin;
+pub mod module_tree;
 mod node;
 
 /// A module's name, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub static TARGETS: [Target; 6] = [
+pub static TARGETS: [Target; 7] = [
     ("json", json::check),
     ("json_graph", json_graph::check),
     ("dtype", dtype::check),
     ("dlpack", dlpack::check),
     ("library_bin", library_bin::check),
     ("device_image", device_image::check),
+    ("module_tree", module_tree::check),
 ];

@@ -57,3 +57,8 @@ fn library_bin() {
 fn device_image() {
     replay("device_image");
 }
+
+#[test]
+fn module_tree() {
+    replay("module_tree");
+}

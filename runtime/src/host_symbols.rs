@@ -83,6 +83,12 @@ symbol!("TVMBackendFreeWorkspace", backend::free_workspace);
 symbol!("TVMBackendParallelLaunch", backend::parallel_launch);
 symbol!("TVMBackendParallelBarrier", backend::parallel_barrier);
 
+// The base class of modules, for C++ libraries with modules of their own.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+crate::__cpp_symbols!("__kernpack_host_", "jmp");
+#[cfg(all(target_os = "linux", target_arch = "aarch64"))]
+crate::__cpp_symbols!("__kernpack_host_", "b");
+
 #[inline]
 fn table() -> &'static ApiTable {
     // SAFETY: tables live forever.

@@ -6,10 +6,18 @@ pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed, no_entry_point,
-    return_doc, return_metadata,
+    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
+    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
 };
+pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
+
+/// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
+/// the root and reaches all.
+pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
+    crate::module::import_order(imports)
+}
+
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
@@ -29,8 +37,8 @@ pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, Visi
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
 pub use crate::registration::{
-    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1, KERNPACK_KINDS_V1,
-    KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
+    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
+    KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 
@@ -61,3 +69,45 @@ pub trait NoSchema {
 }
 
 impl<T> NoSchema for SchemaOf<T> {}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack = { \
+             features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them"
+        );
+    };
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(feature = "zstd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {};
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(not(feature = "zstd"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {
+        ::core::compile_error!(
+            "build.rs compresses modules (`.compress(true)`), which needs kernpack's feature `zstd` to restore them; write `kernpack = \
+             { features = [\"zstd\"], .. }` in Cargo.toml"
+        );
+    };
+}

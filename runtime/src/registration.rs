@@ -9,13 +9,14 @@ use linkme::distributed_slice;
 
 #[cfg(feature = "embedded")]
 use crate::builtins;
+use crate::device::{self, DeviceKindInfo};
 use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::Origin;
 use crate::module::{CarriedKind, KindInfo};
 use crate::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
-use crate::{Error, Result, exports, module, object};
+use crate::{Error, Result, exports, module, object, tensor};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -44,6 +45,10 @@ pub static KERNPACK_KINDS_V1: [KindInfo];
 /// Kinds of the modules that this artifact carries in its import tree.
 #[distributed_slice]
 pub static KERNPACK_CARRIED_V1: [CarriedKind];
+
+/// Kinds of devices that this artifact brings.
+#[distributed_slice]
+pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
 
 /// Crates of this artifact that called `library!()`.
 #[distributed_slice]
@@ -94,6 +99,7 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     #[cfg(feature = "embedded")]
     if origin == Origin::Embedded {
         note(builtins::register());
+        tensor::serve_environment();
     }
     #[cfg(not(feature = "embedded"))]
     let _ = origin;
@@ -116,7 +122,10 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
+    note(device::register_devices());
     note(module::register_carried());
+    #[cfg(any(feature = "cuda", feature = "opencl"))]
+    note(device::register_functions());
     if problems.is_empty() {
         return Ok(());
     }
@@ -142,7 +151,7 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
         match Function::get_global(&name).ok().flatten() {
             None => {
                 let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
-                note(ours.register_with_schema(&name, &[], &<Vec<String> as Schema>::TYPE));
+                note(ours.register_with_schema(&name, "", &[], &<Vec<String> as Schema>::TYPE));
             }
             Some(theirs) => {
                 let theirs = theirs.call_as::<Vec<String>>(()).unwrap_or_default();

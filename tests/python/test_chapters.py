@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-CHAPTER = Path(__file__).parents[2] / "docs" / "your-own-types.md"
+FOLDER = Path(__file__).parents[2] / "docs"
 
 
-def test_your_own_types(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("chapter_file", "fewest"), [("your-own-types.md", 20), ("devices.md", 8)])
+def test_chapter(monkeypatch: pytest.MonkeyPatch, chapter_file: str, fewest: int) -> None:
+    file = FOLDER / chapter_file
     # The closing fence of a block is no output that is expected.
-    text = CHAPTER.read_text(encoding="utf-8").replace("\n```", "\n\n```")
+    text = file.read_text(encoding="utf-8").replace("\n```", "\n\n```")
     # pickle looks classes up in their module.
     chapter = types.ModuleType("chapter")
     chapter.LIBRARY = os.environ["OWN_TYPES_LIBRARY"]  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "chapter", chapter)
-    session = doctest.DocTestParser().get_doctest(text, {}, CHAPTER.name, str(CHAPTER), 0)
+    session = doctest.DocTestParser().get_doctest(text, {}, file.name, str(file), 0)
     session.globs = vars(chapter)
-    assert len(session.examples) > 20
+    assert len(session.examples) > fewest
     report: list[str] = []
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(session, out=report.append)
     assert result.failed == 0, "".join(report)

@@ -44,8 +44,8 @@ def test_workspaces(generated):
     assert generated.workspaces() == 40
     with pytest.raises(ValueError, match="is not a workspace that this thread has allocated and not yet freed"):
         generated.free_stranger()
-    with pytest.raises(RuntimeError, match="no workspaces on cuda:0"):
-        generated.workspace_on(2)
+    with pytest.raises(RuntimeError, match="nothing in this process knows vulkan devices"):
+        generated.workspace_on(7)
 
 
 def test_a_packed_call(generated):

@@ -1,6 +1,8 @@
 //! Tests that cross crates live in `tests/`: hosts in C, C++ and Rust, layouts against the C headers, conversion rules,
 //! hostile libraries, compile-fail tests. Their C and C++ programs are in `c/`, the Python half in `python/`.
 
+pub mod cuda_stand_in;
+
 /// How many objects the chains have that no operation may recurse through: a million, or what `KERNPACK_CHAIN_LENGTH` says where a
 /// checker makes everything slow.
 pub fn chain_length() -> usize {

@@ -5,8 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kernpack::abi::device_type;
+use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::host::{Origin, origin};
-use kernpack::{Any, Function, IntoAny, Module, Result};
+use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor};
 
 /// What the inner process does: the libraries in their order, `host` for a first use by the program itself.
 const STEPS: &str = "KERNPACK_TEST_STEPS";
@@ -101,6 +103,62 @@ fn every_order_of_loading() -> Result<()> {
     assert_eq!((color.type_name(), color.field("rgb")?.to::<i64>()?), ("colors.Color".into(), 0xff_8000));
     let mixed = call("colors.mix", &[0xff_0000_i64.into_any(), 0x00_00ff_i64.into_any()]);
     assert_eq!(mixed.to::<i64>()?, 0x7f_007f);
+    Ok(())
+}
+
+#[test]
+fn one_device_for_all_libraries() -> Result<()> {
+    let cases = ["left right", "right left", "host left right", "right left left"];
+    if !runs_inside("one_device_for_all_libraries", &cases, &[Host::Program, Host::Stock]) {
+        return Ok(());
+    }
+    // Nothing has asked for a device before a library brought it, or was told that there is none.
+    let canvas = Device::new(device_type::HEXAGON, 0);
+    if std::env::var(STEPS).unwrap().starts_with("host") {
+        assert!(!device::exists(canvas));
+        assert_eq!(
+            Tensor::zeros::<i32>(&[1])?.to(canvas).unwrap_err().message(),
+            "nothing in this process knows hexagon devices; load a library that brings them (kernpack::device_api!)"
+        );
+    }
+    for (_, module) in take_steps()? {
+        module?;
+    }
+    let made = || ["left.canvases", "right.canvases"].map(|name| call(name, &[]).to::<i64>().unwrap());
+    assert_eq!(made(), [0, 0], "not before it is used");
+    assert!(device::exists(canvas) && !device::exists(Device::new(device_type::HEXAGON, 1)));
+
+    // Allocated by one library, read by the other and by the program, whoever brought the device.
+    let numbers = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
+    let there: Tensor = Function::global("left.onto_canvas")?.call_as((&numbers,))?;
+    assert_eq!(there.device(), canvas);
+    let api = device::api(device_type::HEXAGON)?;
+    assert_eq!(api.native_handle(0, "blocks")? as usize, 1);
+    let back: Tensor = Function::global("right.off_canvas")?.call_as((&there.slice(1..3)?,))?;
+    assert_eq!(back.view::<i32>()?.to_vec(), [2, 3]);
+    assert_eq!(there.to(Device::CPU)?.view::<i32>()?.to_vec(), [1, 2, 3]);
+    assert_eq!(made().iter().sum::<i64>(), 1, "one object for all: {:?}", made());
+    drop(there);
+    assert_eq!(api.native_handle(0, "blocks")? as usize, 0);
+
+    // What goes wrong in it comes out as it went in.
+    assert_eq!((api.name(), api.device_count()?), ("hexagon", 1));
+    assert_eq!(api.attribute(0, DeviceAttribute::DeviceName)?.to::<String>()?, "a canvas");
+    assert!(api.attribute(0, DeviceAttribute::WarpSize)?.to::<Option<i64>>()?.is_none());
+    for (result, problem) in [
+        (api.native_handle(0, "everything").map(drop), "LookupError: a canvas has no 'everything'"),
+        (
+            Tensor::empty(DataType::INT8, &[1 << 40], canvas).map(drop),
+            "MemoryError: a canvas has no 1099511627776 bytes",
+        ),
+        (Stream::new(canvas).map(drop), "RuntimeError: a canvas has no streams"),
+        (Event::new(canvas).map(drop), "RuntimeError: hexagon devices have no events"),
+    ] {
+        assert_eq!(result.unwrap_err().to_string(), problem);
+    }
+    let error = api.native_handle(0, "panic").unwrap_err();
+    assert_eq!(error.kind(), "InternalError");
+    assert!(error.message().ends_with(": a canvas on purpose"), "{error}");
     Ok(())
 }
 

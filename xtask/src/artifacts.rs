@@ -39,6 +39,14 @@ pub(crate) fn build_test_library(environment: &Environment, package: &str) -> Re
     Ok(shared_library(&environment.workspace.cargo_target().join("release"), package))
 }
 
+/// Builds the library of tests/gpu with optimization and gives its path.
+pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--release", "--package", "kernpack-gpu-tests"]);
+    step::run("build tests/gpu", &mut cargo, Show::Warnings)?;
+    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "gpu_kernels"))
+}
+
 /// Builds the library that the documentation's chapters talk about and gives its path.
 pub(crate) fn build_chapters(environment: &Environment) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");

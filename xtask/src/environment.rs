@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::cuda::{self, Compiler};
+use crate::opencl::{self, OpenCl};
 use crate::python::Python;
 use crate::workspace::Workspace;
 use std::path::Path;
@@ -14,6 +15,7 @@ pub(crate) struct Environment {
     /// The Python in `target/venv`.
     pub(crate) python: Python,
     cuda: Compiler,
+    opencl: OpenCl,
 }
 
 impl Environment {
@@ -22,13 +24,18 @@ impl Environment {
         let workspace = Workspace::find()?;
         let python = Python::prepare(&workspace)?;
         let cuda = cuda::prepare(&workspace, &python)?;
+        let opencl = opencl::prepare(&workspace)?;
         println!("Python: {}", python.interpreter().display());
         match &cuda {
             Compiler::Found => println!("CUDA compiler: the one on this machine"),
             Compiler::Home(home) => println!("CUDA compiler: {}", home.display()),
             Compiler::Missing(why) => println!("CUDA compiler: none, images for GPUs are not built ({why})"),
         }
-        Ok(Environment { workspace, python, cuda })
+        match &opencl {
+            OpenCl::Found => println!("OpenCL: found"),
+            OpenCl::Missing(why) => println!("OpenCL: none, its tests are skipped ({why})"),
+        }
+        Ok(Environment { workspace, python, cuda, opencl })
     }
 
     /// cargo, with everything that builds and tests may ask for.
@@ -49,6 +56,7 @@ impl Environment {
         command.env("KERNPACK_PYTHON", self.python.interpreter());
         command.env("KERNPACK_TVM_FFI_INCLUDE", self.python.tvm_ffi_include());
         command.env("KERNPACK_TVM_FFI_LIB", self.python.tvm_ffi_library_folder());
+        self.opencl.describe(&self.workspace, command);
         if let Some(home) = self.cuda.home() {
             command.env("CUDA_HOME", home);
         }

@@ -12,13 +12,13 @@ use std::process::Command;
 
 /// How to call it.
 const USAGE: &str =
-    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image] [options]
+    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] [options]
 
   --seconds N   for how long each target runs (default 60)
   --merge       then adds what reaches new code to fuzz/corpus
 ";
 
-const TARGETS: [&str; 6] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image"];
+const TARGETS: [&str; 7] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree"];
 
 /// The only platform that the sanitizer is asked for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

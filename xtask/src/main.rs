@@ -13,7 +13,9 @@ mod debian;
 mod demo;
 mod environment;
 mod fuzz;
+mod gpu;
 mod node;
+mod opencl;
 mod python;
 mod races;
 mod reports;
@@ -32,6 +34,7 @@ const USAGE: &str = "usage: cargo xtask <command>
 
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
+  test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["demo"] => demo::run(),
         ["test"] => runner::run(),
+        ["test", "--gpu"] => gpu::run(),
         ["ci"] => ci::run(),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::apache_tvm;
 use crate::artifacts::{self, Imagekit};
 use crate::environment::Environment;
+use crate::gpu;
 use crate::node::Node;
 use crate::step::{self, Finished, Show};
 use crate::totals::Totals;
@@ -11,7 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 3] = ["tests/python", "examples/imagekit/python", "examples/extension/python"];
+const PYTHON_TESTS: [&str; 4] =
+    ["tests/python", "examples/imagekit/python", "examples/extension/python", gpu::PYTHON_TESTS];
 
 /// Prepares everything, then runs every test.
 pub(crate) fn run() -> Result {
@@ -34,6 +36,13 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 
     let mut workspace = environment.cargo("test");
     workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone());
+    if let Ok(interpreter) = &apache_tvm {
+        workspace.env("KERNPACK_APACHE_TVM", interpreter);
+        match apache_tvm::pinned_tvm_ffi(&environment.workspace) {
+            Ok(packages) => _ = workspace.env("KERNPACK_TVM_FFI_PINNED", packages),
+            Err(error) => report.skip(&format!("our libraries under the apache-tvm-ffi that apache-tvm pins: {error}")),
+        }
+    }
     report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
 
     for folder in PYTHON_TESTS {
@@ -69,12 +78,13 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 9]> {
     let imagekit = Imagekit::build(environment)?.library;
     let [expr, extension] = artifacts::build_extension(environment)?;
     Ok([
         ("EXPR_LIBRARY", expr),
         ("EXTENSION_LIBRARY", extension),
+        ("GPU_LIBRARY", artifacts::build_gpu_kernels(environment)?),
         ("IMAGEKIT_LIBRARY", imagekit),
         ("OWN_TYPES_LIBRARY", artifacts::build_chapters(environment)?),
         ("CONVERSIONS_LIBRARY", artifacts::build_test_library(environment, "conversions")?),
@@ -94,14 +104,14 @@ fn downstream(environment: &Environment, subcommand: &str) -> Command {
 
 /// What the runners said so far.
 #[derive(Default)]
-struct Report {
+pub(crate) struct Report {
     totals: Totals,
     failures: Vec<String>,
 }
 
 impl Report {
     /// Runs one runner and adds what it reports. One that fails without naming a failed test counts as one failure.
-    fn add(&mut self, name: &str, command: &mut Command, read: fn(&str) -> Totals) -> Result {
+    pub(crate) fn add(&mut self, name: &str, command: &mut Command, read: fn(&str) -> Totals) -> Result {
         let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
         let mut totals = read(&output);
         let skipped = skipped_by_rust(&output);
@@ -128,7 +138,7 @@ impl Report {
     }
 
     /// Prints the failures and, alone on the last line, the totals.
-    fn close(self) -> Result {
+    pub(crate) fn close(self) -> Result {
         for failure in &self.failures {
             println!("failed: {failure}");
         }

@@ -10,6 +10,9 @@ pub(crate) fn of(format: &str, code: &[u8]) -> Vec<String> {
         "cl" => vec!["OpenCL C source".to_owned()],
         "hsaco" => vec!["AMD GPU code object".to_owned()],
         "metal" => vec!["Metal source".to_owned()],
+        "metallib" => vec!["Metal library".to_owned()],
+        "vulkan" => vec!["SPIR-V".to_owned()],
+        "wgsl" => vec!["WGSL source".to_owned()],
         _ => Vec::new(),
     }
 }

@@ -60,8 +60,8 @@ impl<'a> Tree<'a> {
 
 impl<'a> Module<'a> {
     fn new(kind: &'a str, payload: Option<&'a [u8]>, imports: Vec<usize>) -> Self {
-        let has_image = matches!(kind, "cuda" | "hip" | "rocm" | "opencl");
-        let (image, problem) = match payload.filter(|_| has_image).map(DeviceImage::parse) {
+        let has_image = matches!(kind, "cuda" | "hip" | "rocm" | "opencl" | "vulkan" | "metal" | "webgpu");
+        let (image, problem) = match payload.filter(|_| has_image).map(|bytes| DeviceImage::parse_as(kind, bytes)) {
             None => (None, None),
             Some(Ok(image)) => (Some(image), None),
             Some(Err(error)) => (None, Some(error.to_string())),
@@ -71,8 +71,9 @@ impl<'a> Module<'a> {
         Self { kind, payload, imports, image, architectures, problem }
     }
 
-    /// The code of a device image, the whole payload of another module.
+    /// The code of a device image, the whole payload of another module and of an image with code for each kernel.
     pub(crate) fn code(&self) -> &'a [u8] {
-        self.image.as_ref().map(DeviceImage::code).or(self.payload).unwrap_or_default()
+        let whole = self.image.as_ref().filter(|image| image.codes().is_empty());
+        whole.map(DeviceImage::code).or(self.payload).unwrap_or_default()
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernpack::module::device_image::{ArgType, DeviceImage, GRID_AND_BLOCK};
 use kernpack::module::library_bin::LibraryBin;
 
-use crate::package::Package;
+use crate::package::{CUDA_FEATURE, Package};
 
 const SCALE: &str = "
 #include \"factor.h\"
@@ -29,7 +29,7 @@ fn package(name: &str, calls: &str) -> Package {
         .file(
             "src/main.rs",
             &format!(
-                "fn main() {{\n    println!(\"{{:?}}\", {0}::kernels::scale.status());\n    println!(\"{{}}\", {0}::kernels::fill.call(()).unwrap_err().message());\n}}\n",
+                "fn main() {{\n    println!(\"{{:?}}\", {0}::kernels::scale.status());\n    println!(\"{{}}\", {0}::kernels::fill.call(()).unwrap_err().message());\n    println!(\"{{}}\", {0}::kernels::scale.launch(1, (2, 3), ()).unwrap_err().message());\n}}\n",
                 name.replace('-', "_")
             ),
         )
@@ -70,6 +70,23 @@ fn without_nvcc_the_library_says_why() {
         "{output}"
     );
     assert!(output.contains("cuda kernel 'fill' is not in this library: kernels/fill.cu was not compiled"), "{output}");
+    assert!(
+        output.contains("cuda kernel 'scale' is not in this library: kernels/scale.cu was not compiled"),
+        "{output}"
+    );
+}
+
+#[test]
+fn cuda_kernels_need_the_feature() {
+    let package = package("no-cuda-feature", "");
+    let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains(CUDA_FEATURE));
+    package.write("Cargo.toml", &manifest.replace(CUDA_FEATURE, ""));
+    let built = package.cargo(&["build"], &[]);
+    let error = "error: build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack \
+                 = { features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them";
+    assert!(!built.success && built.stderr.contains(error), "{}", built.stderr);
+    package.build_with(&["build"], &[("KERNPACK_CUDA", "off")]);
 }
 
 #[test]

@@ -7,5 +7,6 @@ mod host_kernels;
 mod host_programs;
 mod library;
 mod mistakes;
+mod own_modules;
 mod package;
 mod tracking;

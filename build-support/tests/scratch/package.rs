@@ -20,6 +20,9 @@ pub(crate) fn ir_kernel(name: &str) -> String {
     format!("define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{\n  ret i32 0\n}}\n")
 }
 
+/// What the manifest of a package with CUDA kernels says of its dependency.
+pub(crate) const CUDA_FEATURE: &str = ", features = [\"cuda\"]";
+
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
@@ -53,10 +56,11 @@ impl Package {
                 &format!(
                     "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
                      [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\n\
-                     [dependencies]\nkernpack = {{ path = '{}' }}\n\n\
+                     [dependencies]\nkernpack = {{ path = '{}'{} }}\n\n\
                      [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
                      [profile.dev]\ndebug = false\n\n[workspace]\n",
                     root.join("runtime").display(),
+                    if calls.contains(".cuda") { CUDA_FEATURE } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
                 ),
             )
@@ -145,8 +149,13 @@ impl Package {
 
     /// The library of the last build.
     pub(crate) fn library(&self, profile: &str) -> BuiltLibrary {
+        BuiltLibrary::open(&self.library_path(profile))
+    }
+
+    /// Where that library is.
+    pub(crate) fn library_path(&self, profile: &str) -> PathBuf {
         let file = format!("{}{}{}", env::consts::DLL_PREFIX, self.name.replace('-', "_"), env::consts::DLL_SUFFIX);
-        BuiltLibrary::open(&self.target_dir.join(profile).join(file))
+        self.target_dir.join(profile).join(file)
     }
 
     /// Removes what earlier builds of a package of this name left.

@@ -6,6 +6,7 @@ libraries. Exit status 1 when a check fails.
 """
 
 import copy
+import gc
 import os
 import pickle
 import subprocess
@@ -197,8 +198,35 @@ def check_device():
     assert extension.total(back) == 21
     expect(ValueError, "the tensor is on ext_dev:0", extension.total, there)
     expect(ValueError, "expected a tensor on ext_dev, got one on cpu:0", extension.ext_dev_add_one, x)
-    expect(ValueError, "expected cpu:0 or ext_dev:0, got cuda:0", extension.to_device, x, tvm_ffi.device("cuda", 0))
+    expect(RuntimeError, "knows vulkan devices", extension.to_device, x, tvm_ffi.device("vulkan", 0))
     expect(RuntimeError, "", np.from_dlpack, there)  # NumPy knows no such device
+
+
+def check_memory_of_the_device():
+    """views, strides and DLPack there, and memory that runs out"""
+    gc.collect()
+    before = extension.ext_dev_in_use()
+    x = np.arange(24, dtype=np.int16).reshape(4, 6)
+    back = lambda tensor: np.from_dlpack(extension.to_device(tensor, CPU))
+    # Any layout and element type on the way in; what is there is dense.
+    for part in (x, x.T, x[::2, 1:5:3], x[::-1, ::-1], x[:0]):
+        there = extension.to_device(part, EXT_DEV)
+        np.testing.assert_array_equal(back(there), part)
+    there = extension.to_device(x, EXT_DEV)
+    rows = extension.rows(there, 1, 3)
+    assert extension.ext_dev_in_use() == before + x.nbytes, "a view allocates nothing"
+    # The capsule goes through DLPack's Python protocol, as any framework would take it.
+    again = tvm_ffi.from_dlpack(rows)
+    del there, rows
+    assert again.device == EXT_DEV
+    np.testing.assert_array_equal(back(again), x[1:3])
+    expect(IndexError, "3..5 is not a range in the first dimension, which is 2", extension.rows, again, 3, 5)
+    huge = np.zeros(65 << 20, dtype=np.uint8)
+    expect(MemoryError, "out of memory: ext_dev:0 has", extension.to_device, huge, EXT_DEV)
+    del again
+    gc.collect()
+    assert extension.ext_dev_in_use() == before, "everything was given back"
+    print(f"    {x[1:3].tolist()} from a view, and nothing is left")
 
 
 def check_device_api():

@@ -1,10 +1,11 @@
 //! A device type of its own: `ext_dev`, number 12 in DLPack, which is free for whoever brings a device.
 //!
-//! Apache TVM asks the global function `device_api.ext_dev` for the device. Today it is made of the CPU's, as in TVM's
-//! example; a device of a library's own, with its memory, copies and streams, waits for the runtime's device interface.
+//! `memory.rs` says what the device can do (`DeviceApi`) and registers it: from then on tensors of every library in the process are
+//! made on it, copied and viewed. Apache TVM asks the global function `device_api.ext_dev` for the device instead; as in TVM's
+//! example, that is made of the CPU's.
 
 use kernpack::abi::device_type;
-use kernpack::{Any, Device, Function, Result, Tensor, TensorView, bail, packed_func};
+use kernpack::{Any, DataType, Device, Function, Result, Tensor, TensorView, bail, ensure, packed_func};
 
 use crate::memory;
 
@@ -25,25 +26,46 @@ pub fn device_api() -> Result<Any> {
     }
 }
 
-/// A copy of a float32 tensor on another device: `cpu` or `ext_dev`.
+/// A copy of a tensor on another device.
 #[packed_func]
 pub fn to_device(tensor: Tensor, device: Device) -> Result<Tensor> {
-    let elements = match tensor.device() {
-        EXT_DEV => memory::elements(&tensor)?,
-        _ => tensor.view::<f32>()?.to_vec(),
-    };
-    match device {
-        EXT_DEV => memory::tensor(&elements, tensor.shape()),
-        Device::CPU => Tensor::from_vec(elements, tensor.shape()),
-        _ => bail!(ValueError, "expected cpu:0 or ext_dev:0, got {device}"),
-    }
+    tensor.to(device)
+}
+
+/// The rows `start..end` of a tensor on any device: the same memory, not a copy.
+#[packed_func]
+pub fn rows(tensor: Tensor, start: i64, end: i64) -> Result<Tensor> {
+    tensor.slice(start..end)
+}
+
+/// Bytes of `ext_dev` that are allocated now, by whatever library.
+#[packed_func]
+pub fn ext_dev_in_use() -> i64 {
+    memory::in_use()
 }
 
 /// A new tensor on `ext_dev` whose elements are one more than those of `x`, which is float32 and contiguous on `ext_dev`.
 #[packed_func]
 pub fn ext_dev_add_one(x: Tensor) -> Result<Tensor> {
-    let elements: Vec<f32> = memory::elements(&x)?.into_iter().map(|element| element + 1.0).collect();
-    memory::tensor(&elements, x.shape())
+    let (device, dtype) = (x.device(), x.dtype());
+    ensure!(
+        device == EXT_DEV,
+        ValueError,
+        "expected a tensor on ext_dev, got one on {device}; copy it there with extension.to_device"
+    );
+    ensure!(dtype == DataType::FLOAT32, TypeError, "expected float32, got {dtype}");
+    ensure!(x.is_contiguous(), ValueError, "expected a contiguous tensor");
+    let result = Tensor::empty(DataType::FLOAT32, x.shape(), EXT_DEV)?;
+    let [source, target] = [&x, &result].map(|tensor| {
+        let tensor = tensor.dl_tensor();
+        tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<f32>()
+    });
+    for index in 0..x.len() {
+        // SAFETY: both have as many elements, one after the other; this is the device's own code, which reaches its memory. The
+        // result is new, and nobody else has it.
+        unsafe { target.add(index).write_unaligned(source.add(index).read_unaligned() + 1.0) };
+    }
+    Ok(result)
 }
 
 /// The sum of a tensor's elements. A function for the CPU, as most are: it does not take tensors of other devices.

@@ -1,92 +1,113 @@
-//! Tensors in the memory of `ext_dev`.
+//! What `ext_dev` can do: memory and copies. Its code runs on the CPU, so its memory is ordinary memory, and all work is done when a
+//! function returns. Still nothing but the device's own code reads it: views of tensors are for the memory of the CPU.
 //!
-//! The device of this example computes on the CPU, so its memory is ordinary memory: what [`tensor`] allocates, and what Apache
-//! TVM allocates for `ext_dev` through the device API that [`device_api`](crate::device::device_api) gives it. Still nothing
-//! but this module reads it: views of tensors are for the memory of the CPU.
+//! Kernpack looks at no address of a device's memory, so handles of a driver would do as well.
 
-use core::ptr;
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kernpack::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, device_type};
-use kernpack::{DataType, Result, Tensor, ensure};
+use kernpack::abi::device_type;
+use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
+use kernpack::{Any, Result, ensure};
 
-use crate::device::EXT_DEV;
+/// As much as there is of it.
+const MEMORY: usize = 64 << 20;
 
-/// As much as the kernels that Apache TVM compiles want aligned.
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([f32; 16]);
+/// The blocks that are allocated, by address. Static, so that this library can count them; the process has one device.
+static BLOCKS: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
 
-/// A DLPack tensor with what its pointers lead to.
-struct Managed {
-    tensor: DLManagedTensorVersioned,
-    #[expect(dead_code, reason = "the tensor points into it: shape, then strides")]
-    dimensions: Vec<i64>,
-    #[expect(dead_code, reason = "the tensor points into it")]
-    data: Vec<Line>,
+/// The device.
+struct ExtDev;
+
+// SAFETY: memory comes from the allocator, with the size that was asked for; copies stay inside and are done when they return.
+kernpack::device_api!(unsafe device_type::EXT_DEV, || ExtDev);
+
+fn blocks() -> MutexGuard<'static, Option<HashMap<usize, Layout>>> {
+    BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tensor with these elements, in row-major order, on `ext_dev`.
-pub(crate) fn tensor(elements: &[f32], shape: &[i64]) -> Result<Tensor> {
-    let len = shape.iter().try_fold(1_i64, |len, &dimension| len.checked_mul(dimension));
-    ensure!(
-        len == Some(elements.len() as i64) || elements.is_empty() && shape.contains(&0),
-        ValueError,
-        "{} elements do not fill a tensor of shape {shape:?}",
-        elements.len()
-    );
-    let mut dimensions = shape.to_vec();
-    dimensions.resize(2 * shape.len(), 1);
-    for axis in (1..shape.len()).rev() {
-        dimensions[shape.len() + axis - 1] = dimensions[shape.len() + axis].saturating_mul(shape[axis].max(1));
-    }
-    let mut data = vec![Line([0.0; 16]); elements.len().div_ceil(16)];
-    for (line, elements) in data.iter_mut().zip(elements.chunks(16)) {
-        line.0[..elements.len()].copy_from_slice(elements);
-    }
-    let sizes = dimensions.as_mut_ptr();
-    let dl_tensor = DLTensor {
-        data: data.as_mut_ptr().cast(),
-        device: EXT_DEV.raw(),
-        ndim: shape.len() as i32,
-        dtype: DataType::FLOAT32.raw(),
-        shape: sizes,
-        strides: sizes.wrapping_add(shape.len()),
-        byte_offset: 0,
-    };
-    let tensor = DLManagedTensorVersioned {
-        version: DLPackVersion { major: 1, minor: 1 },
-        manager_ctx: ptr::null_mut(),
-        deleter: Some(delete),
-        flags: 0,
-        dl_tensor,
-    };
-    let managed = Box::into_raw(Box::new(Managed { tensor, dimensions, data }));
-    // SAFETY: the box is ours and alive; the tensor's pointers lead to memory that lives as long as the box.
-    unsafe {
-        (*managed).tensor.manager_ctx = managed.cast();
-        Tensor::from_dlpack(&raw mut (*managed).tensor).inspect_err(|_| drop(Box::from_raw(managed)))
-    }
+/// Bytes that are allocated now.
+pub(crate) fn in_use() -> i64 {
+    blocks().iter().flatten().map(|(_, layout)| layout.size() as i64).sum()
 }
 
-/// Gives a tensor of [`tensor`] back.
-unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: DLPack: called once, by the last owner, with a tensor that has this deleter; its context is its box.
-    unsafe { drop(Box::from_raw((*tensor).manager_ctx.cast::<Managed>())) }
+fn check_index(index: i32) -> Result<()> {
+    ensure!(index == 0, RuntimeError, "there is no ext_dev:{index}; there is one, ext_dev:0");
+    Ok(())
 }
 
-/// The elements of a tensor on `ext_dev`, in row-major order.
-pub(crate) fn elements(tensor: &Tensor) -> Result<Vec<f32>> {
-    let (device, dtype) = (tensor.device(), tensor.dtype());
-    ensure!(
-        device.kind() == device_type::EXT_DEV,
-        ValueError,
-        "expected a tensor on ext_dev, got one on {device}; copy it there with extension.to_device"
-    );
-    ensure!(dtype == DataType::FLOAT32, TypeError, "expected float32, got {dtype}");
-    ensure!(tensor.is_contiguous(), ValueError, "expected a contiguous tensor");
-    let DLTensor { data, byte_offset, .. } = *tensor.dl_tensor();
-    let start = data.cast::<u8>().wrapping_add(byte_offset as usize).cast::<f32>();
-    // SAFETY: whoever makes a tensor promises that its elements lie there, one after the other; it lives during this function,
-    // and ordinary loads reach the memory of `ext_dev`.
-    Ok((0..tensor.len()).map(|index| unsafe { start.add(index).read_unaligned() }).collect())
+impl DeviceApi for ExtDev {
+    fn name(&self) -> &str {
+        "ext_dev"
+    }
+
+    fn device_count(&self) -> Result<i32> {
+        Ok(1)
+    }
+
+    fn attribute(&self, index: i32, attribute: DeviceAttribute) -> Result<Any> {
+        if attribute == DeviceAttribute::Exist {
+            return Ok(Any::from(i64::from(index == 0)));
+        }
+        check_index(index)?;
+        Ok(match attribute {
+            DeviceAttribute::DeviceName => Any::from("the extension's device"),
+            DeviceAttribute::TotalGlobalMemory => Any::from(MEMORY as i64),
+            DeviceAttribute::AvailableGlobalMemory => Any::from(MEMORY as i64 - in_use()),
+            _ => Any::default(),
+        })
+    }
+
+    fn allocate(&self, index: i32, size: usize, alignment: usize) -> Result<*mut c_void> {
+        check_index(index)?;
+        let mut blocks = blocks();
+        let blocks = blocks.get_or_insert_default();
+        let used: usize = blocks.values().map(Layout::size).sum();
+        ensure!(
+            size <= MEMORY.saturating_sub(used),
+            MemoryError,
+            "out of memory: ext_dev:0 has {} of {MEMORY} bytes left, not {size}",
+            MEMORY.saturating_sub(used)
+        );
+        let layout = Layout::from_size_align(size.max(1), alignment)
+            .map_err(|_| kernpack::error!(ValueError, "{size} bytes can not be aligned to {alignment}"))?;
+        // SAFETY: the size is not 0.
+        let data = unsafe { alloc(layout) };
+        ensure!(!data.is_null(), MemoryError, "out of memory: no {size} bytes for ext_dev:0");
+        blocks.insert(data as usize, layout);
+        Ok(data.cast())
+    }
+
+    unsafe fn free(&self, _: i32, data: *mut c_void) -> Result<()> {
+        let layout = blocks().as_mut().and_then(|blocks| blocks.remove(&(data as usize)));
+        let Some(layout) = layout else {
+            kernpack::bail!(ValueError, "{data:?} is no memory of ext_dev:0");
+        };
+        // SAFETY: allocated with this layout, and the caller promises that nobody uses it.
+        unsafe { dealloc(data.cast(), layout) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, source: Place, target: Place, size: usize, _: RawStream) -> Result<()> {
+        // SAFETY: the caller promises `size` bytes in both places. One is here and the other here or in host memory, so both are
+        // ordinary memory.
+        unsafe { ptr::copy(source.address().cast::<u8>(), target.address().cast(), size) };
+        Ok(())
+    }
+
+    fn create_stream(&self, index: i32) -> Result<RawStream> {
+        check_index(index)?;
+        Ok(RawStream::DEFAULT)
+    }
+
+    unsafe fn free_stream(&self, index: i32, _: RawStream) -> Result<()> {
+        check_index(index)
+    }
+
+    unsafe fn synchronize(&self, index: i32, _: RawStream) -> Result<()> {
+        check_index(index)
+    }
 }

@@ -24,10 +24,10 @@ pub fn edges(rgb: TensorView<u8>, radius: i64) -> Result<Tensor> {
 #[packed_func]
 pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     /// Threads of a block: columns, rows.
-    const BLOCK: (i64, i64) = (32, 8);
+    const BLOCK: (u32, u32) = (32, 8);
 
     // Fails first if the image was not built: then nothing else matters.
-    let kernel = kernels::sobel_cuda.function()?;
+    kernels::sobel_cuda.function()?;
     let (height, width) = image::size(src.shape())?;
     // What the launch can not know. It checks that both tensors are on one device.
     for (name, tensor) in [("src", &src), ("dst", &dst)] {
@@ -39,7 +39,7 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     if height == 0 || width == 0 {
         return Ok(());
     }
-    let (columns, rows) = ((width + BLOCK.0 - 1) / BLOCK.0, (height + BLOCK.1 - 1) / BLOCK.1);
-    kernel.call((&src, &dst, height, width, columns, rows, 1, BLOCK.0, BLOCK.1, 1))?;
-    Ok(())
+    let blocks = |pixels: i64, threads: u32| u32::try_from((pixels - 1) / i64::from(threads) + 1).unwrap_or(u32::MAX);
+    let grid = (blocks(width, BLOCK.0), blocks(height, BLOCK.1));
+    kernels::sobel_cuda.launch(grid, BLOCK, (&src, &dst, height, width))
 }

@@ -1,7 +1,10 @@
-//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::embedded`.
+//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::embedded`, and what C++ libraries with
+//! modules of their own import by C++ names.
 //!
 //! `include/kernpack/c_api.h` is made from this list and from `kernpack::abi`; a test says how, when it is out of date.
 //! Put it where a program looks for the stock library. From the moment it is loaded it serves the whole process.
+
+mod modules;
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -24,7 +24,7 @@ pub(crate) mod deep_copy;
 mod field_value;
 mod functions;
 mod functor;
-mod json;
+pub(crate) mod json;
 pub(crate) mod json_graph;
 mod kept;
 mod maps;

@@ -8,6 +8,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::{self, seq};
 use crate::error;
 use crate::function::guard_nameless;
+use crate::module;
 use crate::value::AnyView;
 
 pub(super) static MODULE: BuiltinType = BuiltinType {
@@ -51,6 +52,7 @@ unsafe extern "C" fn set_imports(field: *mut c_void, value: *const TVMFFIAny) ->
             return Err(error!(TypeError, "Cannot convert from type `{}` to `Array<Any>`", type_key(&view)));
         };
         let old = field.cast::<*mut TVMFFIObject>().replace(new);
+        module::imports_replaced();
         if !old.is_null() {
             embedded::dec_ref(old);
         }

@@ -48,6 +48,12 @@ impl Function {
         unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.object()).safe_call }
     }
 
+    /// Whether calls go to this entry point.
+    #[inline]
+    pub(crate) fn has_entry_point(&self, entry_point: SafeCall) -> bool {
+        self.entry_point().is_some_and(|own| ptr::fn_addr_eq(own, entry_point))
+    }
+
     /// Calls with a tuple of arguments.
     ///
     /// A function may write to tensors that it is given. One written with Kernpack refuses when a view of such a tensor is alive;

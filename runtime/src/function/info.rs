@@ -42,7 +42,7 @@ impl FunctionInfo {
 
     /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
     pub(crate) fn metadata_json(&self) -> String {
-        metadata_json(self.params, &self.ret)
+        write_function_metadata(self.params, &self.ret, "")
     }
 
     pub(crate) fn register_global(&'static self) -> Result<()> {
@@ -54,8 +54,8 @@ impl FunctionInfo {
     }
 }
 
-/// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string.
-fn metadata_json(params: &[ParamInfo], ret: &TypeSchema) -> String {
+/// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string; `more` are further members.
+pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
     let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
     ret.write_json(&mut schema);
     schema.push_str("],\"params\":[");
@@ -66,7 +66,7 @@ fn metadata_json(params: &[ParamInfo], ret: &TypeSchema) -> String {
         param.ty.write_json(&mut schema);
     }
     schema.push_str("]}}");
-    schema_metadata(&schema, "")
+    schema_metadata(&schema, more)
 }
 
 /// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
@@ -80,11 +80,17 @@ pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
 
 impl Function {
     /// Registers the function as a new global one, with the types of its parameters and its result.
-    pub(crate) fn register_with_schema(&self, name: &str, params: &[ParamInfo], ret: &TypeSchema) -> Result<()> {
-        let metadata = metadata_json(params, ret);
+    pub(crate) fn register_with_schema(
+        &self,
+        name: &str,
+        doc: &str,
+        params: &[ParamInfo],
+        ret: &TypeSchema,
+    ) -> Result<()> {
+        let metadata = write_function_metadata(params, ret, "");
         let info = TVMFFIMethodInfo {
             name: TVMFFIByteArray::new(name.as_bytes()),
-            doc: TVMFFIByteArray::new(b""),
+            doc: TVMFFIByteArray::new(doc.as_bytes()),
             metadata: TVMFFIByteArray::new(metadata.as_bytes()),
             flags: 0,
             method: self.to_arg().raw(),

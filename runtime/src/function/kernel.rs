@@ -6,7 +6,9 @@ use super::info::register_entry_point;
 use super::packed::views;
 use super::{Args, Function};
 use crate::abi::{SafeCall, TVMFFIAny};
-use crate::value::{Any, FromAny};
+use crate::module::device_image::ArgType;
+use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata};
+use crate::value::{Any, FromAny, IntoAny};
 use crate::{Result, exports, module};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
@@ -98,18 +100,31 @@ pub enum ImageStatus {
     NotBuilt(&'static str),
 }
 
+/// What the function table says of a kernel, as generated code has it.
+pub struct KernelTypes {
+    /// The kernel's own arguments.
+    pub args: &'static [ArgType],
+    /// Launch parameter tags.
+    pub launch: &'static [&'static str],
+}
+
 /// A kernel in a device image that the library carries. Looked up in the library's imports at the first call.
+///
+/// The generated module `kernels` has one static for each: `kernels::scale.launch(grid, block, (&out, &input, 2.0, n))`.
 pub struct DeviceKernel {
     name: &'static str,
     kind: &'static str,
     status: ImageStatus,
+    types: KernelTypes,
     function: OnceLock<Function>,
+    signature: OnceLock<Signature>,
 }
 
 impl DeviceKernel {
     /// The kernel `name` in the image of module kind `kind`.
-    pub const fn new(name: &'static str, kind: &'static str, status: ImageStatus) -> Self {
-        Self { name, kind, status, function: OnceLock::new() }
+    #[doc(hidden)]
+    pub const fn new(name: &'static str, kind: &'static str, status: ImageStatus, types: KernelTypes) -> Self {
+        Self { name, kind, status, types, function: OnceLock::new(), signature: OnceLock::new() }
     }
 
     /// Name in the image.
@@ -120,6 +135,42 @@ impl DeviceKernel {
     /// Whether the image was built.
     pub const fn status(&self) -> ImageStatus {
         self.status
+    }
+
+    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own arguments: a tensor for a pointer, a
+    /// number for a scalar. The launch is put into the stream of the environment; this does not wait for it.
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::function`]; TypeError and ValueError that name the kernel, the argument and what was expected; what the
+    /// device reports, with the kernel, the device and the configuration of the launch.
+    #[inline]
+    pub fn launch(&self, grid: impl Into<Extents>, block: impl Into<Extents>, args: impl Args) -> Result<()> {
+        self.launch_with(&LaunchConfig::new(grid, block), args)
+    }
+
+    /// Launches the kernel with dynamic shared memory, in clusters, cooperatively, ...
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::launch`].
+    #[inline]
+    pub fn launch_with(&self, config: &LaunchConfig, args: impl Args) -> Result<()> {
+        let function = self.function()?;
+        args.with_raw(|raw| launch(function, || self.signature().map(Some), config, raw))
+    }
+
+    /// The signature, for a host that launches kernels in its own way.
+    #[cold]
+    fn signature(&self) -> Result<&Signature> {
+        if let Some(signature) = self.signature.get() {
+            return Ok(signature);
+        }
+        let signature = Signature::of_parts(self.kind, self.name, self.types.args, &[], self.types.launch)?;
+        Ok(self.signature.get_or_init(|| signature))
+    }
+
+    /// JSON metadata: the type schema, and the kernel's entry in the function table.
+    fn metadata(&self) -> String {
+        metadata::write(self.kind, self.types.args, self.types.launch, &[])
     }
 
     /// The kernel as a packed function: buffers and scalars in the kernel's order, then the launch extents
@@ -168,6 +219,18 @@ pub unsafe fn call_device_kernel(
         unsafe {
             result.write(kernel.call(views(args, num_args))?.into_raw());
         }
+        Ok(())
+    })
+}
+
+/// Body of a device kernel's metadata symbol.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn device_kernel_metadata(kernel: &DeviceKernel, result: *mut TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(kernel.metadata().into_any().into_raw()) };
         Ok(())
     })
 }

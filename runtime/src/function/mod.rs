@@ -27,10 +27,12 @@ pub use closure::TypedClosure;
 pub use handle::Function;
 pub(crate) use handle::invoke_as;
 pub use info::{FunctionInfo, ParamInfo};
-pub(crate) use info::{schema_metadata, write_json_string};
-pub use kernel::{DeviceKernel, ImageStatus, Kernel, KernelInfo, call_device_kernel};
+pub(crate) use info::{schema_metadata, write_function_metadata, write_json_string};
+pub use kernel::{
+    DeviceKernel, ImageStatus, Kernel, KernelInfo, KernelTypes, call_device_kernel, device_kernel_metadata,
+};
 pub(crate) use nearest::did_you_mean;
 pub(crate) use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
-pub(crate) use panic::{guard_nameless, install_hook};
+pub(crate) use panic::{caught, guard_nameless, install_hook};
 pub use typed::TypedFunction;

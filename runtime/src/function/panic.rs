@@ -59,6 +59,11 @@ pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     -1
 }
 
+/// Runs code of a user where a panic would end the process or poison something; it becomes an error.
+pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)))
+}
+
 #[cold]
 #[inline(never)]
 fn raise(info: &FunctionInfo, mut error: Error) -> i32 {

@@ -15,6 +15,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
 use self::launch::Launch;
+use crate::function::caught;
 use crate::value::Device;
 use crate::{Error, Result};
 
@@ -42,7 +43,7 @@ pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 4] {
 }
 
 /// `TVMBackendAllocWorkspace`: memory for a moment, aligned to 128 bytes. NULL with an error raised when there is none.
-/// The hints say what it is for; the CPU does not ask.
+/// The hints say what it is for; nobody asks.
 pub(crate) extern "C" fn alloc_workspace(
     device_type: c_int,
     device_id: c_int,
@@ -50,7 +51,7 @@ pub(crate) extern "C" fn alloc_workspace(
     _dtype_code_hint: c_int,
     _dtype_bits_hint: c_int,
 ) -> *mut c_void {
-    match workspace::allocate(Device::new(device_type, device_id), nbytes) {
+    match caught(|| workspace::allocate(Device::new(device_type, device_id), nbytes)) {
         Ok(block) => block.as_ptr().cast(),
         Err(error) => {
             error.raise();
@@ -60,8 +61,13 @@ pub(crate) extern "C" fn alloc_workspace(
 }
 
 /// `TVMBackendFreeWorkspace`: takes back what this thread got from [`alloc_workspace`]. An unknown address is an error.
-pub(crate) extern "C" fn free_workspace(device_type: c_int, device_id: c_int, block: *mut c_void) -> c_int {
-    status(workspace::free(Device::new(device_type, device_id), block.cast()))
+/// Other devices than the CPU may not notice.
+///
+/// # Safety
+/// For another device than the CPU, the block came from [`alloc_workspace`] for it, and is not used any more.
+pub(crate) unsafe extern "C" fn free_workspace(device_type: c_int, device_id: c_int, block: *mut c_void) -> c_int {
+    // SAFETY: promised by the caller.
+    status(caught(|| unsafe { workspace::free(Device::new(device_type, device_id), block.cast()) }))
 }
 
 /// `TVMBackendParallelLaunch`: runs `lambda` as `num_task` tasks, 0 for one on each thread of the pool. -1 with an error raised

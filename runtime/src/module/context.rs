@@ -11,7 +11,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded::failure::Failure;
 use crate::function::Function;
 use crate::host::{self, Origin};
-use crate::value::{AnyView, IntoAny};
+use crate::value::{AnyView, Device, IntoAny};
 use crate::{Error, Result, embedded, exports};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
@@ -109,12 +109,27 @@ unsafe fn lookup_for_library(
     // SAFETY: a context is a module's handle, and that module is kept alive forever.
     let module = unsafe { Module::borrowed(library_ctx) };
     let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
-    match module.find_import(name) {
+    let found = module.find_import(name).and_then(|found| match found {
+        None if name == SET_DEVICE && Function::get_global(name)?.is_none() => Ok(Some(set_device())),
+        found => Ok(found),
+    });
+    match found {
         // SAFETY: a function value holds an object; its reference goes to the caller.
         Ok(Some(function)) => Ok(unsafe { function.into_any().into_raw().payload.v_obj }),
         Ok(None) => Ok(ptr::null_mut()),
         Err(error) => Err(Failure::runtime(error.message().to_owned())),
     }
+}
+
+/// What code that Apache TVM compiled calls before it launches kernels: kind and index of the device that they are for.
+///
+/// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is no global
+/// function here.
+const SET_DEVICE: &str = "__tvm_set_device";
+
+/// Compiled host code passes plain pointers to its kernels, which do not say where they are: then this does.
+fn set_device() -> Function {
+    Function::from_fn(|kind: i32, index: i32| super::set_current_device(Device::new(kind, index)))
 }
 
 /// The function `name` in the imports of this library.

@@ -1,10 +1,20 @@
-//! The payload of `cuda`, `hip` and `opencl` modules: the format of the code, what its kernels take, the code.
+//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu` modules. The format of the code, what its
+//! kernels take, the code; as Apache TVM 0.27 writes them.
 //!
 //! ```text
-//! format: string ("fatbin", "cubin", "ptx", "cuda"; "cl"; "hsaco")
-//! u64 n, then n times: name (string), function information
-//! code: bytes
+//! cuda, hip, rocm, opencl:
+//!     format: string ("fatbin", "cubin", "ptx", "cuda"; "hsaco"; "cl", "xclbin", "awsxclbin", "aocx")
+//!     kernels
+//!     code: bytes
+//! vulkan, metal:
+//!     format: string ("vulkan"; "metal", "metallib")
+//!     kernels
+//!     u64 n, then n times: name (string), code (bytes)
+//! webgpu:
+//!     kernels
+//!     u64 n, then n times: name (string), WGSL (string)
 //!
+//! kernels: u64 n, then n times: name (string), function information
 //! function information: name (string)
 //!     u64 n, n argument types (u8 code, u8 bits, u16 lanes)
 //!     u64 n, n launch parameter tags (strings)
@@ -12,7 +22,7 @@
 //! ```
 //!
 //! ```
-//! use kernpack::module::device_image::{ArgType, DeviceImage, DeviceFunction};
+//! use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 //!
 //! let kernel = DeviceFunction::new("scale", vec![ArgType::POINTER, ArgType::FLOAT32, ArgType::INT32], false);
 //! let image = DeviceImage::new("fatbin", vec![kernel], b"code");
@@ -21,9 +31,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use core::fmt;
+mod arg_type;
+mod function;
+mod layout;
+mod owned;
+
+use std::collections::HashSet;
+
+use layout::{Layout, WGSL};
 
 use super::stream::{StreamError, StreamReader, put_bytes, put_u64};
+pub use arg_type::ArgType;
+pub use function::DeviceFunction;
+#[allow(unused_imports, reason = "for kinds of device code, which features bring")]
+pub(crate) use owned::{ImageCode, OwnedImage};
 
 const FORMAT: &str = "device image";
 
@@ -31,176 +52,114 @@ const FORMAT: &str = "device image";
 pub const GRID_AND_BLOCK: [&str; 6] =
     ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"];
 
-/// Tag of the number of bytes of dynamic shared memory, the last launch parameter.
+/// Tags of the extents of a cluster of blocks.
+pub const CLUSTER: [&str; 3] = ["clusterCtaIdx.x", "clusterCtaIdx.y", "clusterCtaIdx.z"];
+
+/// Tag of the number of bytes of dynamic shared memory, which a call passes last.
 pub const DYNAMIC_SHARED_MEMORY: &str = "tirx.use_dyn_shared_memory";
+
+/// Flag: all blocks of the kernel run at the same time.
+pub const COOPERATIVE_LAUNCH: &str = "tirx.use_cooperative_launch";
+
+/// Flag: the kernel may begin before the one before it is done. TVM 0.27 spells it like this.
+pub const PROGRAMMATIC_LAUNCH: &str = "tirx.use_programtic_dependent_launch";
 
 /// A device module: code, and what its kernels take. Everything is borrowed from the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceImage<'a> {
     format: &'a str,
     kernels: Vec<DeviceFunction<'a>>,
-    code: &'a [u8],
+    code: Code<'a>,
 }
 
-/// How a kernel is called (`FunctionInfo` in TVM).
+/// The code of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceFunction<'a> {
-    /// Name of the kernel in the code and of the function in the module.
-    pub name: &'a str,
-    /// The kernel's own arguments.
-    pub arg_types: Vec<ArgType>,
-    /// What follows them in a call: extents in this order, such as those of [`GRID_AND_BLOCK`].
-    pub launch_params: Vec<&'a str>,
-    /// Per argument: 0 plain, 1 tensor map. Empty when all are plain.
-    pub extra_tags: Vec<i32>,
-}
-
-/// Type of a kernel argument, laid out like `DLDataType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ArgType {
-    /// 0 signed integer, 1 unsigned integer, 2 float, 3 pointer.
-    pub code: u8,
-    /// Bits of one lane.
-    pub bits: u8,
-    /// Number of lanes.
-    pub lanes: u16,
-}
-
-impl ArgType {
-    /// Type code of pointers.
-    pub const POINTER_CODE: u8 = 3;
-    /// A pointer to device memory.
-    pub const POINTER: Self = Self { code: 3, bits: 64, lanes: 1 };
-    /// `int`.
-    pub const INT32: Self = Self { code: 0, bits: 32, lanes: 1 };
-    /// `long long`.
-    pub const INT64: Self = Self { code: 0, bits: 64, lanes: 1 };
-    /// `unsigned`.
-    pub const UINT32: Self = Self { code: 1, bits: 32, lanes: 1 };
-    /// `unsigned long long`.
-    pub const UINT64: Self = Self { code: 1, bits: 64, lanes: 1 };
-    /// `float`.
-    pub const FLOAT32: Self = Self { code: 2, bits: 32, lanes: 1 };
-    /// `double`.
-    pub const FLOAT64: Self = Self { code: 2, bits: 64, lanes: 1 };
-}
-
-/// A part of a kernel's function information, for messages.
-struct Part<'a> {
-    what: &'static str,
-    index: usize,
-    key: &'a str,
-}
-
-impl fmt::Display for Part<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of kernel {} (\"{}\")", self.what, self.index, self.key)
-    }
-}
-
-impl<'a> DeviceFunction<'a> {
-    /// A kernel that is launched with grid and block, and with dynamic shared memory if it has any.
-    pub fn new(name: &'a str, arg_types: Vec<ArgType>, dynamic_shared_memory: bool) -> Self {
-        let mut launch_params = GRID_AND_BLOCK.to_vec();
-        launch_params.extend(dynamic_shared_memory.then_some(DYNAMIC_SHARED_MEMORY));
-        let extra_tags = vec![0; arg_types.len()];
-        Self { name, arg_types, launch_params, extra_tags }
-    }
-
-    fn parse(reader: &mut StreamReader<'a>, index: usize) -> Result<Self, StreamError> {
-        let key_at = reader.offset();
-        let key = reader.string(&format_args!("name of kernel {index}"))?;
-        if key.is_empty() {
-            return Err(reader.error_at(key_at, &format_args!("name of kernel {index}"), format_args!("is empty")));
-        }
-        let structure = |what| Part { what, index, key };
-        let name_at = reader.offset();
-        let name = reader.string(&structure("function name"))?;
-        if name != key {
-            let problem = format_args!("is \"{name}\", but the table calls it \"{key}\"");
-            return Err(reader.error_at(name_at, &structure("function name"), problem));
-        }
-        let what = structure("argument types");
-        let mut arg_types = Vec::new();
-        for _ in 0..reader.count(4, &what)? {
-            arg_types.push(ArgType { code: reader.u8(&what)?, bits: reader.u8(&what)?, lanes: reader.u16(&what)? });
-        }
-        let what = structure("launch parameters");
-        let mut launch_params = Vec::new();
-        for _ in 0..reader.count(8, &what)? {
-            launch_params.push(reader.string(&what)?);
-        }
-        let what = structure("extra tags");
-        let tags_at = reader.offset();
-        let mut extra_tags = Vec::new();
-        for _ in 0..reader.count(4, &what)? {
-            extra_tags.push(reader.i32(&what)?);
-        }
-        if !extra_tags.is_empty() && extra_tags.len() != arg_types.len() {
-            let problem = format_args!("{} tags for {} arguments", extra_tags.len(), arg_types.len());
-            return Err(reader.error_at(tags_at, &what, problem));
-        }
-        Ok(Self { name, arg_types, launch_params, extra_tags })
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        put_bytes(out, self.name.as_bytes());
-        put_bytes(out, self.name.as_bytes());
-        put_u64(out, self.arg_types.len() as u64);
-        for ty in &self.arg_types {
-            out.extend_from_slice(&[ty.code, ty.bits]);
-            out.extend_from_slice(&ty.lanes.to_le_bytes());
-        }
-        put_u64(out, self.launch_params.len() as u64);
-        for tag in &self.launch_params {
-            put_bytes(out, tag.as_bytes());
-        }
-        put_u64(out, self.extra_tags.len() as u64);
-        for tag in &self.extra_tags {
-            out.extend_from_slice(&tag.to_le_bytes());
-        }
-    }
+enum Code<'a> {
+    /// All kernels are in one piece.
+    Whole(&'a [u8]),
+    /// Each kernel has its own, by name.
+    Each(Vec<(&'a str, &'a [u8])>),
 }
 
 impl<'a> DeviceImage<'a> {
-    /// An image; `format` says what `code` is.
+    /// An image whose kernels are all in one piece of code (cuda, hip, rocm, opencl); `format` says what `code` is.
     pub fn new(format: &'a str, kernels: Vec<DeviceFunction<'a>>, code: &'a [u8]) -> Self {
-        Self { format, kernels, code }
+        Self { format, kernels, code: Code::Whole(code) }
     }
 
-    /// Parses a module's payload.
+    /// An image that has code for each kernel by name (vulkan, metal, webgpu); `format` says what the pieces are, `wgsl` for webgpu.
+    pub fn with_codes(format: &'a str, kernels: Vec<DeviceFunction<'a>>, codes: Vec<(&'a str, &'a [u8])>) -> Self {
+        Self { format, kernels, code: Code::Each(codes) }
+    }
+
+    /// Parses the payload of a module of kind `cuda`, `hip`, `rocm` or `opencl`.
+    ///
+    /// # Errors
+    /// What is wrong, and at which byte.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
+        Self::parse_layout(Layout::Whole, bytes)
+    }
+
+    /// Parses the payload of a module of `kind`.
+    ///
+    /// # Errors
+    /// What is wrong, and at which byte; also when modules of the kind are no device images.
+    pub fn parse_as(kind: &str, bytes: &'a [u8]) -> Result<Self, StreamError> {
+        let Some(layout) = Layout::of(kind) else {
+            let problem = format_args!("modules of kind '{kind}' are no device images");
+            return Err(StreamError::new(FORMAT, &"kind", 0, problem));
+        };
+        Self::parse_layout(layout, bytes)
+    }
+
+    fn parse_layout(layout: Layout, bytes: &'a [u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new(FORMAT, bytes);
-        let format = reader.string(&"format")?;
+        let format = match layout {
+            Layout::EachWgsl => WGSL,
+            Layout::Whole | Layout::Each => reader.string(&"format")?,
+        };
         if format.is_empty() {
             return Err(reader.error_at(0, &"format", format_args!("is empty")));
         }
-        // A kernel takes 40 bytes at the least: two lengths of strings and three counts.
-        let count = reader.count(40, &"kernel table")?;
+        if layout == Layout::Each && format == WGSL {
+            return Err(reader.error_at(0, &"format", format_args!("is \"{WGSL}\", which only webgpu modules have")));
+        }
         let mut kernels: Vec<DeviceFunction<'a>> = Vec::new();
-        // In ascending order.
-        let mut names: Vec<&str> = Vec::new();
-        for index in 0..count {
+        let mut names = HashSet::new();
+        for index in 0..reader.count(DeviceFunction::LEAST_SIZE, &"kernel table")? {
             let start = reader.offset();
             let kernel = DeviceFunction::parse(&mut reader, index)?;
-            match names.binary_search(&kernel.name) {
-                Ok(_) => {
-                    return Err(reader.error_at(
-                        start,
-                        &"kernel table",
-                        format_args!("\"{}\" is in it twice", kernel.name),
-                    ));
-                }
-                Err(position) => names.insert(position, kernel.name),
+            if !names.insert(kernel.name) {
+                let problem = format_args!("\"{}\" is in it twice", kernel.name);
+                return Err(reader.error_at(start, &"kernel table", problem));
             }
             kernels.push(kernel);
         }
-        let code = reader.bytes(&"code")?;
+        let code = match layout {
+            Layout::Whole => Code::Whole(reader.bytes(&"code")?),
+            Layout::Each | Layout::EachWgsl => Code::Each(Self::parse_codes(&mut reader)?),
+        };
         reader.finish(&"code")?;
         Ok(Self { format, kernels, code })
     }
 
-    /// What the code is: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`.
+    fn parse_codes(reader: &mut StreamReader<'a>) -> Result<Vec<(&'a str, &'a [u8])>, StreamError> {
+        let mut codes = Vec::new();
+        let mut names = HashSet::new();
+        // A piece takes two lengths at the least.
+        for index in 0..reader.count(16, &"code table")? {
+            let start = reader.offset();
+            let name = reader.string(&format_args!("name of code {index}"))?;
+            if !names.insert(name) {
+                return Err(reader.error_at(start, &"code table", format_args!("\"{name}\" is in it twice")));
+            }
+            codes.push((name, reader.bytes(&format_args!("code of \"{name}\""))?));
+        }
+        Ok(codes)
+    }
+
+    /// What the code is: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`, `vulkan` (SPIR-V), `metal` (source),
+    /// `metallib`, `wgsl`.
     pub fn format(&self) -> &'a str {
         self.format
     }
@@ -215,20 +174,58 @@ impl<'a> DeviceImage<'a> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
 
-    /// The code itself.
+    /// The code itself; empty when each kernel has its own.
     pub fn code(&self) -> &'a [u8] {
-        self.code
+        match self.code {
+            Code::Whole(code) => code,
+            Code::Each(_) => &[],
+        }
+    }
+
+    /// The pieces of code by name, when each kernel has its own.
+    pub fn codes(&self) -> &[(&'a str, &'a [u8])] {
+        match &self.code {
+            Code::Whole(_) => &[],
+            Code::Each(codes) => codes,
+        }
+    }
+
+    /// Whether modules of `kind` are laid out like this image; else what to do.
+    pub(crate) fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
+        match (Layout::of(kind), &self.code) {
+            (None, _) => Err("are no device images"),
+            (Some(Layout::Whole), Code::Each(_)) => Err("have one piece of code; make the image with DeviceImage::new"),
+            (Some(Layout::Each | Layout::EachWgsl), Code::Whole(_)) => {
+                Err("have code for each kernel; make the image with DeviceImage::with_codes")
+            }
+            (Some(Layout::EachWgsl), Code::Each(_)) if self.format != WGSL => Err("have the format 'wgsl'"),
+            (Some(Layout::Each), Code::Each(_)) if self.format == WGSL => Err("do not have the format 'wgsl'"),
+            _ => Ok(()),
+        }
     }
 
     /// The payload.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.code.len() + 256 * (self.kernels.len() + 1));
-        put_bytes(&mut out, self.format.as_bytes());
+        let pieces: usize = self.codes().iter().map(|(name, code)| name.len() + code.len() + 16).sum();
+        let mut out = Vec::with_capacity(self.code().len() + pieces + 256 * (self.kernels.len() + 1));
+        let is_wgsl = matches!(self.code, Code::Each(_)) && self.format == WGSL;
+        if !is_wgsl {
+            put_bytes(&mut out, self.format.as_bytes());
+        }
         put_u64(&mut out, self.kernels.len() as u64);
         for kernel in &self.kernels {
             kernel.write(&mut out);
         }
-        put_bytes(&mut out, self.code);
+        match &self.code {
+            Code::Whole(code) => put_bytes(&mut out, code),
+            Code::Each(codes) => {
+                put_u64(&mut out, codes.len() as u64);
+                for (name, code) in codes {
+                    put_bytes(&mut out, name.as_bytes());
+                    put_bytes(&mut out, code);
+                }
+            }
+        }
         out
     }
 }

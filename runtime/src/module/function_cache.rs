@@ -28,7 +28,7 @@ pub(super) fn tree() -> u64 {
 }
 
 /// Says that an import tree has changed.
-pub(super) fn tree_changed() {
+pub(crate) fn tree_changed() {
     TREE.fetch_add(1, Ordering::AcqRel);
 }
 
@@ -111,8 +111,10 @@ impl FunctionCache {
     }
 }
 
-/// Whether what `module` imports can only change by what this file hears of: all of it was made by this artifact.
+/// Whether what was found in the last of `modules`, after it was not found in those before it, holds until this file hears of a change:
+/// this artifact made all of them, and none gets or loses functions.
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
-    modules.iter().all(|module| unsafe { super::implementation::implementation(module.object()) }.is_some())
+    let of = |module: &Module| unsafe { super::implementation::implementation(module.object()) };
+    modules.iter().all(|module| of(module).is_some_and(|implementation| implementation.has_fixed_functions()))
 }

@@ -1,11 +1,11 @@
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::implementation::{ModuleImpl, ModuleProperties, implementation, new_module, vtable_of};
 use super::library::exported_functions;
-use super::{function_cache, raw};
+use super::{cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
@@ -200,12 +200,14 @@ impl Module {
         Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
     }
 
-    /// Kind: `library`, `cuda`, ...
+    /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            CStr::from_ptr((vtable.kind)(this)).to_string_lossy().into_owned()
+            let kind = cpp_call::call_simple(vtable.kind as _, this);
+            let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
+            if kind.is_null() { String::new() } else { CStr::from_ptr(kind).to_string_lossy().into_owned() }
         }
     }
 
@@ -214,7 +216,7 @@ impl Module {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
             let (vtable, this) = vtable_of(self.object.object());
-            (vtable.property_mask)(this)
+            cpp_call::call_simple(vtable.property_mask as _, this) as i32
         })
     }
 
@@ -267,36 +269,35 @@ impl Module {
     /// The import as the embedded implementation does it.
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
-        let mut seen: Vec<Module> = Vec::new();
+        let mut seen = raw::Seen::default();
         // Unlocked before anything above is released: the release of a module may run any code.
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(module) = pending.pop() {
-            if module.object.ptr_eq(&self.object) {
+            if module.same(self) {
                 return Err(crate::error!(
                     RuntimeError,
                     "Cyclic dependency detected during import: a module of kind '{}' would import itself",
                     self.kind()
                 ));
             }
-            if !seen.iter().any(|other| other.object.ptr_eq(&module.object)) {
+            if seen.insert(&module) {
                 pending.extend(module.imports_array().to_vec());
-                seen.push(module);
             }
         }
-        self.append(other);
+        self.append(std::slice::from_ref(other));
         Ok(())
     }
 
-    /// Appends without a check.
-    pub(super) fn append_import(&self, other: &Module) {
+    /// Appends modules, of which the caller knows that none of them leads back here.
+    pub(super) fn append_imports(&self, others: &[Module]) {
         let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
-        self.append(other);
+        self.append(others);
     }
 
     /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
-    fn append(&self, other: &Module) {
+    fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
-        imports.push(other.clone());
+        imports.extend_from_slice(others);
         drop(self.replace_imports(imports));
     }
 
@@ -368,6 +369,11 @@ impl Module {
     /// Whether both are the same module.
     pub(crate) fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
+    }
+
+    /// What tells this module from all others for as long as it lives.
+    pub(super) fn address(&self) -> usize {
+        self.object.object().addr()
     }
 
     /// The object's header, borrowed.

@@ -5,7 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use super::function_cache::FunctionCache;
-use super::{Module, cpp_exception};
+use super::{Module, across, cpp_exception};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::function::Function;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny, Str};
@@ -265,7 +265,7 @@ unsafe fn own_body<'a>(object: *mut TVMFFIObject) -> Option<&'a ModuleBody> {
 }
 
 /// The C++ object of a module: where its vtable pointer is.
-type This = *mut c_void;
+pub(super) type This = *mut c_void;
 
 /// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. Results with a destructor are written through a hidden first
 /// pointer, which is returned. C++ implementations may throw.
@@ -334,12 +334,12 @@ unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
     <&str>::from_any(view).unwrap_or_default()
 }
 
-/// Runs what a virtual function does. An error is thrown as a C++ exception; where nothing can throw it, it is at least said,
-/// and the result is `None`.
+/// Runs what a virtual function does. An error goes to a Rust caller that waits for it; else it is thrown as a C++ exception; where
+/// nothing can throw it, it is at least said. In the first and the last case the result is `None`.
 ///
 /// # Safety
 /// Called from a virtual function of a module, which lets exceptions pass.
-unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
+pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
     let error = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(value)) => return Some(value),
         Ok(Err(error)) => error,
@@ -348,6 +348,7 @@ unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
             Error::internal_error("a function of the module panicked")
         }
     };
+    let Some(error) = across::tell(error) else { return None };
     // SAFETY: promised by the caller.
     let error = unsafe { cpp_exception::throw(error) };
     crate::notice::notice(format_args!("kernpack: {error}"));
@@ -442,7 +443,11 @@ unsafe extern "C-unwind" fn vt_inspect_source(
     out.cast()
 }
 
-unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
+/// `void ModuleObj::ImportModule(const Module& other)`, for every module.
+///
+/// # Safety
+/// Called as C++ calls it.
+pub unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
     // SAFETY: see above; `other` is a `const Module&`, one pointer to a live module.
     unsafe {
         let module = Module::borrowed(this.byte_add(8).cast());
@@ -451,7 +456,11 @@ unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObjec
     }
 }
 
-unsafe extern "C-unwind" fn vt_clear_imports(this: This) {
+/// `void ModuleObj::ClearImports()`, for every module.
+///
+/// # Safety
+/// Called as C++ calls it.
+pub unsafe extern "C-unwind" fn vt_clear_imports(this: This) {
     // SAFETY: see above.
     unsafe { Module::borrowed(this.byte_add(8).cast()) }.clear_imports_locally();
 }

@@ -28,9 +28,11 @@ pub(super) fn own_loader(kind: &str) -> Option<Function> {
     KERNPACK_KINDS_V1.iter().find(|info| info.kind == kind).map(|info| (info.loader)())
 }
 
-/// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it.
+/// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it. Kinds that are not ours have
+/// loaders of their own.
 pub(crate) fn register_carried() -> Result<()> {
-    KERNPACK_CARRIED_V1.iter().try_for_each(|carried| enable(carried.kind))
+    let carried = KERNPACK_CARRIED_V1.iter().map(|carried| carried.kind);
+    carried.filter(|kind| KERNPACK_KINDS_V1.iter().any(|info| info.kind == *kind)).try_for_each(enable)
 }
 
 /// Lets this process restore modules of a kind, whoever loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has

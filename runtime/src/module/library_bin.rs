@@ -253,11 +253,39 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
+/// What a module of a tree is written from.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Library,
+    Bytes(&'a [u8]),
+    /// So many bytes, from whoever writes them.
+    Stream(u64, &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>),
+}
+
+impl Content<'_> {
+    /// Bytes of length and payload.
+    fn size(&self) -> usize {
+        match self {
+            Self::Library => 0,
+            Self::Bytes(bytes) => 8 + bytes.len(),
+            Self::Stream(size, _) => 8 + *size as usize,
+        }
+    }
+}
+
 /// Builds the blob. The first module added is the root.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct LibraryBinWriter<'a> {
-    modules: Vec<Entry<'a>>,
+    modules: Vec<(&'a str, Content<'a>)>,
+    library: Option<usize>,
     imports: Vec<BTreeSet<usize>>,
+}
+
+impl fmt::Debug for LibraryBinWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.modules.iter().map(|(kind, _)| *kind).collect();
+        f.debug_struct("LibraryBinWriter").field("kinds", &kinds).field("imports", &self.imports).finish()
+    }
 }
 
 impl<'a> LibraryBinWriter<'a> {
@@ -268,25 +296,43 @@ impl<'a> LibraryBinWriter<'a> {
 
     /// Adds the place of the shared library itself; returns its index.
     pub fn add_library(&mut self) -> Result<usize, WriteError> {
-        if self.modules.iter().any(Entry::is_library) {
+        if self.library.is_some() {
             return Err(WriteError::SecondLibrary);
         }
-        Ok(self.push(Entry { kind: LIBRARY_KIND, payload: None }))
+        let index = self.push(LIBRARY_KIND, Content::Library);
+        self.library = Some(index);
+        Ok(index)
     }
 
     /// Adds a module; returns its index. The payload is borrowed until the blob is written.
     pub fn add_module(&mut self, kind: &'a str, payload: &'a [u8]) -> Result<usize, WriteError> {
+        self.add(kind, Content::Bytes(payload), payload.is_empty())
+    }
+
+    /// Adds a module whose payload of `size` bytes is only made when the blob is written, such as a file's content; returns its index.
+    ///
+    /// Writing the blob is an error when `write` writes another number of bytes.
+    pub fn add_stream(
+        &mut self,
+        kind: &'a str,
+        size: u64,
+        write: &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<usize, WriteError> {
+        self.add(kind, Content::Stream(size, write), size == 0)
+    }
+
+    fn add(&mut self, kind: &'a str, content: Content<'a>, is_empty: bool) -> Result<usize, WriteError> {
         if kind.is_empty() || kind == LIBRARY_KIND {
             return Err(WriteError::InvalidKind(kind.to_owned()));
         }
-        if payload.is_empty() {
+        if is_empty {
             return Err(WriteError::EmptyPayload { kind: kind.to_owned() });
         }
-        Ok(self.push(Entry { kind, payload: Some(payload) }))
+        Ok(self.push(kind, content))
     }
 
-    fn push(&mut self, entry: Entry<'a>) -> usize {
-        self.modules.push(entry);
+    fn push(&mut self, kind: &'a str, content: Content<'a>) -> usize {
+        self.modules.push((kind, content));
         self.imports.push(BTreeSet::new());
         self.modules.len() - 1
     }
@@ -323,32 +369,77 @@ impl<'a> LibraryBinWriter<'a> {
 
     /// Size of the blob in bytes.
     pub fn size(&self) -> usize {
-        let modules = self.modules.iter().map(|m| 8 + m.kind.len() + m.payload.map_or(0, |p| 8 + p.len()));
+        let modules = self.modules.iter().map(|(kind, content)| 8 + kind.len() + content.size());
         8 + self.tree().len() + modules.sum::<usize>()
     }
 
     /// Writes the blob; the payloads are not copied on the way.
+    ///
+    /// # Errors
+    /// What `out` and the streams report; `InvalidData` when a stream has another size than was said.
     pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
         out.write_all(&self.tree())?;
-        for module in &self.modules {
+        for (kind, content) in &self.modules {
             let mut head = Vec::new();
-            put_bytes(&mut head, module.kind.as_bytes());
-            if let Some(payload) = module.payload {
-                put_u64(&mut head, payload.len() as u64);
+            put_bytes(&mut head, kind.as_bytes());
+            match content {
+                Content::Library => out.write_all(&head)?,
+                Content::Bytes(bytes) => {
+                    put_u64(&mut head, bytes.len() as u64);
+                    out.write_all(&head)?;
+                    out.write_all(bytes)?;
+                }
+                Content::Stream(size, write) => {
+                    put_u64(&mut head, *size);
+                    out.write_all(&head)?;
+                    let mut counted = Counted { out, count: 0 };
+                    write(&mut counted)?;
+                    if counted.count != *size {
+                        let problem = format!("a payload of kind \"{kind}\" has {} bytes, not {size}", counted.count);
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+                    }
+                }
             }
-            out.write_all(&head)?;
-            out.write_all(module.payload.unwrap_or_default())?;
         }
         Ok(())
     }
 
     /// The blob.
+    ///
+    /// # Errors
+    /// What the streams report; none when there is none.
+    pub fn try_to_vec(&self) -> io::Result<Vec<u8>> {
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(self.size())?;
+        self.write_to(&mut blob)?;
+        Ok(blob)
+    }
+
+    /// The blob of a tree without streams; with streams it may end early, and [`LibraryBinWriter::try_to_vec`] says why.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut blob = Vec::with_capacity(self.size());
         // Writing into a Vec does not fail.
         let _ = self.write_to(&mut blob);
         blob
+    }
+}
+
+/// Counts what passes.
+struct Counted<'a> {
+    out: &'a mut dyn io::Write,
+    count: u64,
+}
+
+impl io::Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.count += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

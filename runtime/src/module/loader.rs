@@ -13,7 +13,7 @@ use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
-use super::{Module, context, kept, kinds};
+use super::{Module, context, kept, kinds, provider, raw};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::value::Bytes;
@@ -222,37 +222,52 @@ fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
     LibraryBin::parse(bytes).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
-/// Restores every module of the tree and connects them; the root is the result.
+/// Restores every module of a library's tree and connects them; the root is the result.
 fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
+    connect(tree, |kind, payload| match payload {
+        None => Ok(library_module(library)),
+        // A library is never unloaded, so its modules read in place.
+        Some(payload) => restore(kind, Bytes::from_static(payload)),
+    })
+}
+
+/// Makes every module of a tree from its kind and payload (none is the library itself) and connects them; the root is the result.
+pub(super) fn connect<'a>(
+    tree: &LibraryBin<'a>,
+    mut make: impl FnMut(&'a str, Option<&'a [u8]>) -> Result<Module>,
+) -> Result<Module> {
     let mut modules = Vec::with_capacity(tree.modules().len());
     for entry in tree.modules() {
-        modules.push(match entry.payload() {
-            None => library_module(library),
-            Some(payload) => restore(entry.kind(), payload)?,
-        });
+        modules.push(make(entry.kind(), entry.payload())?);
     }
+    // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
+    let mut seen = raw::Seen::default();
+    let all_new = modules.iter().all(|module| module.imports().is_empty() && seen.insert(module));
     for (index, module) in modules.iter().enumerate() {
-        for child in tree.imports(index) {
-            if let Some(child) = modules.get(child) {
-                module.append_import(child);
-            }
+        let imports: Vec<Module> = tree.imports(index).filter_map(|child| modules.get(child).cloned()).collect();
+        if imports.is_empty() {
+            continue;
+        }
+        if all_new {
+            module.append_imports(&imports);
+        } else {
+            imports.iter().try_for_each(|child| module.import_locally(child))?;
         }
     }
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
 }
 
 /// Restores a module from its bytes through the loader of its kind.
-fn restore(kind: &str, payload: &'static [u8]) -> Result<Module> {
+pub(super) fn restore(kind: &str, payload: Bytes) -> Result<Module> {
     let loader = format!("ffi.Module.load_from_bytes.{kind}");
     let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
         return Err(crate::error!(
             RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; load the runtime that registers \
-             {loader} first"
+            "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
+            provider::advice(kind)
         ));
     };
-    // A library is never unloaded, so its modules read in place.
-    load.call_as((Bytes::from_static(payload),))
+    load.call_as((payload,))
 }
 
 /// The library's own module; tells the library how to find what it imports.

@@ -9,36 +9,94 @@
 //! let three: i64 = library.function("add")?.call_as((1, 2))?;
 //! # Ok::<(), kernpack::Error>(())
 //! ```
+//!
+//! # Kernels
+//!
+//! A module of device code (kinds `cuda` and `opencl`, with the Cargo features of these names) has one packed function for each kernel of its
+//! [image](device_image). Any language calls it with the kernel's own arguments, then one extent for each launch parameter of the
+//! image's function table (usually `blockIdx.x`, `.y`, `.z`, `threadIdx.x`, `.y`, `.z`), then the bytes of dynamic shared memory, if the kernel uses
+//! any. Rust launches kernels with a grid and a block: those of its own build script are statics in the generated module `kernels`, those of
+//! another library, of whatever language, come from [`Module::kernel`].
+//!
+//! ```no_run
+//! # fn tensors() -> (kernpack::Tensor, kernpack::Tensor) { unimplemented!() }
+//! use kernpack::Module;
+//! use kernpack::module::LaunchConfig;
+//!
+//! let (output, input) = tensors();
+//! let scale = Module::load("libimagekit.so")?.kernel("scale")?;
+//! scale.launch(4, 256, (&output, &input, 2.0, 1000))?;
+//! let config = LaunchConfig { dynamic_shared_memory: 4096, ..LaunchConfig::new((2, 2), (16, 16)) };
+//! scale.launch_with(&config, (&output, &input, 2.0, 1000))?;
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+//!
+//! What a kernel can be given is checked against the table before the device hears of it, and errors name the kernel, the argument and what was
+//! expected:
+//!
+//! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned host memory, too), None for NULL,
+//!   or a plain `void*`. The table does not know the element type of a buffer: that is the caller's to get right, and so are plain pointers.
+//! - A number takes what fits into its type. Integers have 8 to 64 bits; floats 64, 32, 16 (also bfloat16) or 8, to which a number is rounded;
+//!   a finite number beyond the type's range is an error.
+//! - All tensors are on one device, and the kernel runs there. Without a tensor it runs on the thread's current device of its kind: the first
+//!   one, unless [`set_current_device`] said otherwise. It is put into the stream that the environment names for that device, and nobody waits for
+//!   it.
+//! - Extents are 1 or more; there is no empty launch. A tensor may be empty; its kernel gets an address that may be NULL.
+//!
+//! After the first launch of a kernel on a device, a launch takes no lock and allocates nothing here (up to 24 arguments, on devices 0 to 15).
+//!
+//! Images of kinds `hip`, `rocm`, `vulkan`, `metal` and `webgpu` are kept, listed, saved and restored byte for byte; calling one of their kernels is
+//! an error that says what would run it. [`Module::from_image`] makes a module of an image that the program has made.
 
+mod across;
 pub(crate) mod backend;
+mod c_source;
 mod context;
+mod cpp_call;
 mod cpp_exception;
+#[doc(hidden)]
+pub mod cpp_symbols;
 mod cuda;
 pub mod device_image;
-mod device_module;
 mod elf;
+pub mod export;
 mod function_cache;
 mod handle;
+mod image_module;
 mod implementation;
 mod kept;
+mod kept_images;
 mod kinds;
+pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
+#[cfg(feature = "opencl")]
+pub mod opencl;
+mod provider;
 pub(crate) mod raw;
+mod serialize;
 mod shared_library;
+mod static_library;
 mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+#[cfg(feature = "zstd")]
+pub mod zstd;
 
+pub use c_source::CSource;
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
+pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
+pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
+pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
+pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

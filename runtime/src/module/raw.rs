@@ -1,34 +1,61 @@
 //! The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
 //! implementation do.
 
+use core::ffi::c_void;
+use core::ptr::null;
+use std::collections::HashSet;
+
 use super::implementation::{function_cache, implementation, vtable_of};
-use super::{Module, function_cache};
+use super::{Module, cpp_call, function_cache};
 use crate::Result;
-use crate::abi::TVMFFIAny;
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::function::Function;
 use crate::value::{Any, Bytes, IntoAny, Str};
 
-/// Visits the module and, when `imports`, everything that it imports, depth first; stops at the first result.
+/// Visits the module and, when `imports`, everything that it imports, depth first and each once; stops at the first result.
 pub(crate) fn visit<T>(
     module: &Module,
     imports: bool,
     look: &mut dyn FnMut(&Module) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let mut pending = vec![module.clone()];
-    let mut seen: Vec<Module> = Vec::new();
+    if let Some(found) = look(module)? {
+        return Ok(Some(found));
+    }
+    if !imports {
+        return Ok(None);
+    }
+    let mut pending = module.imports();
+    pending.reverse();
+    let mut seen = Seen::default();
+    seen.insert(module);
     while let Some(module) = pending.pop() {
-        if seen.iter().any(|other| other.same(&module)) {
+        if !seen.insert(&module) {
             continue;
         }
         if let Some(found) = look(&module)? {
             return Ok(Some(found));
         }
-        if imports {
-            pending.extend(module.imports().into_iter().rev());
-        }
-        seen.push(module);
+        pending.extend(module.imports().into_iter().rev());
     }
     Ok(None)
+}
+
+/// The modules that a walk has met. It keeps them alive, so that an address stays its module's own.
+#[derive(Default)]
+pub(super) struct Seen {
+    addresses: HashSet<*mut TVMFFIObject>,
+    modules: Vec<Module>,
+}
+
+impl Seen {
+    /// Whether the module is new here.
+    pub(super) fn insert(&mut self, module: &Module) -> bool {
+        let is_new = self.addresses.insert(module.object());
+        if is_new {
+            self.modules.push(module.clone());
+        }
+        is_new
+    }
 }
 
 /// The function of this name in the module, and when `imports`, in what it imports.
@@ -62,14 +89,14 @@ pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result
 /// Whether the module, and when `imports`, what it imports, has a function of this name.
 pub(crate) fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
     let found = visit(module, imports, &mut |module| {
-        // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable.
+        // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, and returns a C++ bool.
         let implements = unsafe {
             match implementation(module.object()) {
                 Some(module) => module.implements_function(name)?,
                 None => {
                     let (vtable, this) = vtable_of(module.object());
                     let name = Str::new(name).into_any();
-                    (vtable.implements)(this, name.as_view().raw())
+                    cpp_call::call(vtable.implements as _, [this, argument(&name), null()])? as u8 != 0
                 }
             }
         };
@@ -96,8 +123,8 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
         }
         let (vtable, this) = vtable_of(module.object());
         let name = Str::new(name).into_any();
-        let mut out = core::ptr::null_mut();
-        (vtable.function)(&mut out, this, name.as_view().raw());
+        let mut out: *mut TVMFFIObject = core::ptr::null_mut();
+        cpp_call::call(vtable.function as _, [(&raw mut out).cast(), this, argument(&name)])?;
         Ok((!out.is_null()).then(|| Function::from_object(out)))
     }
 }
@@ -113,9 +140,15 @@ pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<O
         let ask = if documentation { vtable.doc } else { vtable.metadata };
         let name = Str::new(name).into_any();
         let mut out = TVMFFIAny::NONE;
-        ask(&mut out, this, name.as_view().raw());
-        Any::from_raw(out).to()
+        let called = cpp_call::call(ask as _, [(&raw mut out).cast(), this, argument(&name)]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
+}
+
+/// A `const String&`: a string value in its place.
+fn argument(text: &Any) -> *const c_void {
+    core::ptr::from_ref(text).cast()
 }
 
 /// The serialized module.
@@ -127,8 +160,9 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
         }
         let (vtable, this) = vtable_of(module.object());
         let mut out = TVMFFIAny::NONE;
-        (vtable.save_to_bytes)(&mut out, this);
-        Any::from_raw(out).to()
+        let called = cpp_call::call(vtable.save_to_bytes as _, [(&raw mut out).cast(), this, null()]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
 }
 
@@ -142,8 +176,9 @@ pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
         let (vtable, this) = vtable_of(module.object());
         let format = Str::new(format).into_any();
         let mut out = TVMFFIAny::NONE;
-        (vtable.inspect_source)(&mut out, this, format.as_view().raw());
-        Any::from_raw(out).to()
+        let called = cpp_call::call(vtable.inspect_source as _, [(&raw mut out).cast(), this, argument(&format)]);
+        let out = Any::from_raw(out);
+        called.and_then(|_| out.to())
     }
 }
 
@@ -155,9 +190,10 @@ pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
             return Ok(module.write_formats());
         }
         let (vtable, this) = vtable_of(module.object());
-        let mut out = core::ptr::null_mut();
-        (vtable.write_formats)(&mut out, this);
-        Any::from_object(out).to()
+        let mut out: *mut TVMFFIObject = core::ptr::null_mut();
+        let called = cpp_call::call(vtable.write_formats as _, [(&raw mut out).cast(), this, null()]);
+        let out = if out.is_null() { Any::NONE } else { Any::from_object(out) };
+        called.and_then(|_| out.to())
     }
 }
 
@@ -170,7 +206,7 @@ pub(crate) fn write_to_file(module: &Module, path: &str, format: &str) -> Result
         }
         let (vtable, this) = vtable_of(module.object());
         let (path, format) = (Str::new(path).into_any(), Str::new(format).into_any());
-        (vtable.write_to_file)(this, path.as_view().raw(), format.as_view().raw());
+        cpp_call::call(vtable.write_to_file as _, [this, argument(&path), argument(&format)])?;
     }
     Ok(())
 }

@@ -157,6 +157,13 @@ impl<'a> StreamReader<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, format_args!("is not UTF-8")))
     }
 
+    /// Number of strings and the strings.
+    pub(super) fn strings(&mut self, structure: &dyn fmt::Display) -> Result<Vec<String>, StreamError> {
+        // A string takes 8 bytes at the least.
+        let count = self.count(8, structure)?;
+        (0..count).map(|_| self.string(structure).map(str::to_owned)).collect()
+    }
+
     /// Checks that nothing is left.
     pub(super) fn finish(&self, structure: &dyn fmt::Display) -> Result<(), StreamError> {
         match self.remaining() {
@@ -175,4 +182,12 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Appends a little-endian integer.
 pub(super) fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a number of strings and the strings.
+pub(super) fn put_strings(out: &mut Vec<u8>, strings: &[String]) {
+    put_u64(out, strings.len() as u64);
+    for string in strings {
+        put_bytes(out, string.as_bytes());
+    }
 }

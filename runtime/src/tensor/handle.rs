@@ -1,8 +1,7 @@
 use core::ffi::c_void;
 use core::fmt;
-use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 
-use super::layout::Layout;
+use super::layout::{Layout, count, row_major};
 use super::{Element, TensorView, TensorViewMut};
 use crate::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIObject, type_index};
 use crate::object::{ObjRef, ObjectRoot};
@@ -29,51 +28,6 @@ struct Body<S> {
 // SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on one thread.
 unsafe impl<S: Send> Send for Body<S> {}
 
-/// Zeroed memory with the alignment that kernels expect.
-struct AlignedBytes {
-    start: *mut u8,
-    allocation: Allocation,
-}
-
-impl AlignedBytes {
-    /// 64 bytes: a cache line and the widest vector register.
-    const ALIGNMENT: usize = 64;
-
-    fn zeroed(size: usize) -> Result<Self> {
-        let allocation = Allocation::from_size_align(size.max(1), Self::ALIGNMENT)
-            .map_err(|_| crate::error!(ValueError, "a tensor of {size} bytes is larger than memory"))?;
-        // SAFETY: the size is not 0.
-        let start = unsafe { alloc_zeroed(allocation) };
-        if start.is_null() {
-            if size > 1 << 20 {
-                return Err(Error::new("MemoryError", format!("out of memory for a tensor of {size} bytes")));
-            }
-            handle_alloc_error(allocation);
-        }
-        Ok(Self { start, allocation })
-    }
-}
-
-impl Drop for AlignedBytes {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with this layout.
-        unsafe { dealloc(self.start, self.allocation) }
-    }
-}
-
-/// Number of elements of a shape.
-fn count(shape: &[i64]) -> Result<usize> {
-    let negative = || crate::error!(ValueError, "a shape can not have a negative dimension: {shape:?}");
-    let mut len = 1usize;
-    for &dimension in shape {
-        let dimension = usize::try_from(dimension).map_err(|_| negative())?;
-        len = len
-            .checked_mul(dimension)
-            .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))?;
-    }
-    Ok(len)
-}
-
 impl Tensor {
     /// A tensor on the CPU that takes over `values`, in row-major order. Nothing is copied.
     ///
@@ -89,7 +43,7 @@ impl Tensor {
             ));
         }
         let data = if len == 0 { core::ptr::null_mut() } else { values.as_mut_ptr().cast() };
-        Ok(Self::with_storage(data, T::DTYPE, shape, values))
+        Self::with_storage(data, Device::CPU, T::DTYPE, shape, values)
     }
 
     /// A tensor on the CPU with a copy of `values`, in row-major order.
@@ -100,30 +54,24 @@ impl Tensor {
         Self::from_vec(values.to_vec(), shape)
     }
 
-    /// A tensor of zeros on the CPU, aligned to 64 bytes.
-    ///
-    /// # Errors
-    /// ValueError for a negative dimension; MemoryError when a large tensor does not fit into memory.
-    pub fn zeros<T: Element>(shape: &[i64]) -> Result<Self> {
-        let size = count(shape)?
-            .checked_mul(size_of::<T>())
-            .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))?;
-        let storage = AlignedBytes::zeroed(size)?;
-        Ok(Self::with_storage(storage.start.cast(), T::DTYPE, shape, storage))
-    }
-
-    fn with_storage<S>(data: *mut c_void, dtype: DataType, shape: &[i64], storage: S) -> Self {
-        let mut dimensions = shape.to_vec();
-        dimensions.resize(2 * shape.len(), 1);
-        let (sizes, strides) = dimensions.split_at_mut(shape.len());
-        for axis in (1..sizes.len()).rev() {
-            strides[axis - 1] = strides[axis].saturating_mul(sizes[axis].max(1));
-        }
+    /// A tensor that keeps `storage` alive, which nobody else can reach: `data` on `device`, row-major.
+    pub(super) fn with_storage<S>(
+        data: *mut c_void,
+        device: Device,
+        dtype: DataType,
+        shape: &[i64],
+        storage: S,
+    ) -> Result<Self> {
+        let ndim = i32::try_from(shape.len())
+            .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))?;
+        let mut dimensions = Vec::with_capacity(2 * shape.len());
+        dimensions.extend_from_slice(shape);
+        dimensions.extend(row_major(shape));
         let start = dimensions.as_mut_ptr();
         let tensor = DLTensor {
             data,
-            device: Device::CPU.raw(),
-            ndim: shape.len() as i32,
+            device: device.raw(),
+            ndim,
             dtype: dtype.raw(),
             shape: start,
             strides: start.wrapping_add(shape.len()),
@@ -131,7 +79,7 @@ impl Tensor {
         };
         let object = embedded::new_object(type_index::TENSOR, Body { tensor, dimensions, storage });
         // SAFETY: a new tensor object; its one reference is this one.
-        Self { object: unsafe { ObjRef::from_object(object) }, exclusive: true }
+        Ok(Self { object: unsafe { ObjRef::from_object(object) }, exclusive: true })
     }
 
     /// Takes over one reference.
@@ -141,6 +89,13 @@ impl Tensor {
     pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         Self { object: unsafe { ObjRef::from_object(object) }, exclusive: false }
+    }
+
+    /// Gives up the reference; the receiver releases it.
+    pub(super) fn into_object(self) -> *mut TVMFFIObject {
+        let raw = self.into_any().into_raw();
+        // SAFETY: a tensor is an object.
+        unsafe { raw.payload.v_obj }
     }
 
     /// The tensor as the object that it is.
@@ -239,15 +194,22 @@ impl Tensor {
     /// # Errors
     /// As for [`Tensor::view`]; ValueError when the tensor is shared.
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
-        // SAFETY: the object is alive.
-        if !self.exclusive || !unsafe { embedded::is_unique(self.object.object()) } {
-            return Err(Error::value_error(
-                "the tensor is shared, so it can not be written to in place; write to a new tensor, or take a TensorViewMut as \
-                 the parameter of a packed function",
-            ));
-        }
+        self.check_not_shared()?;
         // SAFETY: the data belongs to this object alone, which has one reference, borrowed exclusively.
         unsafe { TensorViewMut::of(self.dl_tensor()) }.map_err(|mismatch| self.mismatch(mismatch))
+    }
+
+    /// An error unless Rust allocated the data and this is the only reference to it.
+    #[track_caller]
+    pub(super) fn check_not_shared(&self) -> Result<()> {
+        // SAFETY: the object is alive.
+        if self.exclusive && unsafe { embedded::is_unique(self.object.object()) } {
+            return Ok(());
+        }
+        Err(Error::value_error(
+            "the tensor is shared, so it can not be written to in place; write to a new tensor, or take a TensorViewMut as the \
+             parameter of a packed function",
+        ))
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::Element;
-use crate::abi::{DLTensor, TVMFFIObject, device_type, type_index};
+use crate::abi::{DLTensor, TVMFFIObject, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
 
@@ -15,6 +15,43 @@ pub(super) struct Layout<'a> {
     pub(super) strides: Option<&'a [i64]>,
     /// Number of elements.
     pub(super) len: usize,
+}
+
+/// Number of elements of a shape.
+pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
+    let mut len = 1usize;
+    for &dimension in shape {
+        let Ok(dimension) = usize::try_from(dimension) else {
+            return Err(crate::error!(ValueError, "a shape can not have a negative dimension: {shape:?}"));
+        };
+        len = len
+            .checked_mul(dimension)
+            .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))?;
+    }
+    Ok(len)
+}
+
+/// The strides of a shape in row-major order without gaps, in elements.
+pub(super) fn row_major(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1i64; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+    }
+    strides
+}
+
+/// Bytes that elements without gaps take; `None` when that is more than memory. As in the stock library, types of less than a byte
+/// are packed, but for uint1, which stands for a bool.
+pub(super) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
+    let raw = dtype.raw();
+    let bits = match (raw.code, raw.bits, raw.lanes) {
+        (dtype_code::UINT, 1, 1) => 8,
+        // As many lanes as the processor has: no size.
+        (_, _, lanes) if (lanes as i16) < 0 => return None,
+        (_, bits, lanes) => u128::from(bits) * u128::from(lanes),
+    };
+    let bytes = u128::try_from(len).ok()?.checked_mul(bits)?.div_ceil(8);
+    usize::try_from(bytes).ok().filter(|&bytes| isize::try_from(bytes).is_ok())
 }
 
 /// The `DLTensor` of a tensor object or a tensor pointer.
@@ -82,6 +119,23 @@ impl<'a> Layout<'a> {
         true
     }
 
+    /// Bytes from the first element to the one with the lowest address (at most 0), and to the end of the one with the highest;
+    /// `None` when that is no distance in memory. There is at least one element.
+    pub(super) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
+        let Some(strides) = self.strides else {
+            return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
+        };
+        let (mut low, mut high) = (0i128, 0i128);
+        for (&dimension, &stride) in self.shape.iter().zip(strides) {
+            let distance = i128::from(dimension - 1).checked_mul(i128::from(stride))?;
+            low = low.checked_add(distance.min(0))?;
+            high = high.checked_add(distance.max(0))?;
+        }
+        let size = i128::try_from(dtype.size()).ok()?;
+        let bytes = |elements: i128| isize::try_from(elements.checked_mul(size)?).ok();
+        Some((bytes(low)?, bytes(high.checked_add(1)?)?))
+    }
+
     /// Distance in elements from the first element to the one at `index`; `None` when out of range.
     pub(super) fn offset(&self, index: &[usize]) -> Option<isize> {
         if index.len() != self.shape.len() {
@@ -111,7 +165,7 @@ pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut 
     let device = Device::from_raw(tensor.device);
     if !device.is_host_accessible() {
         return Err(Mismatch::value(format!(
-            "the tensor is on {device}, but the function reads it on the CPU; copy it first"
+            "the tensor is on {device}, but the function reads it on the CPU; copy it first, with .to(Device::CPU)"
         )));
     }
     let layout = Layout::of(tensor).map_err(Mismatch::value)?;
@@ -145,26 +199,40 @@ pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
         return None;
     }
     let first = (tensor.data as usize).wrapping_add(tensor.byte_offset as usize);
-    let size = DataType::from_raw(tensor.dtype).size();
-    let Some(strides) = layout.strides else { return Some(first..first.saturating_add(layout.len * size)) };
-    let (mut low, mut high) = (0i128, 0i128);
-    for (&dimension, &stride) in layout.shape.iter().zip(strides) {
-        let reach = i128::from(dimension - 1) * i128::from(stride);
-        low += reach.min(0);
-        high += reach.max(0);
-    }
-    let at = |elements: i128| (first as i128 + elements * size as i128).clamp(0, usize::MAX as i128) as usize;
-    Some(at(low)..at(high + 1))
+    // What no memory can hold is taken for all of it.
+    let (low, high) = layout.reach(DataType::from_raw(tensor.dtype)).unwrap_or((isize::MIN, isize::MAX));
+    Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
 }
 
-/// Address and device number of a contiguous tensor in CUDA memory.
-pub(crate) fn cuda_address(value: &AnyView<'_>) -> Result<(u64, i32), String> {
-    let tensor = dl_tensor(value).ok_or_else(|| format!("expected Tensor, got {}", value.type_name()))?;
-    if !matches!(tensor.device.device_type, device_type::CUDA | device_type::CUDA_MANAGED) {
-        return Err(format!("expected a tensor on cuda, got one on {}", Device::from_raw(tensor.device)));
+/// A tensor as a buffer that a kernel can be given, and whether its elements lie in row-major order without gaps; `None` for what is no
+/// tensor.
+#[inline]
+pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor, bool)>, String> {
+    let Some(tensor) = dl_tensor(value) else { return Ok(None) };
+    if is_row_major(tensor) {
+        return Ok(Some((tensor, true)));
     }
-    if !Layout::of(tensor)?.is_contiguous() {
-        return Err("the tensor is not contiguous; pass a contiguous copy".to_owned());
+    Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
+}
+
+/// Whether the strides are, one by one, those of a row-major tensor without gaps; when not, a closer look decides.
+#[inline]
+fn is_row_major(tensor: &DLTensor) -> bool {
+    if tensor.strides.is_null() {
+        return true;
     }
-    Ok(((tensor.data as u64).wrapping_add(tensor.byte_offset), tensor.device.device_id))
+    let ndim = usize::try_from(tensor.ndim).unwrap_or(usize::MAX);
+    if ndim > 64 || tensor.shape.is_null() {
+        return false;
+    }
+    let mut expected = 1i64;
+    for axis in (0..ndim).rev() {
+        // SAFETY: DLPack: shape and strides point to `ndim` integers that live as long as the tensor.
+        let (dimension, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
+        if stride != expected || dimension < 0 {
+            return false;
+        }
+        expected = expected.wrapping_mul(dimension);
+    }
+    true
 }

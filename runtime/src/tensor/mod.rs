@@ -10,14 +10,22 @@
 //! assert_eq!(view.as_slice().unwrap().len(), 6);
 //! assert!(tensor.view::<u8>().is_err(), "the element type is checked");
 //! ```
+//!
+//! Tensors are on any device that [`device`](crate::device) knows: [`Tensor::empty`] allocates there, [`Tensor::to`] copies from
+//! anywhere to anywhere, [`Tensor::view_as`] and its kin share the data.
 
+mod allocation;
 mod borrow;
 mod element;
 mod handle;
 mod layout;
+mod part;
+mod transfer;
 mod view;
+
+pub(crate) use allocation::serve_environment;
 
 pub use element::Element;
 pub use handle::Tensor;
-pub(crate) use layout::{byte_range, cuda_address};
+pub(crate) use layout::{buffer, byte_range};
 pub use view::{TensorView, TensorViewMut};

@@ -1,11 +1,12 @@
 //! Loads libraries and calls what is in them; `tests/tests/context_symbols.rs` runs it, in several processes.
 //!
 //! The first argument says which implementation must serve the process, as `kernpack::host::Origin` names it; the others are libraries:
-//! `tests/c/generated.c`, or one of ours.
+//! `tests/c/generated.c`, `tests/c/modules.cc`, or one of ours.
 
 use std::thread;
 
 use kernpack::host::origin;
+use kernpack::module::ModuleImpl;
 use kernpack::{Error, Function, Module, Result};
 
 fn main() -> Result<()> {
@@ -15,6 +16,8 @@ fn main() -> Result<()> {
         let module = Module::load(&library)?;
         if module.get_function("sum_of_squares", false)?.is_some() {
             generated(&module)?;
+        } else if module.get_function("offset_of_object", false)?.is_some() {
+            cpp_modules()?;
         } else {
             ours(&module)?;
         }
@@ -50,8 +53,9 @@ fn generated(library: &Module) -> Result<()> {
         "{error}"
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
-    let problem = "there are no workspaces on cuda:0: this runtime has them on the CPU only";
-    check_error(int("workspace_on", &[2]), "RuntimeError", problem);
+    let problem =
+        "nothing in this process knows vulkan devices; load a library that brings them (kernpack::device_api!)";
+    check_error(int("workspace_on", &[7]), "RuntimeError", problem);
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
     check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");
@@ -72,6 +76,47 @@ fn generated(library: &Module) -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/cpp_modules.rs` says more of them.
+fn cpp_modules() -> Result<()> {
+    let counter = |start: i64, fails: &str| -> Result<Module> {
+        Function::global("cpp_modules.counter")?.call_as((start, fails))
+    };
+    let module = counter(40, "")?;
+    assert_eq!((module.kind().as_str(), module.function("count")?.call_as::<i64>((2,))?), ("cpp.counter", 42));
+    assert_eq!(*module.save_to_bytes()?, 42i64.to_le_bytes());
+    for (fails, kind, message) in [
+        ("save_to_bytes", "KeyError", "save_to_bytes of a counter fails"),
+        ("std save_to_bytes", "InternalError", "save_to_bytes of a counter fails by std"),
+        ("int save_to_bytes", "InternalError", "a virtual function of a module threw a C++ value of type i"),
+    ] {
+        check_error(counter(1, fails)?.save_to_bytes().map(|_| 0), kind, message);
+    }
+    let wrong = module.write_to_file("/nowhere", "elf").map(|()| 0);
+    check_error(wrong, "ValueError", "a counter is not written as elf");
+
+    let root = Module::new(Root);
+    root.import(&module)?;
+    let call: Function = Function::global("cpp_modules.call_imported")?;
+    assert_eq!(call.call_as::<i64>((&root, "count", 1))?, 43);
+    assert_eq!(call.call_as::<i64>((&root, "twice", 4))?, 8);
+    let describe = Function::global("cpp_modules.describe")?.call_as::<String>((&root, "twice"))?;
+    assert!(describe.starts_with("kind: rust.root\nproperties: 2\nfunction: 1\nimplements: 1\n"), "{describe}");
+    Ok(())
+}
+
+/// A module in Rust.
+struct Root;
+
+impl ModuleImpl for Root {
+    fn kind(&self) -> &str {
+        "rust.root"
+    }
+
+    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        Ok((name == "twice").then(|| Function::from_fn(|x: i64| 2 * x)))
+    }
 }
 
 /// What `tests/conversions-lib` offers: it uses this program's tables.

@@ -9,7 +9,7 @@ mod text;
 mod write;
 
 pub(in crate::builtins) use number::{write_float, write_integer};
-pub(in crate::builtins) use parse::parse;
+pub(crate) use parse::parse;
 pub(in crate::builtins) use write::{write, write_string};
 
 use super::builtin::Builtin;

@@ -1,6 +1,7 @@
-//! The memory behind `TVMBackendAllocWorkspace`: blocks that compiled functions use for a moment, again and again.
+//! The memory behind `TVMBackendAllocWorkspace`: blocks that compiled functions use for a moment, again and again. Those of other
+//! devices than the CPU come from the device's API.
 //!
-//! Each thread has its own blocks, so nothing is locked. A block that was given back is kept for the next request, up to a bound;
+//! On the CPU each thread has its own blocks, so nothing is locked. A block that was given back is kept for the next request, up to a bound;
 //! when the thread ends, all of its blocks are freed, also those that a failing function did not give back.
 
 use core::cell::RefCell;
@@ -9,7 +10,7 @@ use std::alloc::{Layout, alloc, dealloc};
 
 use crate::abi::device_type;
 use crate::value::Device;
-use crate::{Error, Result};
+use crate::{Error, Result, device};
 
 /// Of every block. Compiled code relies on 64 bytes; two cache lines keep the prefetcher's pairs apart.
 const ALIGNMENT: usize = 128;
@@ -34,9 +35,11 @@ thread_local! {
 /// A block of at least `size` bytes for this thread; its content is undefined.
 ///
 /// # Errors
-/// When the device is not the CPU, or memory is short, or the thread is at its end.
+/// When nothing knows the device, or memory is short, or the thread is at its end.
 pub(super) fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
-    check_device(device)?;
+    if device.kind() != device_type::CPU {
+        return allocate_there(device, size);
+    }
     let block = WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().allocate(size));
     block
         .map_err(|_| thread_ends())?
@@ -46,20 +49,27 @@ pub(super) fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
 /// Takes back a block that this thread got from [`allocate`].
 ///
 /// # Errors
-/// When it is none of those, or was given back before.
-pub(super) fn free(device: Device, address: *mut u8) -> Result<()> {
-    check_device(device)?;
+/// When it is none of those, or was given back before. Another device's API may not notice.
+///
+/// # Safety
+/// For another device than the CPU, the address is such a block, and not used any more.
+pub(super) unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
+    if device.kind() != device_type::CPU {
+        // SAFETY: promised by the caller.
+        return unsafe { device::api(device.kind())?.free_workspace(device.index(), address.cast()) };
+    }
     if WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().free(address)).map_err(|_| thread_ends())? {
         return Ok(());
     }
     Err(crate::error!(ValueError, "{address:?} is not a workspace that this thread has allocated and not yet freed"))
 }
 
-fn check_device(device: Device) -> Result<()> {
-    if device.kind() == device_type::CPU {
-        return Ok(());
-    }
-    Err(crate::error!(RuntimeError, "there are no workspaces on {device}: this runtime has them on the CPU only"))
+/// A block of another device; never NULL, which would say that there is none.
+fn allocate_there(device: Device, size: u64) -> Result<NonNull<u8>> {
+    let api = device::api(device.kind())?;
+    let short = || crate::error!(MemoryError, "no memory for a workspace of {size} bytes on {device}");
+    let bytes = usize::try_from(size).map_err(|_| short())?.max(1);
+    NonNull::new(api.allocate_workspace(device.index(), bytes)?.cast()).ok_or_else(short)
 }
 
 #[cold]
@@ -216,10 +226,13 @@ mod tests {
             let error = allocate(Device::CPU, size).unwrap_err();
             assert_eq!(error.to_string(), format!("MemoryError: no memory for a workspace of {size} bytes"));
         }
-        let error = allocate(Device::cuda(1), 64).unwrap_err();
-        let problem = "RuntimeError: there are no workspaces on cuda:1: this runtime has them on the CPU only";
-        assert_eq!(error.to_string(), problem);
-        assert_eq!(free(Device::cuda(1), core::ptr::null_mut()).unwrap_err().to_string(), problem);
+        let metal = Device::new(device_type::METAL, 1);
+        let error = allocate(metal, 64).unwrap_err();
+        let problem = "RuntimeError: nothing in this process knows metal devices; ";
+        assert!(error.to_string().starts_with(problem), "{error}");
+        // SAFETY: nothing can free it, so nothing does.
+        let free = |device, address| unsafe { free(device, address) };
+        assert!(free(metal, core::ptr::null_mut()).unwrap_err().to_string().starts_with(problem));
         let block = allocate(Device::CPU, 64).unwrap().as_ptr();
         let elsewhere = block as usize;
         std::thread::spawn(move || free(Device::CPU, elsewhere as *mut u8).unwrap_err()).join().unwrap();

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::library_bin::LibraryBin;
 use super::*;
+use crate::value::Bytes;
 
 /// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
@@ -91,12 +92,22 @@ fn bit_flips_never_panic() {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
+    for (kind, blob) in TVM_IMAGES {
+        let mut bytes = tvm_image(blob).to_vec();
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let _ = DeviceImage::parse_as(kind, &bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
 }
 
 proptest! {
     #[test]
     fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-        let _ = DeviceImage::parse(&bytes);
+        for kind in ["cuda", "metal", "webgpu"] {
+            let _ = DeviceImage::parse_as(kind, &bytes);
+        }
     }
 
     #[test]
@@ -112,5 +123,91 @@ proptest! {
         let image = DeviceImage::new(&format, kernels.collect(), &code);
         let payload = image.to_vec();
         prop_assert_eq!(&DeviceImage::parse(&payload).unwrap(), &image);
+    }
+}
+
+/// What `apache-tvm` 0.27 wrote for libraries with two Metal and two WebGPU kernels (`testdata/export_images.py`).
+const TVM_IMAGES: [(&str, &[u8]); 3] = [
+    ("metal", include_bytes!("../../../testdata/scale_metal.library_bin")),
+    ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin")),
+    ("opencl", ADDONE_OPENCL),
+];
+
+fn tvm_image(blob: &'static [u8]) -> &'static [u8] {
+    LibraryBin::parse(blob).unwrap().modules()[1].payload().unwrap()
+}
+
+#[test]
+fn every_kind_is_written_as_tvm_writes_it() {
+    for (kind, blob) in TVM_IMAGES {
+        let payload = tvm_image(blob);
+        let image = DeviceImage::parse_as(kind, payload).unwrap();
+        assert!(image.to_vec() == payload, "{kind}");
+        assert_eq!(image.check_kind(kind), Ok(()));
+        for len in 0..payload.len() {
+            assert!(DeviceImage::parse_as(kind, &payload[..len]).is_err(), "{kind} cut to {len} bytes");
+        }
+    }
+    let [(_, metal), (_, webgpu), _] = TVM_IMAGES;
+    let image = DeviceImage::parse_as("metal", tvm_image(metal)).unwrap();
+    assert_eq!((image.format(), image.code()), ("metal", &b""[..]));
+    let names: Vec<_> = image.codes().iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["main_kernel", "other_kernel"]);
+    assert!(image.codes()[1].1.starts_with(b"#include <metal_stdlib>"));
+    let other = image.kernel("other_kernel").unwrap();
+    assert_eq!(other.arg_types, [ArgType::POINTER, ArgType::POINTER, ArgType::INT32]);
+    let image = DeviceImage::parse_as("webgpu", tvm_image(webgpu)).unwrap();
+    assert_eq!(image.format(), "wgsl");
+    let tags = ["blockIdx.x", "threadIdx.x", "paramWriteAccess:[0,1]"];
+    assert_eq!(image.kernel("main_kernel").unwrap().launch_params, tags);
+}
+
+#[test]
+fn a_table_of_where_everything_is() {
+    for (kind, blob) in TVM_IMAGES {
+        let payload = tvm_image(blob);
+        let image = DeviceImage::parse_as(kind, payload).unwrap();
+        for payload in [Bytes::from_static(payload), Bytes::from(payload.to_vec())] {
+            let owned = OwnedImage::parse(kind, payload).unwrap();
+            let names: Vec<_> = image.kernels().iter().map(|kernel| kernel.name).collect();
+            assert_eq!(owned.names().collect::<Vec<_>>(), names);
+            for kernel in image.kernels() {
+                assert!(owned.has_kernel(kernel.name));
+                assert_eq!(owned.kernel(kernel.name).as_ref(), Some(kernel));
+            }
+            assert_eq!(owned.kernel("none"), None);
+            assert_eq!((owned.format(), &*owned.code()), (image.format(), image.code()));
+            let pieces: Vec<&[u8]> = image.codes().iter().map(|(_, code)| *code).collect();
+            assert_eq!(owned.all_code(), if owned.is_whole() { image.code().to_vec() } else { pieces.concat() });
+            assert_eq!(**owned.payload(), *image.to_vec());
+        }
+    }
+}
+
+#[test]
+fn images_of_the_wrong_kind() {
+    let whole = DeviceImage::new("ptx", vec![], b"");
+    let each = DeviceImage::with_codes("metal", vec![], vec![("f", b"")]);
+    let wgsl = DeviceImage::with_codes("wgsl", vec![], vec![]);
+    for (image, kind, expected) in [
+        (&whole, "_lib", Err("are no device images")),
+        (&whole, "metal", Err("have code for each kernel; make the image with DeviceImage::with_codes")),
+        (&each, "cuda", Err("have one piece of code; make the image with DeviceImage::new")),
+        (&each, "webgpu", Err("have the format 'wgsl'")),
+        (&wgsl, "vulkan", Err("do not have the format 'wgsl'")),
+        (&wgsl, "webgpu", Ok(())),
+        (&each, "vulkan", Ok(())),
+        (&whole, "rocm", Ok(())),
+    ] {
+        assert_eq!(image.check_kind(kind), expected, "{kind}");
+    }
+    let twice = DeviceImage::with_codes("metal", vec![], vec![("f", b""), ("f", b"")]).to_vec();
+    let wgsl_in_metal = DeviceImage::new("wgsl", vec![], b"").to_vec();
+    for (kind, bytes, expected) in [
+        ("_lib", &b""[..], "device image: kind at byte 0x0: modules of kind '_lib' are no device images"),
+        ("metal", &wgsl_in_metal, "device image: format at byte 0x0: is \"wgsl\", which only webgpu modules have"),
+        ("metal", &twice, "device image: code table at byte 0x2e: \"f\" is in it twice"),
+    ] {
+        assert_eq!(DeviceImage::parse_as(kind, bytes).unwrap_err().to_string(), expected);
     }
 }

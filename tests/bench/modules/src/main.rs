@@ -72,7 +72,8 @@ fn load(path: &str, functions: usize) -> Result<()> {
 /// Makes the tree of modules that a file describes (line `i`: what module `i` imports), and serializes it.
 fn serialize(file: &str, times: usize) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let new = |number: usize| Module::new(Kept { kind: "const_loader", bytes: Bytes::from(vec![number as u8 | 1; SIZE]) });
+    let new =
+        |number: usize| Module::new(Kept { kind: "const_loader", bytes: Bytes::from(vec![number as u8 | 1; SIZE]) });
     let modules: Vec<Module> = (0..text.lines().count()).map(new).collect();
     for (parent, line) in modules.iter().zip(text.lines()) {
         for child in line.split_whitespace() {

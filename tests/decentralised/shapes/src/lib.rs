@@ -25,6 +25,8 @@ pub mod point {
     }
 }
 
+pub mod canvas;
+
 mod circle {
     //! What nobody's code refers to.
 

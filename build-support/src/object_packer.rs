@@ -1,0 +1,116 @@
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use kernpack::module::export::{BLOB_ALIGNMENT, Blob, ObjectFormat, Packer, Target};
+use object::write::{Object, Symbol, SymbolSection};
+use object::{
+    Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
+};
+
+/// Section flag of x86-64: may be out of the reach of 32-bit offsets.
+const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
+
+/// Writes an object file that defines the blob, without any compiler. The blob is in memory once.
+///
+/// ```no_run
+/// use kernpack::Module;
+/// use kernpack::module::ExportOptions;
+///
+/// # fn export(module: &Module) -> kernpack::Result<()> {
+/// module.export_library("lib.so", &ExportOptions::new().packer(kernpack_build::ObjectPacker))
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectPacker;
+
+impl Packer for ObjectPacker {
+    fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> kernpack::Result<PathBuf> {
+        let path = folder.join("devc.o");
+        let written = || -> Result<(), Box<dyn std::error::Error>> {
+            let bytes = blob.to_vec()?;
+            let object = object_of(blob.symbol(), &bytes, target)?;
+            let mut out = BufWriter::new(File::create(&path)?);
+            object.write_stream(&mut out)?;
+            Ok(out.flush()?)
+        };
+        written().map_err(|error| {
+            kernpack::Error::runtime_error(format!("{} can not be written into an object: {error}", blob.symbol()))
+        })?;
+        Ok(path)
+    }
+}
+
+/// An object that defines the symbol as read-only data; the bytes are not copied.
+fn object_of<'a>(symbol: &str, bytes: &'a [u8], target: &Target) -> Result<Object<'a>, Box<dyn std::error::Error>> {
+    let architecture = match target.arch() {
+        "x86_64" => Architecture::X86_64,
+        "aarch64" => Architecture::Aarch64,
+        arch => return Err(format!("objects can be written for x86_64 and aarch64, not for {arch}").into()),
+    };
+    let format = match target.format() {
+        ObjectFormat::Elf => BinaryFormat::Elf,
+        ObjectFormat::MachO => BinaryFormat::MachO,
+    };
+    let size = bytes.len() as u64;
+    let mut object = Object::new(format, architecture, Endianness::Little);
+    let place = target.blob_section(size);
+    let (segment, name) = (place.segment.as_bytes().to_vec(), place.name.as_bytes().to_vec());
+    let section = object.add_section(segment, name, SectionKind::ReadOnlyData);
+    if place.is_large {
+        *object.section_flags_mut(section) =
+            SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
+    }
+    object.set_section_data(section, bytes, BLOB_ALIGNMENT);
+    object.add_symbol(Symbol {
+        name: symbol.as_bytes().to_vec(),
+        value: 0,
+        size,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Dynamic,
+        weak: false,
+        section: SymbolSection::Section(section),
+        flags: SymbolFlags::None,
+    });
+    if format == BinaryFormat::Elf {
+        // Without this note GNU ld makes the whole library's stack executable.
+        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+    }
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
+    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+
+    use super::*;
+
+    #[test]
+    fn the_object_defines_the_blob() {
+        let mut writer = LibraryBinWriter::new();
+        writer.add_library().unwrap();
+        let folder = std::env::temp_dir().join(format!("kernpack-object-packer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-apple-darwin"] {
+            let target = Target::of_triple(triple).unwrap();
+            let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
+            let bytes = std::fs::read(ObjectPacker.pack(&blob, &target, &folder).unwrap()).unwrap();
+            let file = object::File::parse(bytes.as_slice()).unwrap();
+            let name = target.symbol_name(LIBRARY_BIN_SYMBOL);
+            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(&name)).unwrap();
+            assert_eq!(symbol.scope(), SymbolScope::Dynamic);
+            let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+            assert_eq!((section.kind(), section.align()), (SectionKind::ReadOnlyData, BLOB_ALIGNMENT), "{triple}");
+            assert_eq!(section.data().unwrap(), writer.to_vec());
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+        let riscv = Target::of_triple("riscv64gc-unknown-linux-gnu").unwrap();
+        let error = ObjectPacker.pack(&Blob::new("s", &writer), &riscv, Path::new("/tmp")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "RuntimeError: s can not be written into an object: objects can be written for x86_64 and aarch64, not for \
+             riscv64gc"
+        );
+    }
+}

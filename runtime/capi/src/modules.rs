@@ -1,0 +1,120 @@
+//! The base class of modules, which C++ libraries with modules of their own import by C++ names; see
+//! `kernpack::module::cpp_symbols`. rustc exports what is written in Rust only, so nothing here is assembly.
+
+use core::ffi::{CStr, c_void};
+use core::ptr;
+
+use kernpack::abi::{TVMFFIAny, TVMFFIObject};
+use kernpack::module::cpp_symbols;
+
+/// `void ModuleObj::ImportModule(const Module& other)`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj12ImportModuleERKNS0_6ModuleE")]
+pub unsafe extern "C-unwind" fn import_module(this: *mut c_void, other: *const *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::import_module(this, other) }
+}
+
+/// `void ModuleObj::ClearImports()`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj12ClearImportsEv")]
+pub unsafe extern "C-unwind" fn clear_imports(this: *mut c_void) {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::clear_imports(this) }
+}
+
+/// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj11GetFunctionERKNS0_6StringEb")]
+pub unsafe extern "C-unwind" fn get_function(
+    out: *mut *mut TVMFFIObject,
+    this: *mut c_void,
+    name: *const TVMFFIAny,
+    query_imports: u8,
+) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::get_function(out, this, name, query_imports) }
+}
+
+/// `bool ModuleObj::ImplementsFunction(const String& name, bool query_imports)`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj18ImplementsFunctionERKNS0_6StringEb")]
+pub unsafe extern "C-unwind" fn implements_function(
+    this: *mut c_void,
+    name: *const TVMFFIAny,
+    query_imports: u8,
+) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::implements_function(this, name, query_imports) }
+}
+
+/// `Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports)`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj14GetFunctionDocERKNS0_6StringEb")]
+pub unsafe extern "C-unwind" fn get_function_doc(
+    out: *mut TVMFFIAny,
+    this: *mut c_void,
+    name: *const TVMFFIAny,
+    query_imports: u8,
+) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::get_function_doc(out, this, name, query_imports) }
+}
+
+/// `Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports)`.
+///
+/// # Safety
+/// Called as C++ calls it.
+#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj19GetFunctionMetadataERKNS0_6StringEb")]
+pub unsafe extern "C-unwind" fn get_function_metadata(
+    out: *mut TVMFFIAny,
+    this: *mut c_void,
+    name: *const TVMFFIAny,
+    query_imports: u8,
+) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { cpp_symbols::get_function_metadata(out, this, name, query_imports) }
+}
+
+/// Constant words: addresses.
+#[repr(transparent)]
+pub struct Table<const N: usize>([*const c_void; N]);
+
+// SAFETY: the addresses are constants.
+unsafe impl<const N: usize> Sync for Table<N> {}
+
+/// The type of the class: no functions of the C++ runtime's type of types, which is not linked, and the name. Nobody casts modules by
+/// their C++ types.
+#[unsafe(export_name = "_ZTIN3tvm3ffi9ModuleObjE")]
+pub static MODULE_TYPE: Table<2> = Table([ptr::null(), NAME.as_ptr().cast()]);
+
+const NAME: &CStr = c"N3tvm3ffi9ModuleObjE";
+
+/// The table of virtual functions, which derived classes override.
+#[unsafe(export_name = "_ZTVN3tvm3ffi9ModuleObjE")]
+pub static MODULE_FUNCTIONS: Table<14> = Table([
+    ptr::null(),
+    (&raw const MODULE_TYPE).cast(),
+    cpp_symbols::base_kind as *const c_void,
+    cpp_symbols::base_zero as *const c_void,
+    cpp_symbols::base_function as *const c_void,
+    cpp_symbols::base_zero as *const c_void,
+    cpp_symbols::base_none as *const c_void,
+    cpp_symbols::base_none as *const c_void,
+    cpp_symbols::base_write as *const c_void,
+    cpp_symbols::base_formats as *const c_void,
+    cpp_symbols::base_bytes as *const c_void,
+    cpp_symbols::base_source as *const c_void,
+    import_module as *const c_void,
+    clear_imports as *const c_void,
+]);

@@ -1,0 +1,87 @@
+use core::fmt;
+use std::time::Duration;
+
+use super::{DeviceApi, RawEvent, api};
+use crate::function::caught;
+use crate::notice::notice;
+use crate::value::Device;
+use crate::{Result, ensure};
+
+/// A mark in a stream: other streams and the host wait for it, and two of them measure time.
+///
+/// ```
+/// use kernpack::{Device, device::{Event, Stream}};
+/// let stream = Stream::new(Device::CPU)?;
+/// let (start, end) = (Event::new(Device::CPU)?, Event::new(Device::CPU)?);
+/// stream.record(&start)?;
+/// // ... work ...
+/// stream.record(&end)?;
+/// end.synchronize()?;
+/// assert!(start.elapsed(&end)?.as_secs() < 60);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub struct Event {
+    device: Device,
+    raw: RawEvent,
+    api: &'static dyn DeviceApi,
+}
+
+impl Event {
+    /// A new event of a device; [`Stream::record`](super::Stream::record) puts it into a stream.
+    ///
+    /// # Errors
+    /// RuntimeError when there is no such device, or its kind has no events.
+    pub fn new(device: Device) -> Result<Self> {
+        let api = api(device.kind())?;
+        Ok(Self { device, raw: api.create_event(device.index())?, api })
+    }
+
+    /// The device whose event it is.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The device's own handle, which lives as long as this event.
+    pub fn raw(&self) -> RawEvent {
+        self.raw
+    }
+
+    /// Waits until the work is done that the event was recorded behind; at once when it never was.
+    ///
+    /// # Errors
+    /// RuntimeError when that work, or the device, failed.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event is alive and of this device.
+        unsafe { self.api.synchronize_event(self.device.index(), self.raw) }
+    }
+
+    /// The time from this event to `end`, by the device's clock. Waits for both; 0 when `end` comes first.
+    ///
+    /// # Errors
+    /// ValueError for an event of another device; RuntimeError when one was not recorded, or the device does not measure time.
+    pub fn elapsed(&self, end: &Self) -> Result<Duration> {
+        let (device, of) = (self.device, end.device);
+        ensure!(device == of, ValueError, "there is no time between events of {device} and {of}");
+        self.synchronize()?;
+        end.synchronize()?;
+        // SAFETY: both are alive and of this device.
+        let seconds = unsafe { self.api.elapsed(device.index(), self.raw, end.raw)? };
+        Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`; nobody else has it.
+        let freed = caught(|| unsafe { self.api.free_event(self.device.index(), self.raw) });
+        if let Err(error) = freed {
+            notice(format_args!("kernpack: an event of {} could not be ended: {error}", self.device));
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({}, {:?})", self.device, self.raw.0)
+    }
+}

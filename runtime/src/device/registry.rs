@@ -1,0 +1,275 @@
+//! Which API serves a kind of device: one object for each kind in the whole process.
+//!
+//! An artifact's kinds are in a distributed slice. When it is bound to its host, each is offered to the process as the global
+//! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
+//! first called and returns its [`DeviceTable`].
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::table::{DeviceTable, SharedDevice};
+use super::{DeviceApi, DeviceAttribute, RawStream};
+use crate::abi::device_type;
+use crate::function::{Function, caught};
+use crate::registration::KERNPACK_DEVICES_V1;
+use crate::value::{Any, Device};
+use crate::{Result, host};
+
+/// A kind of device that an artifact brings; [`device_api!`](crate::device_api) makes one.
+pub struct DeviceKindInfo {
+    device_type: i32,
+    make: fn() -> Box<dyn DeviceApi>,
+}
+
+impl DeviceKindInfo {
+    /// A kind: its number in DLPack, one of [`device_type`], and what makes its API. That is called when a device of the kind is
+    /// first used, and only if no other artifact brought the kind before.
+    ///
+    /// # Safety
+    /// The API does what [`DeviceApi`] says: the memory that it allocates is there, is as large as it was asked for, and nobody
+    /// else's; copies stay inside; work that still uses memory, streams or events delays their end.
+    pub const unsafe fn new(device_type: i32, make: fn() -> Box<dyn DeviceApi>) -> Self {
+        assert!(0 <= device_type && (device_type as usize) < KINDS, "a device type is a number from 0 to 63");
+        Self { device_type, make }
+    }
+}
+
+/// Numbers of kinds are below this. DLPack has given out 18.
+const KINDS: usize = 64;
+
+/// A pointer that is set once and then read without a lock.
+type Known<T> = [AtomicPtr<T>; KINDS];
+
+/// The API of each kind, as this artifact calls it; NULL until it is first used.
+static APIS: Known<&'static dyn DeviceApi> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
+/// The tables of the APIs that this artifact made.
+static TABLES: Known<DeviceTable> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
+/// Held while an API is made.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
+///
+/// ```
+/// use kernpack::{abi::device_type, device};
+/// assert_eq!(device::api(device_type::CPU)?.name(), "cpu");
+/// assert_eq!(
+///     device::api(device_type::VPI).err().unwrap().message(),
+///     "nothing in this process knows vpi devices; load a library that brings them (kernpack::device_api!)",
+/// );
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// # Errors
+/// RuntimeError when nothing in the process brings such devices; it says what would.
+#[inline]
+pub fn api(kind: i32) -> Result<&'static dyn DeviceApi> {
+    let known = entry(&APIS, kind).map_or(ptr::null_mut(), |known| known.load(Ordering::Acquire));
+    if known.is_null() {
+        return find(kind);
+    }
+    // SAFETY: only pointers to references that live forever are stored.
+    Ok(unsafe { *known })
+}
+
+/// Whether there is such a device. False, too, when nothing in the process knows its kind.
+pub fn exists(device: Device) -> bool {
+    let exist = attribute(device, DeviceAttribute::Exist);
+    exist.is_ok_and(|exist| exist.get::<i64>().is_ok_and(|exist| exist != 0))
+}
+
+/// An attribute of a device; None when devices of its kind do not have it.
+///
+/// ```
+/// use kernpack::{Device, device::{self, DeviceAttribute}};
+/// assert!(device::attribute(Device::CPU, DeviceAttribute::TotalGlobalMemory)?.to::<i64>()? > 0);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// # Errors
+/// RuntimeError when there is no such device, except for [`DeviceAttribute::Exist`], which is then 0.
+pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
+    match api(device.kind()) {
+        Ok(api) => api.attribute(device.index(), attribute),
+        Err(_) if attribute == DeviceAttribute::Exist => Ok(Any::from(0i64)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The thread's current stream of a device: the one that a framework or [`Stream::scope`](super::Stream::scope) has set, else
+/// the device's default stream.
+pub fn current_stream(device: Device) -> RawStream {
+    // SAFETY: the function may be called with any numbers.
+    RawStream(unsafe { (host::api().env_get_stream)(device.kind(), device.index()) })
+}
+
+/// Name of a kind, as in [`Device`]'s names.
+pub(super) fn kind_name(kind: i32) -> String {
+    let name = Device::new(kind, 0).to_string();
+    name.strip_suffix(":0").unwrap_or(&name).to_owned()
+}
+
+fn entry<T>(known: &'static Known<T>, kind: i32) -> Option<&'static AtomicPtr<T>> {
+    usize::try_from(kind).ok().and_then(|kind| known.get(kind))
+}
+
+/// The name of the global function that gives a kind's table.
+fn function_name(kind: i32) -> String {
+    format!("kernpack.device_api_v1.{kind}")
+}
+
+/// Offers the kinds of this artifact to the process; a kind that is there stays.
+pub(crate) fn register_devices() -> Result<()> {
+    for info in KERNPACK_DEVICES_V1 {
+        let name = function_name(info.device_type);
+        if Function::get_global(&name)?.is_none() {
+            let ours =
+                Function::from_fn(|| own_table(info).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>()));
+            // Another artifact may be quicker; then its API is the one.
+            let _ = Function::register_global(&name, &ours);
+        }
+    }
+    Ok(())
+}
+
+/// The table of an API of this artifact, which is made at first.
+fn own_table(info: &'static DeviceKindInfo) -> Result<&'static DeviceTable> {
+    let Some(known) = entry(&TABLES, info.device_type) else { return Err(unknown(info.device_type)) };
+    let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut table = known.load(Ordering::Acquire);
+    if table.is_null() {
+        let api = caught(|| Ok((info.make)()))?;
+        table = Box::into_raw(Box::new(DeviceTable::new(info.device_type, Box::leak(api))));
+        known.store(table, Ordering::Release);
+    }
+    // SAFETY: made above or before, and never freed.
+    Ok(unsafe { &*table })
+}
+
+/// Asks the process for a kind's API and remembers it.
+#[cold]
+#[inline(never)]
+fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
+    // Binding registers what this artifact brings.
+    host::api();
+    let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
+    let Some(offered) = Function::get_global(&function_name(kind))? else { return Err(unknown(kind)) };
+    let address: *mut c_void = offered.call_as(())?;
+    let own = entry(&TABLES, kind).map_or(ptr::null_mut(), |own| own.load(Ordering::Acquire));
+    let api: &'static dyn DeviceApi = if !address.is_null() && ptr::eq(address.cast(), own) {
+        // SAFETY: a table of ours, which lives forever.
+        unsafe { (*own).own_api() }
+    } else {
+        // SAFETY: what a function of this versioned name returns is such a table, which lives forever.
+        Box::leak(Box::new(unsafe { SharedDevice::new(address.cast())? }))
+    };
+    let found = Box::into_raw(Box::new(api));
+    match known.compare_exchange(ptr::null_mut(), found, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(api),
+        Err(earlier) => {
+            // SAFETY: `found` was not published; `earlier` was, and lives forever.
+            unsafe {
+                drop(Box::from_raw(found));
+                Ok(*earlier)
+            }
+        }
+    }
+}
+
+#[cold]
+fn unknown(kind: i32) -> crate::Error {
+    let name = kind_name(kind);
+    let advice = match kind {
+        device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED => {
+            "build with kernpack's feature `cuda`, or load a library that was built with it"
+        }
+        device_type::OPENCL => "build with kernpack's feature `opencl`, or load a library that was built with it",
+        _ => "load a library that brings them (kernpack::device_api!)",
+    };
+    crate::error!(RuntimeError, "nothing in this process knows {name} devices; {advice}")
+}
+
+/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::abi::device_type)) and a function that makes its
+/// [`DeviceApi`](crate::device::DeviceApi).
+///
+/// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
+/// serves all. The function is called when a device of the kind is first used.
+///
+/// `unsafe` is the promise that the API does what [`DeviceApi`](crate::device::DeviceApi) says: safe code relies on it that memory
+/// which the API allocates is there, as large as it was asked for, and nobody else's.
+///
+/// ```
+/// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
+/// use kernpack::{Any, Result, abi::device_type, bail};
+///
+/// /// A kind of device of which there is none yet.
+/// struct Future;
+///
+/// impl DeviceApi for Future {
+///     fn name(&self) -> &str { "maia" }
+///     fn device_count(&self) -> Result<i32> { bail!(RuntimeError, "maia devices are not sold yet") }
+///     fn attribute(&self, _: i32, attribute: DeviceAttribute) -> Result<Any> {
+///         match attribute {
+///             DeviceAttribute::Exist => Ok(Any::from(0i64)),
+///             _ => bail!(RuntimeError, "there is no maia device"),
+///         }
+///     }
+///     fn allocate(&self, _: i32, _: usize, _: usize) -> Result<*mut core::ffi::c_void> { bail!(RuntimeError, "none") }
+///     unsafe fn free(&self, _: i32, _: *mut core::ffi::c_void) -> Result<()> { bail!(RuntimeError, "none") }
+///     unsafe fn copy(&self, _: Place, _: Place, _: usize, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
+///     fn create_stream(&self, _: i32) -> Result<RawStream> { bail!(RuntimeError, "none") }
+///     unsafe fn free_stream(&self, _: i32, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
+///     unsafe fn synchronize(&self, _: i32, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
+/// }
+///
+/// // SAFETY: it gives no memory.
+/// kernpack::device_api!(unsafe device_type::MAIA, || Future);
+///
+/// assert_eq!(kernpack::device::api(device_type::MAIA).unwrap().name(), "maia");
+/// ```
+#[macro_export]
+macro_rules! device_api {
+    (unsafe $device_type:expr, $make:expr) => {
+        const _: () = {
+            const DEVICE_TYPE: i32 = $device_type;
+            fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
+                ::std::boxed::Box::new(($make)())
+            }
+            #[$crate::impl_::linkme::distributed_slice($crate::impl_::KERNPACK_DEVICES_V1)]
+            #[linkme(crate = $crate::impl_::linkme)]
+            static INFO: $crate::device::DeviceKindInfo =
+                // SAFETY: promised by who wrote `unsafe`.
+                unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };
+        };
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_nobody_brings() {
+        let hint = "load a library that brings them (kernpack::device_api!)";
+        for (kind, message) in [
+            (device_type::METAL, format!("nothing in this process knows metal devices; {hint}")),
+            (-1, format!("nothing in this process knows device_type_-1 devices; {hint}")),
+            (i32::MAX, format!("nothing in this process knows device_type_2147483647 devices; {hint}")),
+        ] {
+            let error = api(kind).err().unwrap();
+            assert_eq!(error.to_string(), format!("RuntimeError: {message}"));
+            assert!(!exists(Device::new(kind, 0)));
+            assert!(attribute(Device::new(kind, 0), DeviceAttribute::WarpSize).is_err());
+        }
+    }
+
+    #[test]
+    fn the_object_is_one() {
+        let first = api(device_type::CPU).unwrap();
+        let others = std::thread::spawn(|| ptr::from_ref(api(device_type::CPU).unwrap()).cast::<u8>() as usize);
+        assert_eq!(ptr::from_ref(first).cast::<u8>() as usize, others.join().unwrap());
+        let offered: *mut c_void = Function::global("kernpack.device_api_v1.1").unwrap().call_as(()).unwrap();
+        assert_eq!(offered.cast(), TABLES[1].load(Ordering::Acquire), "the function gives the same table again");
+    }
+}

@@ -1,0 +1,158 @@
+use core::fmt;
+use core::ptr;
+
+use super::{DeviceApi, Event, RawStream, api};
+use crate::function::caught;
+use crate::notice::notice;
+use crate::value::Device;
+use crate::{Error, Result, ensure, host};
+
+/// A stream (queue) of a device: work in it is done in order, beside that of other streams. Ends after its work when dropped.
+///
+/// What is put into streams (copies, kernels) goes into the thread's current stream; [`Stream::scope`] makes this one that.
+///
+/// ```
+/// use kernpack::{Device, Tensor, device::Stream};
+/// let stream = Stream::new(Device::CPU)?;
+/// let there = stream.scope(|| Tensor::from_slice(&[1.0f32, 2.0], &[2])?.to(Device::CPU))?;
+/// stream.synchronize()?;
+/// assert_eq!(there.view::<f32>()?.to_vec(), [1.0, 2.0]);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+pub struct Stream {
+    device: Device,
+    raw: RawStream,
+    api: &'static dyn DeviceApi,
+}
+
+impl Stream {
+    /// A new stream of a device.
+    ///
+    /// # Errors
+    /// RuntimeError when there is no such device, or it fails.
+    pub fn new(device: Device) -> Result<Self> {
+        let api = api(device.kind())?;
+        Ok(Self { device, raw: api.create_stream(device.index())?, api })
+    }
+
+    /// The device whose stream it is.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The device's own handle, which lives as long as this stream.
+    pub fn raw(&self) -> RawStream {
+        self.raw
+    }
+
+    /// Waits for the work that is in the stream.
+    ///
+    /// # Errors
+    /// RuntimeError when that work, or the device, failed.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the stream is alive and of this device.
+        unsafe { self.api.synchronize(self.device.index(), self.raw) }
+    }
+
+    /// Puts the event behind the work that is in the stream now.
+    ///
+    /// # Errors
+    /// ValueError for an event of another device; RuntimeError when the device fails.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        let (device, of) = (self.device, event.device());
+        ensure!(device == of, ValueError, "an event of {of} can not be recorded in a stream of {device}");
+        // SAFETY: both are alive and of this device.
+        unsafe { self.api.record_event(device.index(), event.raw(), self.raw) }
+    }
+
+    /// Lets work that comes into this stream from now on wait for what the event was recorded behind, in whatever stream of this
+    /// kind of device. The caller does not wait.
+    ///
+    /// # Errors
+    /// ValueError for an event of another kind of device; RuntimeError when the device fails.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        let (device, of) = (self.device, event.device());
+        ensure!(
+            device.kind() == of.kind(),
+            ValueError,
+            "a stream of {device} can not wait for an event of {of}; use Event::synchronize"
+        );
+        // SAFETY: both are alive and of this kind; the stream is of this device.
+        unsafe { self.api.wait_for_event(device.index(), event.raw(), self.raw) }
+    }
+
+    /// Makes this the thread's current stream of its device while `work` runs, for all that asks the environment for it: copies,
+    /// kernels, and functions in other languages. The one before comes back afterwards, also when `work` panics.
+    pub fn scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = set_current(self.device, self.raw);
+        let _restore = Restore { device: self.device, stream: before };
+        work()
+    }
+}
+
+/// Sets the thread's current stream of a device and returns the one before.
+fn set_current(device: Device, stream: RawStream) -> RawStream {
+    let mut before = ptr::null_mut();
+    // SAFETY: the stream is one of this device and stays alive until another one is set; `before` is writable.
+    let status = unsafe { (host::api().env_set_stream)(device.kind(), device.index(), stream.0, &raw mut before) };
+    if status != 0 {
+        // No host refuses: it stores two numbers and a pointer.
+        notice(format_args!("kernpack: the current stream of {device}: {}", Error::take_raised()));
+    }
+    RawStream(before)
+}
+
+/// Sets the current stream of before when it is dropped. Never handed out, so that nobody can forget it.
+struct Restore {
+    device: Device,
+    stream: RawStream,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        set_current(self.device, self.stream);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`; nobody else has it.
+        let freed = caught(|| unsafe { self.api.free_stream(self.device.index(), self.raw) });
+        if let Err(error) = freed {
+            notice(format_args!("kernpack: a stream of {} could not be ended: {error}", self.device));
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({}, {:?})", self.device, self.raw.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::device_type;
+    use crate::device::current_stream;
+
+    #[test]
+    fn the_stream_before_comes_back() {
+        // The CPU's streams have no handle; what matters here is the environment.
+        let cpu = api(device_type::CPU).unwrap();
+        let handle = |number| RawStream(ptr::without_provenance_mut(number));
+        let streams = [16, 32].map(|number| Stream { device: Device::CPU, raw: handle(number), api: cpu });
+        let current = || current_stream(Device::CPU);
+        streams[0].scope(|| {
+            assert_eq!(current(), handle(16));
+            let panicking = || streams[1].scope(|| panic!("in {:?}", current()));
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking));
+            assert!(panicked.unwrap_err().downcast::<String>().unwrap().contains("0x20"));
+            assert_eq!(current(), handle(16));
+            std::thread::scope(|threads| {
+                threads.spawn(|| assert_eq!(current(), RawStream::DEFAULT));
+            });
+        });
+        assert_eq!(current(), RawStream::DEFAULT);
+    }
+}

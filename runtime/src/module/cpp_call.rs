@@ -1,0 +1,291 @@
+//! C++ virtual functions, called so that what they throw is an error here.
+//!
+//! Rust can neither catch a C++ exception nor let it come to where a panic is caught, which ends the process. So the call is made by
+//! a few instructions of our own that have a personality routine, as a C++ function with `catch (...)` has: the unwinder asks it
+//! whether the exception stays, and goes on behind the call. On other machines than x86-64 the exception ends the process, with
+//! a message of the C++ or Rust runtime.
+//!
+//! What was thrown is known by its type: a `tvm::ffi::Error` is the error itself, others that derive from `std::exception` give
+//! their text (Itanium C++ ABI: Exception Handling, and what GCC and Clang with libstdc++ make of it).
+
+use core::ffi::c_void;
+use core::ptr::null;
+
+use super::across;
+use crate::Result;
+
+/// Arguments of a virtual function, the C++ object and the place for the result among them. All of them have one.
+pub(super) type Arguments = [*const c_void; 3];
+
+/// Calls a function with as many of the arguments as it has. The result is the word that it returns.
+///
+/// # Errors
+/// What the function throws, or reports if it is one of ours in another artifact.
+///
+/// # Safety
+/// `function` takes up to three words, which `arguments` holds, and returns up to one.
+pub(super) unsafe fn call(function: *const c_void, arguments: Arguments) -> Result<usize> {
+    // SAFETY: promised by the caller.
+    across::listening(|| unsafe { call_catching(function, arguments) })
+}
+
+/// Calls a function that has the C++ object as its only argument, and no reason to fail; 0 when it does.
+///
+/// # Safety
+/// As for [`call`].
+pub(super) unsafe fn call_simple(function: *const c_void, this: *mut c_void) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { call_catching(function, [this, null(), null()]) }.unwrap_or_default()
+}
+
+/// # Safety
+/// As for [`call`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments) -> Result<usize> {
+    let mut exception = core::ptr::null_mut();
+    let [a, b, c] = arguments;
+    // SAFETY: promised by the caller; the exception, if there is one, is ours.
+    unsafe {
+        let result = catching::kernpack_call_catching(a, b, c, function, &mut exception);
+        if exception.is_null() { Ok(result) } else { Err(exception::take(exception)) }
+    }
+}
+
+/// # Safety
+/// As for [`call`].
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments) -> Result<usize> {
+    type Function = unsafe extern "C-unwind" fn(*const c_void, *const c_void, *const c_void) -> usize;
+    let [a, b, c] = arguments;
+    // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.
+    Ok(unsafe { core::mem::transmute::<*const c_void, Function>(function)(a, b, c) })
+}
+
+/// The call, and where the unwinder comes.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod catching {
+    use core::ffi::{c_int, c_void};
+
+    use super::exception::Exception;
+
+    core::arch::global_asm!(
+        ".pushsection .text.kernpack_call_catching,\"ax\",@progbits",
+        ".globl kernpack_call_catching",
+        ".hidden kernpack_call_catching",
+        ".type kernpack_call_catching,@function",
+        "kernpack_call_catching:",
+        ".cfi_startproc",
+        // A pointer to a pointer to the routine, relative to where it stands.
+        ".cfi_personality 0x9b, .Lkernpack_personality",
+        "push rbx",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbx, -16",
+        // The arguments are in place; the place for the exception outlives the call in a register that functions keep.
+        "mov rbx, r8",
+        "call rcx",
+        "2:",
+        ".cfi_remember_state",
+        "pop rbx",
+        ".cfi_def_cfa_offset 8",
+        "ret",
+        ".cfi_restore_state",
+        ".globl kernpack_call_landing",
+        ".hidden kernpack_call_landing",
+        "kernpack_call_landing:",
+        // The personality routine has put the exception into rax.
+        "mov [rbx], rax",
+        "xor eax, eax",
+        "jmp 2b",
+        ".cfi_endproc",
+        ".size kernpack_call_catching, . - kernpack_call_catching",
+        ".popsection",
+        ".pushsection .data.rel.ro.kernpack_personality,\"aw\",@progbits",
+        ".balign 8",
+        ".Lkernpack_personality:",
+        ".quad {personality}",
+        ".popsection",
+        personality = sym personality,
+    );
+
+    unsafe extern "C" {
+        /// Calls `function` with three words. What it throws goes to `exception`.
+        pub(super) fn kernpack_call_catching(
+            a: *const c_void,
+            b: *const c_void,
+            c: *const c_void,
+            function: *const c_void,
+            exception: *mut *mut Exception,
+        ) -> usize;
+        /// Not a function: where the unwinder goes on.
+        fn kernpack_call_landing();
+        fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
+        fn _Unwind_SetIP(context: *mut c_void, address: usize);
+    }
+
+    /// Keeps every exception, and lets a thread be cancelled.
+    unsafe extern "C" fn personality(
+        _version: c_int,
+        actions: c_int,
+        _class: u64,
+        exception: *mut Exception,
+        context: *mut c_void,
+    ) -> c_int {
+        const SEARCH_PHASE: c_int = 1;
+        const HANDLER_FRAME: c_int = 4;
+        const HANDLER_FOUND: c_int = 6;
+        const INSTALL_CONTEXT: c_int = 7;
+        const CONTINUE_UNWIND: c_int = 8;
+        if actions & SEARCH_PHASE != 0 {
+            return HANDLER_FOUND;
+        }
+        if actions & HANDLER_FRAME == 0 {
+            return CONTINUE_UNWIND;
+        }
+        // SAFETY: the unwinder calls this for the frame above; register 0 is rax.
+        unsafe {
+            _Unwind_SetGR(context, 0, exception.addr());
+            _Unwind_SetIP(context, kernpack_call_landing as *const () as usize);
+        }
+        INSTALL_CONTEXT
+    }
+}
+
+/// What was thrown.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod exception {
+    use core::ffi::{CStr, c_char, c_void};
+    use core::mem::transmute;
+    use core::ptr;
+
+    use crate::abi::{TVMFFIObject, type_index};
+    use crate::{Error, embedded};
+
+    /// `_Unwind_Exception`. In memory of GCC's and Clang's C++ runtimes the thrown object follows it.
+    #[repr(C, align(16))]
+    pub(super) struct Exception {
+        class: u64,
+        cleanup: *const c_void,
+        private: [u64; 2],
+    }
+
+    unsafe extern "C" {
+        fn _Unwind_DeleteException(exception: *mut Exception);
+    }
+
+    /// An exception of libstdc++ that stands in no other's place.
+    const CLASS: u64 = u64::from_be_bytes(*b"GNUCC++\0");
+
+    /// How far in front of the exception's header the pointer to its type is: the first field of `__cxa_exception`.
+    const TYPE_BEFORE: usize = 80;
+
+    /// How far behind the C++ object's start its `ObjectRef` is: behind the pointer to the virtual functions of `std::exception`.
+    const OBJECT_IN_ERROR: usize = 8;
+
+    /// `std::type_info`; `base` is there in `__si_class_type_info`, the type of a class with one base class at its start.
+    #[repr(C)]
+    struct TypeInfo {
+        functions: *const c_void,
+        name: *const c_char,
+        base: *const TypeInfo,
+    }
+
+    /// The error that an exception is, which is done with then.
+    ///
+    /// # Safety
+    /// The unwinder gave the exception, and nobody else has it.
+    pub(super) unsafe fn take(exception: *mut Exception) -> Error {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let error = read(exception);
+            // The C++ runtime counts what is thrown and not caught.
+            let begin = symbol(c"__cxa_begin_catch");
+            let end = symbol(c"__cxa_end_catch");
+            if (*exception).class != CLASS || begin.is_null() || end.is_null() {
+                _Unwind_DeleteException(exception);
+                return error;
+            }
+            transmute::<*mut c_void, unsafe extern "C" fn(*mut Exception) -> *mut c_void>(begin)(exception);
+            transmute::<*mut c_void, unsafe extern "C" fn()>(end)();
+            error
+        }
+    }
+
+    /// # Safety
+    /// As for [`take`].
+    unsafe fn read(exception: *mut Exception) -> Error {
+        // SAFETY: promised by the caller; the class says what is around the header.
+        unsafe {
+            if (*exception).class != CLASS {
+                return Error::internal_error(
+                    "a virtual function of a module threw something that is no C++ exception",
+                );
+            }
+            let thrown = exception.add(1).cast::<c_void>();
+            let of_type = *exception.byte_sub(TYPE_BEFORE).cast::<*const TypeInfo>();
+            if is_named(of_type, c"N3tvm3ffi5ErrorE") {
+                let object = *thrown.byte_add(OBJECT_IN_ERROR).cast::<*mut TVMFFIObject>();
+                if !object.is_null() && (*object).type_index == type_index::ERROR {
+                    embedded::inc_ref(object);
+                    return Error::from_object(object.cast());
+                }
+            }
+            if derives_from_exception(of_type) {
+                // The third virtual function, behind two destructors: `const char* what() const`.
+                let functions = *thrown.cast::<*const unsafe extern "C" fn(*const c_void) -> *const c_char>();
+                let text = (*functions.add(2))(thrown);
+                if !text.is_null() {
+                    return Error::internal_error(CStr::from_ptr(text).to_string_lossy());
+                }
+            }
+            Error::internal_error(format!("a virtual function of a module threw a C++ value of type {}", name(of_type)))
+        }
+    }
+
+    /// The type's name as compilers write it.
+    ///
+    /// # Safety
+    /// `of_type` is a type of the C++ runtime.
+    unsafe fn name(of_type: *const TypeInfo) -> String {
+        // SAFETY: promised by the caller.
+        unsafe { CStr::from_ptr((*of_type).name) }.to_string_lossy().trim_start_matches('*').to_owned()
+    }
+
+    /// # Safety
+    /// As for [`name`].
+    unsafe fn is_named(of_type: *const TypeInfo, expected: &CStr) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { CStr::from_ptr((*of_type).name) == expected }
+    }
+
+    /// Whether the type is `std::exception`, or has it as the first base of its first base, and so on.
+    ///
+    /// # Safety
+    /// As for [`name`].
+    unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
+        let of_single = symbol(c"_ZTVN10__cxxabiv120__si_class_type_infoE");
+        // SAFETY: promised by the caller; a type whose functions are those of classes with one base has that base.
+        unsafe {
+            while !is_named(of_type, c"St9exception") {
+                // A pointer to virtual functions points behind the two words that begin their table.
+                if of_single.is_null() || !ptr::eq((*of_type).functions, of_single.byte_add(16)) {
+                    return false;
+                }
+                of_type = (*of_type).base;
+            }
+        }
+        true
+    }
+
+    /// A symbol of the C++ runtime in this process; NULL when there is none.
+    fn symbol(name: &CStr) -> *mut c_void {
+        // SAFETY: plain lookups; RTLD_NOLOAD only finds what is there.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            if !found.is_null() {
+                return found;
+            }
+            let library = libc::dlopen(c"libstdc++.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() { ptr::null_mut() } else { libc::dlsym(library, name.as_ptr()) }
+        }
+    }
+}

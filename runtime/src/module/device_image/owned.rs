@@ -1,0 +1,124 @@
+use core::ops::{Deref, Range};
+use std::collections::HashMap;
+
+use super::{Code, DeviceFunction, DeviceImage, FORMAT};
+use crate::module::stream::{StreamError, StreamReader};
+use crate::value::Bytes;
+
+/// A device image with its payload, and a table of where in the payload each kernel is: looking a kernel up does not parse the rest.
+pub(crate) struct OwnedImage {
+    payload: Bytes,
+    format: String,
+    /// Where the kernels' entries begin, in the order of the table.
+    entries: Vec<Entry>,
+    index: HashMap<Box<str>, usize>,
+    code: OwnedCode,
+}
+
+struct Entry {
+    name: Range<usize>,
+    start: usize,
+}
+
+/// Where the code is.
+enum OwnedCode {
+    Whole(Range<usize>),
+    /// The pieces, in the order of the payload.
+    Each(Vec<Range<usize>>),
+}
+
+/// A piece of an image's payload, with a reference of its own to it.
+#[derive(Clone)]
+pub(crate) struct ImageCode {
+    payload: Bytes,
+    range: Range<usize>,
+}
+
+impl Deref for ImageCode {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.payload.get().get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl OwnedImage {
+    /// Parses the payload of a module of `kind`.
+    ///
+    /// # Errors
+    /// As for [`DeviceImage::parse_as`].
+    pub(crate) fn parse(kind: &str, payload: Bytes) -> Result<Self, StreamError> {
+        let image = DeviceImage::parse_as(kind, &payload)?;
+        let range = |part: &[u8]| {
+            let start = part.as_ptr().addr().wrapping_sub(payload.as_ptr().addr());
+            start..start.wrapping_add(part.len())
+        };
+        let entry = |kernel: &DeviceFunction<'_>| {
+            // The name is the second of two strings, each of which begins with its length.
+            let name = range(kernel.name.as_bytes());
+            Entry { start: name.start.saturating_sub(name.len() + 16), name }
+        };
+        let names = image.kernels.iter().enumerate().map(|(number, kernel)| (kernel.name.into(), number));
+        let index = names.collect();
+        let entries = image.kernels.iter().map(entry).collect();
+        let code = match &image.code {
+            Code::Whole(code) => OwnedCode::Whole(range(code)),
+            Code::Each(codes) => OwnedCode::Each(codes.iter().map(|(_, code)| range(code)).collect()),
+        };
+        let format = image.format.to_owned();
+        Ok(Self { payload, format, entries, index, code })
+    }
+
+    /// The payload, as it came.
+    pub(crate) fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// What the code is: `fatbin`, `ptx`, `cl`, ...
+    pub(crate) fn format(&self) -> &str {
+        &self.format
+    }
+
+    /// The code; empty when each kernel has its own.
+    pub(crate) fn code(&self) -> ImageCode {
+        let range = match &self.code {
+            OwnedCode::Whole(range) => range.clone(),
+            OwnedCode::Each(_) => 0..0,
+        };
+        ImageCode { payload: self.payload.clone(), range }
+    }
+
+    /// Whether all kernels are in one piece of code.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.code, OwnedCode::Whole(_))
+    }
+
+    /// All code, one piece after the other in the order of the payload.
+    pub(crate) fn all_code(&self) -> Vec<u8> {
+        let bytes = self.payload.get();
+        match &self.code {
+            OwnedCode::Whole(_) => self.code().to_vec(),
+            OwnedCode::Each(pieces) => {
+                pieces.iter().flat_map(|range| bytes.get(range.clone()).unwrap_or_default()).copied().collect()
+            }
+        }
+    }
+
+    /// Names of the kernels, in the order of the table.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let text = |range: &Range<usize>| str::from_utf8(self.payload.get().get(range.clone())?).ok();
+        self.entries.iter().filter_map(move |entry| text(&entry.name))
+    }
+
+    /// Whether there is a kernel of that name.
+    pub(crate) fn has_kernel(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
+    /// The kernel of that name.
+    pub(crate) fn kernel(&self, name: &str) -> Option<DeviceFunction<'_>> {
+        let number = *self.index.get(name)?;
+        let bytes = self.payload.get().get(self.entries.get(number)?.start..)?;
+        DeviceFunction::parse(&mut StreamReader::new(FORMAT, bytes), number).ok()
+    }
+}

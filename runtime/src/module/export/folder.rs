@@ -1,0 +1,52 @@
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Result;
+
+/// A folder for files on the way. One of our own goes with everything in it when this is dropped.
+pub(super) struct Folder {
+    path: PathBuf,
+    is_ours: bool,
+}
+
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+/// A number that no other call in this process gets.
+pub(super) fn unique() -> String {
+    format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Folder {
+    /// A new folder where the system has such files.
+    pub(super) fn new() -> Result<Self> {
+        loop {
+            let path = std::env::temp_dir().join(format!("kernpack-export-{}", unique()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path, is_ours: true }),
+                // Another process of the same number left it.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(crate::error!(OSError, "{} can not be created: {error}", path.display())),
+            }
+        }
+    }
+
+    /// Someone's folder, which stays with what is put into it.
+    pub(super) fn existing(path: &Path) -> Result<Self> {
+        let created = std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path));
+        let path = created.map_err(|error| crate::error!(OSError, "{} can not be created: {error}", path.display()))?;
+        Ok(Self { path, is_ours: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.is_ours {
+            // What can not be removed is the system's to clean up.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use core::ffi::{CStr, c_void};
+
+use super::LaunchConfig;
+use crate::Result;
+use crate::device::RawStream;
+use crate::value::Device;
+
+/// What a kind of device code does: CUDA, OpenCL, ...
+///
+/// All functions may be called from any thread, several at a time. Their errors say what went wrong and nothing more: the kernel,
+/// the device and the launch configuration are added around them.
+pub(crate) trait DeviceCode: Send + Sync + 'static {
+    /// Kind of the devices it runs on, one of [`device_type`](crate::abi::device_type).
+    fn device_type(&self) -> i32;
+
+    /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned host memory).
+    fn can_reach(&self, device: Device) -> bool {
+        device.kind() == self.device_type()
+    }
+
+    /// Whether a kernel can take tensor maps ([`KernelArg::TensorMap`]).
+    fn takes_tensor_maps(&self) -> bool {
+        false
+    }
+
+    /// Handle of a kernel on device `index`, not NULL; loads the image there at first (lazily, once, thread-safe). Asked once
+    /// for each kernel and device, by one thread at a time for one kernel, and again after an error.
+    fn kernel(&self, index: i32, symbol: &CStr) -> Result<RawKernel>;
+
+    /// Starts a kernel on device `index`.
+    ///
+    /// # Safety
+    /// `kernel` came from [`DeviceCode::kernel`] for this device; the arguments are of the kernel's types, and what they point to
+    /// stays valid until the work is done; the stream is one of the device.
+    unsafe fn launch(
+        &self,
+        index: i32,
+        kernel: RawKernel,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+        stream: RawStream,
+    ) -> Result<()>;
+}
+
+/// A kernel on a device, as the device's API knows it: a `CUfunction`, a `cl_kernel`, ... A plain handle, which lives as long as
+/// the [`DeviceCode`] that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawKernel(pub(crate) *mut c_void);
+
+// SAFETY: handles of device APIs may be used from any thread; what is done with them is the API's to order.
+unsafe impl Send for RawKernel {}
+// SAFETY: as above.
+unsafe impl Sync for RawKernel {}
+
+/// An argument of a kernel, checked against the function table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum KernelArg {
+    /// A buffer: the block that `data` is (an address, or a handle such as a `cl_mem`), and how many bytes into it the buffer
+    /// starts. NULL for None. What was given as a plain pointer counts as one of the launch's device.
+    Pointer {
+        /// The block, as DLPack's `data` names it.
+        data: *mut c_void,
+        /// Bytes from the start of the block.
+        byte_offset: u64,
+        /// Where the block is.
+        device: Device,
+    },
+    /// A number: `size` bytes (1, 2, 4 or 8), the lowest of `bits`; the bytes of `bits` are the number's in little endian. Integers are
+    /// extended to 64 bits.
+    Number {
+        /// The bits.
+        bits: u64,
+        /// Bytes of the parameter.
+        size: usize,
+    },
+    /// A tensor map (`CUtensorMap`): 128 bytes in host memory, which the kernel takes by value.
+    TensorMap {
+        /// Where it is.
+        address: *const c_void,
+    },
+}

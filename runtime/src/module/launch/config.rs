@@ -1,0 +1,86 @@
+/// One to three extents of a grid or a block; what is left out is 1.
+///
+/// ```
+/// use kernpack::module::Extents;
+/// assert_eq!(Extents::from(7), Extents([7, 1, 1]));
+/// assert_eq!(Extents::from((7, 2)), Extents([7, 2, 1]));
+/// assert_eq!(Extents::from([7, 2, 3]), Extents([7, 2, 3]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extents(
+    /// x, y, z.
+    pub [u32; 3],
+);
+
+impl From<u32> for Extents {
+    fn from(x: u32) -> Self {
+        Self([x, 1, 1])
+    }
+}
+
+impl From<(u32, u32)> for Extents {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self([x, y, 1])
+    }
+}
+
+impl From<(u32, u32, u32)> for Extents {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Self([x, y, z])
+    }
+}
+
+impl From<[u32; 1]> for Extents {
+    fn from([x]: [u32; 1]) -> Self {
+        Self([x, 1, 1])
+    }
+}
+
+impl From<[u32; 2]> for Extents {
+    fn from([x, y]: [u32; 2]) -> Self {
+        Self([x, y, 1])
+    }
+}
+
+impl From<[u32; 3]> for Extents {
+    fn from(extents: [u32; 3]) -> Self {
+        Self(extents)
+    }
+}
+
+/// How a kernel is launched.
+///
+/// ```
+/// use kernpack::module::LaunchConfig;
+/// let config = LaunchConfig { dynamic_shared_memory: 4096, ..LaunchConfig::new((8, 8), 256) };
+/// assert_eq!((config.grid, config.block), ([8, 8, 1], [256, 1, 1]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchConfig {
+    /// Number of blocks (work groups) along x, y and z; from 1 up.
+    pub grid: [u32; 3],
+    /// Threads of a block (work items of a group) along x, y and z; from 1 up.
+    pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z, for kernels that are launched in clusters; from 1 up.
+    pub cluster: Option<[u32; 3]>,
+    /// Bytes of dynamic shared (local) memory for each block.
+    pub dynamic_shared_memory: u32,
+    /// Whether all blocks run at the same time, so that they can wait for each other (a cooperative launch).
+    pub cooperative: bool,
+    /// Whether the kernel may begin before the one before it in the stream is done (programmatic dependent launch).
+    pub programmatic: bool,
+}
+
+impl LaunchConfig {
+    /// A plain launch with this grid and block.
+    pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
+        Self {
+            grid: grid.into().0,
+            block: block.into().0,
+            cluster: None,
+            dynamic_shared_memory: 0,
+            cooperative: false,
+            programmatic: false,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Launching the kernels of device images, whatever kind of device they run on.
+//!
+//! A kernel is an ordinary packed function ([`ImageKernel`] is its closure); [the module above](super) says what callers see. What a kind of
+//! device brings is a [`DeviceCode`]; everything else (tables, checks, conversion, handles, messages, typed launches) is here. A call passes, in
+//! this order:
+//!
+//! 1. the kernel's own arguments: a tensor for a pointer (or None, or a plain `void*`), a number for a scalar;
+//! 2. one extent for each launch parameter tag, in the order of the function table;
+//! 3. the bytes of dynamic shared memory, if the kernel uses any.
+//!
+//! Everything is checked against the table before the device hears of it: numbers against the range of the parameter's type, tensors
+//! for their device and for gaps. All tensors are on one device, and the kernel runs there, in the stream that the environment names for
+//! it; without a tensor it runs on the thread's current device of its kind ([`set_current_device`]), which is the first one unless someone
+//! has said otherwise. Extents are 1 or more: there is no empty launch. A tensor may be empty; the kernel gets its address, which may be
+//! NULL. The table does not know the element type of a buffer, so that is the caller's to get right, and so are plain pointers.
+//!
+//! After the first launch of a kernel on a device, a launch takes no lock and allocates nothing (up to 24 arguments, and 16
+//! devices).
+
+mod arguments;
+mod code;
+mod config;
+mod current_device;
+mod float;
+mod handles;
+mod kernel;
+mod launcher;
+pub(crate) mod metadata;
+mod param;
+mod signature;
+mod tags;
+
+pub(crate) use code::{DeviceCode, KernelArg, RawKernel};
+pub use config::{Extents, LaunchConfig};
+pub(crate) use kernel::ImageKernel;
+pub use launcher::KernelLauncher;
+pub(crate) use launcher::launch;
+pub(crate) use signature::Signature;
+
+use crate::value::Device;
+
+/// Makes a device this thread's current one of its kind: kernels whose arguments do not say where they are run there.
+pub fn set_current_device(device: Device) {
+    current_device::set(device);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Modules of kind `opencl` (Cargo feature `opencl`): OpenCL C, or what a device's compiler made of it.
+//!
+//! The payload is TVM's ([`device_image`](super::device_image)). Its format says what the code is:
+//!
+//! | format | code |
+//! |---|---|
+//! | `cl` | OpenCL C, compiled for a device when one of the kernels is first called there |
+//! | `xclbin`, `awsxclbin`, `aocx` | a program binary, made by a vendor's compiler |
+//! | `clbin` | a program binary of one device and driver, made by [`compile`]; Apache TVM does not know this one |
+//!
+//! Buffers are given to a kernel as `cl_mem`. A view that begins inside of a buffer becomes a sub-buffer for the launch, for which it must
+//! begin at a multiple of the device's `CL_DEVICE_MEM_BASE_ADDR_ALIGN` (often 128 bytes); one that does not must be copied first.
+//! Dynamic shared memory is what a `__local` pointer gets that stands after all other parameters and is not in the function table:
+//! OpenCL has no other. A launch of `grid` and `block` has `grid * block` work items, in groups of `block`.
+
+mod code;
+mod kernel;
+mod program;
+
+use std::sync::Arc;
+
+use self::code::OpenClCode;
+use self::program::Program;
+use super::device_image::DeviceImage;
+use super::image_module::image_module;
+use super::{KindInfo, Module};
+use crate::abi::device_type;
+use crate::function::Function;
+use crate::value::{Bytes, Device};
+use crate::{Error, Result, ensure};
+
+/// Name of the kind.
+const KIND: &str = "opencl";
+/// Format of source.
+const SOURCE_FORMAT: &str = "cl";
+/// Format of what [`compile`] makes.
+const BINARY_FORMAT: &str = "clbin";
+/// Formats of program binaries.
+const BINARY_FORMATS: [&str; 4] = [BINARY_FORMAT, "xclbin", "awsxclbin", "aocx"];
+
+#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
+static OPENCL: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
+
+/// The module of an image.
+fn load(payload: Bytes) -> Result<Module> {
+    image_module(KIND, payload, |image| Ok(Arc::new(OpenClCode::new(image))))
+}
+
+/// Compiles an `opencl` module in format `cl` for a device: the result has the same kernels in format `clbin`, and loads without a
+/// compiler wherever the same device and driver are. Nothing else can load it; whoever ships it ships the source, too.
+///
+/// ```no_run
+/// use kernpack::{Device, Module, module::opencl};
+/// let library = Module::load("libfilters.so")?;
+/// let [source] = &library.imports()?[..] else { panic!() };
+/// let compiled = opencl::compile(source, "opencl:0".parse::<Device>()?)?;
+/// compiled.write_to_file("filters.clbin", "clbin")?;
+/// # kernpack::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code can not be built.
+pub fn compile(module: &Module, device: Device) -> Result<Module> {
+    ensure!(device.kind() == device_type::OPENCL, ValueError, "an opencl module can not be compiled for {device}");
+    let kind = module.kind();
+    ensure!(
+        kind == KIND,
+        ValueError,
+        "only modules of kind 'opencl' can be compiled for {device}, this is one of kind '{kind}'"
+    );
+    let payload = module.save_to_bytes()?;
+    let image = DeviceImage::parse(&payload).map_err(|error| Error::runtime_error(error.to_string()))?;
+    let format = image.format();
+    ensure!(
+        format == SOURCE_FORMAT,
+        ValueError,
+        "the module is in format '{format}'; only source, 'cl', can be compiled"
+    );
+    let binary = Program::build(device.index(), format, image.code())?.binary()?;
+    load(Bytes::from(DeviceImage::new(BINARY_FORMAT, image.kernels().to_vec(), &binary).to_vec()))
+}

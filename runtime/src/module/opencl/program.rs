@@ -1,0 +1,199 @@
+//! A program of OpenCL, built for one device.
+
+use core::ffi::CStr;
+use core::fmt;
+use core::ptr::{self, null_mut};
+use std::sync::{Mutex, PoisonError};
+
+use opencl_sys::{
+    CL_PROGRAM_BINARIES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BUILD_LOG, cl_command_queue, cl_context, cl_device_id,
+    cl_program,
+};
+
+use super::kernel::Kernel;
+use super::{BINARY_FORMATS, SOURCE_FORMAT};
+use crate::abi::device_type;
+use crate::device::opencl::info;
+use crate::device::opencl::library::{Failure, Library, cl_call, cl_make};
+use crate::device::{self, DeviceAttribute};
+use crate::value::Device;
+use crate::{Error, Result, bail};
+
+/// Most bytes of what a compiler says that are shown.
+const LOG: usize = 16 << 10;
+
+/// A built program, and the kernels of it that were asked for.
+pub(super) struct Program {
+    target: Target,
+    program: cl_program,
+    /// Boxed: kernels stay where they are.
+    #[expect(clippy::vec_box, reason = "the addresses are handed out")]
+    kernels: Mutex<Vec<Box<Kernel>>>,
+}
+
+/// A device as OpenCL knows it.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) library: &'static Library,
+    pub(super) id: cl_device_id,
+    pub(super) queue: cl_command_queue,
+    context: cl_context,
+    /// `opencl:0 (name)`.
+    name: String,
+}
+
+// SAFETY: all functions of OpenCL except clSetKernelArg may be called from any thread, with the same objects.
+unsafe impl Send for Target {}
+// SAFETY: as above.
+unsafe impl Sync for Target {}
+// SAFETY: as above.
+unsafe impl Send for Program {}
+// SAFETY: as above; `kernels` is locked.
+unsafe impl Sync for Program {}
+
+impl Target {
+    /// The device with this index. Its context is the one of the process, whichever library made it.
+    pub(super) fn find(index: i32) -> Result<Self> {
+        let api = device::api(device_type::OPENCL)?;
+        let id = api.native_handle(index, "device")?;
+        let (context, queue) = (api.native_handle(index, "context")?, api.native_handle(index, "stream")?);
+        let library = Library::get().map_err(Error::runtime_error)?;
+        let name = api.attribute(index, DeviceAttribute::DeviceName)?.to::<String>()?;
+        let name = format!("{} ({name})", Device::new(device_type::OPENCL, index));
+        Ok(Self { library, id, queue, context, name })
+    }
+
+    /// A number that OpenCL says about the device.
+    pub(super) fn number(&self, what: u32) -> Result<u64, Failure> {
+        // SAFETY: the device is one of the library.
+        info::number(&unsafe { info::of_device(self.library, self.id, what) }?)
+    }
+
+    #[cold]
+    pub(super) fn failed(&self, what: fmt::Arguments<'_>, why: Failure) -> Error {
+        let kind = if why.is_out_of_memory() { "MemoryError" } else { "RuntimeError" };
+        Error::from_arguments(kind, format_args!("{what} on {}: {why}", self.name))
+    }
+}
+
+impl Program {
+    /// Builds code for device `index`.
+    pub(super) fn build(index: i32, format: &str, code: &[u8]) -> Result<Self> {
+        let target = Target::find(index)?;
+        let program = if format == SOURCE_FORMAT {
+            target.load_source(code)?
+        } else if BINARY_FORMATS.contains(&format) {
+            target.load_binary(format, code)?
+        } else {
+            bail!(
+                RuntimeError,
+                "the image is in format '{format}', which OpenCL does not load; it loads {SOURCE_FORMAT} and {}",
+                BINARY_FORMATS.join(", ")
+            );
+        };
+        // From here on it is released, whatever happens.
+        let built = Self { target, program, kernels: Mutex::default() };
+        let Target { library, id, name, .. } = &built.target;
+        // SAFETY: program and device are alive; there is no callback, so it is built on return.
+        let outcome = unsafe { cl_call!(library, clBuildProgram(program, 1, id, c"".as_ptr(), None, null_mut())) };
+        match outcome {
+            Ok(()) => Ok(built),
+            Err(why) => {
+                let log = built.log();
+                let says = if log.is_empty() { String::new() } else { format!("; its compiler says:\n{log}\n") };
+                Err(crate::error!(RuntimeError, "the code can not be built for {name}: {why}{says}"))
+            }
+        }
+    }
+
+    /// What the compiler said.
+    fn log(&self) -> String {
+        let Target { library, id, .. } = self.target;
+        // SAFETY: program and device are alive; `read` gives places to write to.
+        let log = info::read(|size, value, needed| unsafe {
+            cl_call!(library, clGetProgramBuildInfo(self.program, id, CL_PROGRAM_BUILD_LOG, size, value, needed))
+        });
+        let mut log = info::text(&log.unwrap_or_default());
+        if log.len() > LOG {
+            let end = (0..=LOG).rev().find(|&end| log.is_char_boundary(end)).unwrap_or(0);
+            log.truncate(end);
+            log.push_str(" ...");
+        }
+        log
+    }
+
+    /// A kernel, which lives as long as the program.
+    pub(super) fn kernel(&self, symbol: &CStr) -> Result<&Kernel> {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kernels.iter().position(|kernel| kernel.symbol() == symbol);
+        let position = match known {
+            Some(position) => position,
+            None => {
+                kernels.push(Box::new(Kernel::new(&self.target, self.program, symbol)?));
+                kernels.len() - 1
+            }
+        };
+        // SAFETY: boxed, and never taken out before the program goes.
+        Ok(unsafe { &*ptr::from_ref::<Kernel>(&kernels[position]) })
+    }
+
+    /// The machine code that the device's compiler made.
+    pub(super) fn binary(&self) -> Result<Vec<u8>> {
+        let library = self.target.library;
+        let failed = |why| self.target.failed(format_args!("the binary of a program can not be read"), why);
+        // SAFETY: the program is alive; `read` gives places to write to.
+        let size = info::read(|size, value, needed| unsafe {
+            cl_call!(library, clGetProgramInfo(self.program, CL_PROGRAM_BINARY_SIZES, size, value, needed))
+        });
+        let size = size.and_then(|value| info::number(&value)).map_err(failed)?;
+        if size == 0 {
+            bail!(RuntimeError, "{} does not give away what its compiler makes", self.target.name);
+        }
+        let mut binary = vec![0u8; size as usize];
+        let mut place = binary.as_mut_ptr();
+        // SAFETY: the program has one device, for which there is one place of the size that was asked for.
+        let outcome = unsafe {
+            let place = (&raw mut place).cast();
+            cl_call!(
+                library,
+                clGetProgramInfo(self.program, CL_PROGRAM_BINARIES, size_of::<*mut u8>(), place, null_mut())
+            )
+        };
+        outcome.map_err(failed)?;
+        Ok(binary)
+    }
+}
+
+impl Target {
+    fn load_source(&self, source: &[u8]) -> Result<cl_program> {
+        let (mut text, size) = (source.as_ptr().cast(), source.len());
+        // SAFETY: one text of this size, which OpenCL copies.
+        let made = unsafe { cl_make!(self.library, clCreateProgramWithSource(self.context, 1, &mut text, &size)) };
+        made.map_err(|why| self.failed(format_args!("the source can not be loaded"), why))
+    }
+
+    fn load_binary(&self, format: &str, code: &[u8]) -> Result<cl_program> {
+        let (mut bytes, size, mut fits) = (code.as_ptr(), code.len(), 0);
+        // SAFETY: one device and one binary of this size, which OpenCL copies.
+        let made = unsafe {
+            cl_make!(self.library, clCreateProgramWithBinary(self.context, 1, &self.id, &size, &mut bytes, &mut fits))
+        };
+        made.map_err(|why| match why {
+            Failure::Status(opencl_sys::CL_INVALID_BINARY) => crate::error!(
+                RuntimeError,
+                "the code, in format '{format}', is not for {}, or not for the version of its driver: {why}",
+                self.name
+            ),
+            why => self.failed(format_args!("the code can not be loaded"), why),
+        })
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Kernels first: they are of the program.
+        self.kernels.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
+        let _ = unsafe { cl_call!(self.target.library, clReleaseProgram(self.program)) };
+    }
+}

@@ -1,0 +1,179 @@
+//! Import trees as bytes: what travels as `__tvm_ffi__library_bin`, and back.
+
+mod order;
+mod tree;
+
+use super::library_bin::{LIBRARY_KIND, LibraryBin, LibraryBinWriter, WriteError};
+use super::{Module, ModuleProperties, loader};
+use crate::value::Bytes;
+use crate::{Error, Result};
+use order::order;
+pub(super) use tree::ImportTree;
+
+/// Who takes the modules that can become a part of a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exportable {
+    /// The library: they are written as `_lib`, all in one place.
+    Library,
+    /// Nobody: they are written through their bytes, as the others.
+    Bytes,
+}
+
+/// A tree that is ready to be written.
+#[derive(Default)]
+pub(super) struct Serialized {
+    /// Kind and payload of each place; no payload is the library.
+    entries: Vec<(String, Option<Bytes>)>,
+    imports: Vec<Vec<usize>>,
+}
+
+impl Serialized {
+    /// Serializes each module once.
+    ///
+    /// # Errors
+    /// RuntimeError that names the module's path in the tree.
+    pub(super) fn of(tree: &ImportTree, exportable: Exportable, compress: bool) -> Result<Self> {
+        let modules = tree.modules();
+        let is_exportable = |module: &Module| module.properties().contains(ModuleProperties::COMPILATION_EXPORTABLE);
+        let in_library: Vec<bool> =
+            modules.iter().map(|module| exportable == Exportable::Library && is_exportable(module)).collect();
+        let order = order(tree.imports(), &in_library).map_err(|cycle| {
+            crate::error!(
+                RuntimeError,
+                "the modules that become a part of the library can not be merged into one, it would import itself: {}; export the \
+                 last of them as a library of its own",
+                tree.path_through(cycle.from, &cycle.via)
+            )
+        })?;
+        let mut serialized = Self { entries: Vec::with_capacity(order.places.len()), imports: order.imports };
+        for (place, members) in order.places.iter().enumerate() {
+            serialized.entries.push(match members.first() {
+                Some(&module) if Some(place) != order.library => entry(tree, module, compress)?,
+                _ => (LIBRARY_KIND.to_owned(), None),
+            });
+        }
+        Ok(serialized)
+    }
+
+    /// What writes the tree.
+    pub(super) fn writer(&self) -> Result<LibraryBinWriter<'_>> {
+        let mut writer = LibraryBinWriter::new();
+        let failed = |error: WriteError| Error::runtime_error(error.to_string());
+        for (kind, payload) in &self.entries {
+            match payload {
+                Some(payload) => writer.add_module(kind, payload).map_err(failed)?,
+                None => writer.add_library().map_err(failed)?,
+            };
+        }
+        for (importer, imports) in self.imports.iter().enumerate() {
+            for &import in imports {
+                writer.import(importer, import).map_err(failed)?;
+            }
+        }
+        Ok(writer)
+    }
+}
+
+/// Kind and payload of a module that is not the library.
+fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Option<Bytes>)> {
+    let module = &tree.modules()[index];
+    let kind = module.kind();
+    let problem = |what: &str| crate::error!(RuntimeError, "the module {} {what}", tree.path(index));
+    if !module.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
+        return Err(problem("can be neither serialized nor made a part of a library: its kind offers neither"));
+    }
+    if kind.is_empty() || kind == LIBRARY_KIND {
+        return Err(problem("has no name of a kind, so nothing could restore it"));
+    }
+    if kind == "library" {
+        return Err(problem(
+            "was loaded from a library file, and its code can not be written out again; export the modules that the file was made \
+             of, or import the loaded library again where this tree is loaded",
+        ));
+    }
+    let payload = module
+        .save_to_bytes()
+        .map_err(|error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message())))?;
+    if payload.is_empty() {
+        return Err(problem(
+            "has an empty payload, which stock hosts can not load; its kind must save at least one byte",
+        ));
+    }
+    #[cfg(feature = "zstd")]
+    if compress {
+        let (kind, payload) = super::zstd::compressed(&kind, payload);
+        return Ok((kind, Some(payload)));
+    }
+    #[cfg(not(feature = "zstd"))]
+    let _ = compress;
+    Ok((kind, Some(payload)))
+}
+
+/// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
+pub(crate) fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
+    match order(imports, &vec![false; imports.len()]) {
+        Ok(order) => order.places.into_iter().flatten().collect(),
+        // A cycle, which the caller excludes.
+        Err(_) => (0..imports.len()).collect(),
+    }
+}
+
+impl Module {
+    /// The import tree as `__tvm_ffi__library_bin` has it, for the library that this module and its imports are exported to: all
+    /// modules that become a part of the library (compilation-exportable ones) share the one place `_lib`, the others are
+    /// written through their bytes, each once. The bytes are those of Apache TVM 0.27 where that one writes the tree.
+    ///
+    /// [`Module::export_library`] makes the library.
+    ///
+    /// # Errors
+    /// RuntimeError that names the path of a module which can be neither serialized nor exported, whose payload is empty (stock
+    /// hosts can not load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
+    /// merging the library's parts would make. What `save_to_bytes` of a module reports.
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Library, false)?;
+        Ok(serialized.writer()?.to_vec())
+    }
+
+    /// The import tree with every module written through its bytes, so that [`Module::deserialize`] restores it without a library.
+    ///
+    /// # Errors
+    /// As for [`Module::serialize`]; a module that can only be exported (`llvm`) is an error, too.
+    pub fn serialize_without_library(&self) -> Result<Vec<u8>> {
+        let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Bytes, false)?;
+        Ok(serialized.writer()?.to_vec())
+    }
+
+    /// Restores an import tree through the loaders of the kinds; the root is the result.
+    ///
+    /// ```
+    /// use kernpack::Module;
+    ///
+    /// let root = Module::c_source("int one(void) { return 1; }", "c", &["one"]);
+    /// root.import(&Module::c_source("int two(void) { return 2; }", "c", &["two"]))?;
+    /// let copy = Module::deserialize(&root.serialize_without_library()?)?;
+    /// assert_eq!(copy.imports()[0].inspect_source("c")?, "int two(void) { return 2; }");
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// RuntimeError for bytes that are no import tree, for a kind without a loader, and for a tree with `_lib` in it: that one
+    /// belongs to a library, and [`Module::load`] reads it there. What a loader reports.
+    pub fn deserialize(bytes: &[u8]) -> Result<Self> {
+        let tree = LibraryBin::parse(bytes).map_err(|error| Error::runtime_error(error.to_string()))?;
+        if let Some(place) = tree.library() {
+            return Err(crate::error!(
+                RuntimeError,
+                "_lib is not allowed during module serialization: module {place} of the tree is the library that the tree was \
+                 exported with; load that library, or serialize the tree with serialize_without_library"
+            ));
+        }
+        loader::connect(&tree, |kind, payload| match payload {
+            Some(payload) => loader::restore(kind, Bytes::new(payload)),
+            // Refused above.
+            None => Err(Error::runtime_error("_lib is not allowed during module serialization")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! A module's import tree as data: every module once, and which modules each imports.
+
+use core::fmt::Write as _;
+use std::collections::HashMap;
+
+use crate::Result;
+use crate::module::Module;
+
+/// How many modules of a path are shown at its start and at its end.
+const SHOWN: usize = 8;
+
+/// Every module that a root reaches, the root first. There is no cycle in it.
+pub(in crate::module) struct ImportTree {
+    modules: Vec<Module>,
+    /// For each module the indices of what it imports, in its own order, doubles included.
+    imports: Vec<Vec<usize>>,
+    /// For each module but the root: who was found to import it first, and the place among that module's imports.
+    importer: Vec<Option<(usize, usize)>>,
+}
+
+impl ImportTree {
+    /// Walks the tree. It takes time and memory in proportion to the modules and imports, and no stack as deep as the tree.
+    ///
+    /// # Errors
+    /// RuntimeError that names the path of a cycle.
+    pub(in crate::module) fn of(root: &Module) -> Result<Self> {
+        let mut tree = Self { modules: vec![root.clone()], imports: Vec::new(), importer: vec![None] };
+        let mut index_of = HashMap::from([(root.address(), 0)]);
+        tree.imports.push(Vec::new());
+        // The path to where the walk is: each module, what it imports, and how far that has been walked.
+        let mut path = vec![(0, root.imports(), 0)];
+        let mut is_on_path = vec![true];
+        while let Some((importer, imports, next)) = path.last_mut() {
+            let importer = *importer;
+            let Some(module) = imports.get(*next).cloned() else {
+                is_on_path[importer] = false;
+                path.pop();
+                continue;
+            };
+            let place = *next;
+            *next += 1;
+            if let Some(&known) = index_of.get(&module.address()) {
+                tree.imports[importer].push(known);
+                if is_on_path[known] {
+                    let steps: Vec<(usize, usize)> = path.iter().map(|(module, _, next)| (*module, next - 1)).collect();
+                    return Err(tree.cycle(&steps, &module));
+                }
+                continue;
+            }
+            let index = tree.modules.len();
+            index_of.insert(module.address(), index);
+            tree.imports[importer].push(index);
+            tree.imports.push(Vec::new());
+            tree.importer.push(Some((importer, place)));
+            is_on_path.push(true);
+            let imports = module.imports();
+            tree.modules.push(module);
+            path.push((index, imports, 0));
+        }
+        Ok(tree)
+    }
+
+    /// The modules; the first is the root.
+    pub(in crate::module) fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// For each module the indices of what it imports.
+    pub(in crate::module) fn imports(&self) -> &[Vec<usize>] {
+        &self.imports
+    }
+
+    /// How messages name a module: the kinds on the way from the root to it, each with its place among the imports of the one
+    /// before, such as `llvm -> [0] opencl`.
+    pub(in crate::module) fn path(&self, module: usize) -> String {
+        let mut steps = vec![(None, module)];
+        let mut at = module;
+        while let Some((importer, place)) = self.importer[at] {
+            if let Some(last) = steps.last_mut() {
+                last.0 = Some(place);
+            }
+            steps.push((None, importer));
+            at = importer;
+        }
+        steps.reverse();
+        self.shown(&steps)
+    }
+
+    /// The path to `from`, and on through `via`, of which each imports the next.
+    pub(in crate::module) fn path_through(&self, from: usize, via: &[usize]) -> String {
+        let mut text = self.path(from);
+        let mut at = from;
+        for &module in via {
+            let place = self.imports[at].iter().position(|import| *import == module).unwrap_or_default();
+            let _ = write!(text, " -> [{place}] {}", self.modules[module].kind());
+            at = module;
+        }
+        text
+    }
+
+    /// The error of a cycle: `steps` are the modules of the path and the place of the next one in each.
+    fn cycle(&self, steps: &[(usize, usize)], again: &Module) -> crate::Error {
+        let mut shown = vec![(None, steps[0].0)];
+        shown.extend(steps.windows(2).map(|pair| (Some(pair[0].1), pair[1].0)));
+        let place = steps.last().map_or(0, |step| step.1);
+        crate::error!(
+            RuntimeError,
+            "the import tree has a cycle, which no file can hold: {} -> [{place}] {}",
+            self.shown(&shown),
+            again.kind()
+        )
+    }
+
+    fn shown(&self, steps: &[(Option<usize>, usize)]) -> String {
+        let mut text = String::new();
+        for (number, (place, module)) in steps.iter().enumerate() {
+            if steps.len() > 2 * SHOWN && number == SHOWN {
+                let _ = write!(text, " -> ... {} more ...", steps.len() - 2 * SHOWN);
+            }
+            if steps.len() > 2 * SHOWN && (SHOWN..steps.len() - SHOWN).contains(&number) {
+                continue;
+            }
+            if let Some(place) = place {
+                let _ = write!(text, " -> [{place}] ");
+            }
+            text.push_str(&self.modules[*module].kind());
+        }
+        text
+    }
+}

@@ -1,0 +1,197 @@
+//! Tensors in new memory of a device, and the environment's tensor allocator.
+
+use core::ptr;
+
+use super::layout::{Layout, count, row_major, size_of_elements};
+use super::{Element, Tensor};
+use crate::abi::{DLTensor, TVMFFIObject};
+use crate::device::DeviceMemory;
+use crate::value::{DataType, Device};
+use crate::{Error, Result, embedded, ensure, host};
+
+/// A cache line and the widest vector register; what the kernels of Apache TVM rely on.
+const ALIGNMENT: usize = 64;
+
+impl Tensor {
+    /// A tensor in new memory of a device, in row-major order, aligned to 64 bytes. On the CPU it is zeros; on other devices its
+    /// content is undefined.
+    ///
+    /// ```
+    /// use kernpack::{DataType, Device, Tensor};
+    /// let tensor = Tensor::empty("float32x4".parse()?, &[2, 3], Device::CPU)?;
+    /// assert_eq!((tensor.shape(), tensor.size_in_bytes()), (&[2, 3][..], 96));
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// ValueError for a negative dimension or an element type without a size; MemoryError when the device has not enough memory;
+    /// RuntimeError when nothing in the process knows the device.
+    pub fn empty(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
+        let tensor = Self::uninitialized(dtype, shape, device)?;
+        if device.is_host_accessible() {
+            let data = tensor.dl_tensor().data.cast::<u8>();
+            // Rust code can read it, and what was never written has no value.
+            // SAFETY: memory of that size which only we know.
+            unsafe { data.write_bytes(0, tensor.size_in_bytes()) };
+        }
+        Ok(tensor)
+    }
+
+    /// A tensor of zeros on the CPU, aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// ValueError for a negative dimension; MemoryError when it does not fit into memory.
+    pub fn zeros<T: Element>(shape: &[i64]) -> Result<Self> {
+        Self::empty(T::DTYPE, shape, Device::CPU)
+    }
+
+    /// A tensor whose memory comes from the environment's allocator: that of the framework that calls, PyTorch's caching one for
+    /// example; where no framework has set one and Kernpack serves the process, as for [`Tensor::empty`].
+    ///
+    /// # Errors
+    /// What the allocator reports; RuntimeError when there is none.
+    pub fn from_env_alloc(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
+        size(dtype, shape)?;
+        let (mut shape, mut strides) = (shape.to_vec(), row_major(shape));
+        let mut prototype = DLTensor {
+            data: ptr::null_mut(),
+            device: device.raw(),
+            ndim: ndim(&shape)?,
+            dtype: dtype.raw(),
+            shape: shape.as_mut_ptr(),
+            strides: strides.as_mut_ptr(),
+            byte_offset: 0,
+        };
+        let mut object = ptr::null_mut();
+        // SAFETY: the prototype is valid for the call; on success the reference is ours.
+        unsafe {
+            Error::check((host::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
+            Ok(Self::from_object(object))
+        }
+    }
+
+    /// Bytes that the elements take, without gaps.
+    pub fn size_in_bytes(&self) -> usize {
+        size_of_elements(self.dtype(), self.len()).unwrap_or(0)
+    }
+
+    /// A tensor in new memory. Who hands it out has written to it, if it is host memory.
+    pub(super) fn uninitialized(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
+        let size = size(dtype, shape)?;
+        ndim(shape)?;
+        let memory = DeviceMemory::new(device, size, ALIGNMENT)?;
+        Self::with_storage(memory.data(), device, dtype, shape, memory)
+    }
+}
+
+/// Bytes of a new tensor.
+fn size(dtype: DataType, shape: &[i64]) -> Result<usize> {
+    let len = count(shape)?;
+    let raw = dtype.raw();
+    ensure!(
+        raw.bits > 0 && raw.lanes > 0 && raw.lanes as i16 > 0,
+        ValueError,
+        "elements of type {dtype} have no size, so there is no tensor of them"
+    );
+    size_of_elements(dtype, len)
+        .ok_or_else(|| crate::error!(ValueError, "a tensor of shape {shape:?} is larger than memory"))
+}
+
+fn ndim(shape: &[i64]) -> Result<i32> {
+    i32::try_from(shape.len())
+        .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))
+}
+
+/// Lets our allocations serve the environment while no frontend has set an allocator. For a process that we serve.
+pub(crate) fn serve_environment() {
+    embedded::env::set_default_allocator(allocate_like);
+}
+
+/// # Safety
+/// `prototype` is a valid tensor; its data does not matter.
+unsafe fn allocate_like(prototype: *const DLTensor) -> *mut TVMFFIObject {
+    // SAFETY: promised by the caller.
+    let allocated = match unsafe { prototype.as_ref() } {
+        Some(prototype) => Layout::of(prototype).map_err(Error::value_error).and_then(|layout| {
+            Tensor::empty(DataType::from_raw(prototype.dtype), layout.shape, Device::from_raw(prototype.device))
+        }),
+        None => Err(Error::value_error("TVMFFIEnvTensorAlloc: the prototype is NULL")),
+    };
+    match allocated {
+        Ok(tensor) => tensor.into_object(),
+        Err(error) => {
+            error.raise();
+            ptr::null_mut()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::device_type;
+
+    #[test]
+    fn what_can_not_be_allocated() {
+        let f32 = DataType::FLOAT32;
+        let void = DataType::scalar(3, 0);
+        let metal = Device::new(device_type::METAL, 0);
+        let unknown =
+            "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+        for (dtype, shape, device, problem) in [
+            (
+                f32,
+                &[2, -1][..],
+                Device::CPU,
+                "ValueError: a shape can not have a negative dimension: [2, -1]".to_owned(),
+            ),
+            (
+                f32,
+                &[1 << 62],
+                Device::CPU,
+                format!("ValueError: a tensor of shape [{}] is larger than memory", 1u64 << 62),
+            ),
+            (
+                f32,
+                &[i64::MAX, 3],
+                Device::CPU,
+                format!("ValueError: a tensor of shape [{}, 3] is larger than memory", i64::MAX),
+            ),
+            (
+                f32,
+                &[1 << 57],
+                Device::CPU,
+                format!("MemoryError: out of memory: there are no {} bytes left on cpu:0", 1u64 << 59),
+            ),
+            (
+                void,
+                &[1],
+                Device::CPU,
+                format!("ValueError: elements of type {void} have no size, so there is no tensor of them"),
+            ),
+            (f32, &[1], metal, format!("RuntimeError: {unknown}")),
+        ] {
+            assert_eq!(Tensor::empty(dtype, shape, device).unwrap_err().to_string(), problem);
+            assert_eq!(Tensor::from_env_alloc(dtype, shape, device).unwrap_err().to_string(), problem);
+        }
+        assert_eq!(Tensor::zeros::<f32>(&[1 << 57]).unwrap_err().kind(), "MemoryError");
+    }
+
+    #[test]
+    fn sizes_of_small_elements() {
+        for (dtype, shape, bytes) in [
+            ("int4", &[5][..], 3),
+            ("uint1", &[5], 5),
+            ("bool", &[5], 5),
+            ("float4_e2m1fnx2", &[2, 2], 4),
+            ("int8", &[], 1),
+        ] {
+            for allocate in [Tensor::empty, Tensor::from_env_alloc] {
+                let tensor = allocate(dtype.parse().unwrap(), shape, Device::CPU).unwrap();
+                assert_eq!((tensor.size_in_bytes(), tensor.shape()), (bytes, shape), "{dtype}");
+                assert_eq!(tensor.dl_tensor().data as usize % ALIGNMENT, 0);
+            }
+        }
+        assert!(Tensor::empty(DataType::INT64, &[0, 7], Device::CPU).unwrap().is_empty());
+    }
+}

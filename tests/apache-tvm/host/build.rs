@@ -1,0 +1,13 @@
+//! Makes the programs hosts for every library, and links the static library that a test names into one of them.
+
+fn main() {
+    kernpack_build::host();
+    println!("cargo::rerun-if-env-changed=KERNPACK_TEST_SYSTEM_LIBRARY");
+    if let Ok(archive) = std::env::var("KERNPACK_TEST_SYSTEM_LIBRARY") {
+        println!("cargo::rerun-if-changed={archive}");
+        // Nothing refers to it: its constructor says what it has.
+        for argument in ["-Wl,--whole-archive", &archive, "-Wl,--no-whole-archive"] {
+            println!("cargo::rustc-link-arg-bin=system={argument}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! OpenCL devices, modules and kernels, on whatever device this machine has; `cargo xtask test` sees to it that it is PoCL at least,
+//! with two devices (`.cargo/config.toml`).
+
+mod devices;
+mod images;
+mod kernels;
+mod machine;
+mod tensors;

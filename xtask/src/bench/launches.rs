@@ -1,0 +1,98 @@
+//! What launching a CUDA kernel costs, ours beside cudarc's `launch_builder`: against a driver whose launches do nothing, which shows what is
+//! ours alone, and against the machine's own where there is a GPU.
+
+use super::programs;
+use crate::Result;
+use crate::python::Python;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, shared_library};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// How much slower than cudarc a launch may be.
+const LIMIT: f64 = 1.1;
+
+/// One line: what was launched, nanoseconds of one launch.
+pub(crate) struct Launch {
+    name: String,
+    ours: f64,
+    peer: f64,
+}
+
+/// The built program.
+pub(crate) struct Launches {
+    program: PathBuf,
+    stand_in: PathBuf,
+}
+
+impl Launches {
+    /// Builds the program with optimization, and the driver that does nothing.
+    pub(crate) fn build(workspace: &Workspace, python: &Python) -> Result<Self> {
+        let sources = workspace.root().join("tests/bench");
+        let package = "kernpack-bench-cuda-launch";
+        let folder =
+            programs::build_cargo(workspace, python, &sources, "bench-ours", "release", &["--package", package])?;
+        let stand_in = shared_library(&workspace.folder("bench")?, "cuda_that_does_nothing");
+        let mut command = workspace.command("cc");
+        command.args(["-DQUIET", "-shared", "-fPIC", "-O2", "-pthread", "-Wl,-soname,libcuda.so", "-o"]).arg(&stand_in);
+        command.arg(workspace.root().join("tests/c/fake_libcuda.c"));
+        step::run("compile tests/c/fake_libcuda.c", &mut command, Show::Warnings)?;
+        Ok(Launches { program: folder.join(package), stand_in })
+    }
+
+    /// Against the driver that does nothing.
+    pub(crate) fn without_driver(&self, workspace: &Workspace) -> Result<Vec<Launch>> {
+        self.measure(workspace, Some(&self.stand_in))
+    }
+
+    /// Against the machine's driver; nothing where there is no GPU, which the program says.
+    pub(crate) fn with_driver(&self, workspace: &Workspace) -> Result<Vec<Launch>> {
+        self.measure(workspace, None)
+    }
+
+    fn measure(&self, workspace: &Workspace, driver: Option<&Path>) -> Result<Vec<Launch>> {
+        let mut command = workspace.command(&self.program);
+        if let Some(driver) = driver {
+            command.arg("--driver").arg(driver);
+        }
+        let name = if driver.is_some() { "launches without a driver" } else { "launches with the machine's driver" };
+        let output = step::run(name, &mut command, Show::Lines)?;
+        // What is no line of numbers is a message, and has been shown.
+        Ok(output.lines().filter_map(Launch::parse).collect())
+    }
+}
+
+impl Launch {
+    fn parse(line: &str) -> Option<Self> {
+        let mut columns = line.split('\t');
+        let (name, ours, peer) = (columns.next()?, columns.next()?.parse().ok()?, columns.next()?.parse().ok()?);
+        Some(Launch { name: name.to_owned(), ours, peer })
+    }
+}
+
+/// The lines as a table.
+pub(crate) fn table(title: &str, launches: &[Launch]) -> String {
+    let mut table = format!("| {title} | ours ns | cudarc ns | ratio | goal {LIMIT} |\n|---|---:|---:|---:|---|\n");
+    for Launch { name, ours, peer } in launches {
+        let ratio = ours / peer;
+        let verdict = if ratio <= LIMIT { "met" } else { "missed" };
+        let _ = writeln!(table, "| {} | {ours:.1} | {peer:.1} | {ratio:.2} | {verdict} |", name.replace('_', " "));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_a_table() {
+        let output = "no launch was measured: why\nlaunch_4\t21.5\t20.0\nlaunch_9\t30\t20.0\nlaunch\tx\t1\n";
+        let launches: Vec<Launch> = output.lines().filter_map(Launch::parse).collect();
+        assert_eq!(
+            table("a launch", &launches),
+            "| a launch | ours ns | cudarc ns | ratio | goal 1.1 |\n|---|---:|---:|---:|---|\n\
+             | launch 4 | 21.5 | 20.0 | 1.07 | met |\n| launch 9 | 30.0 | 20.0 | 1.50 | missed |\n"
+        );
+    }
+}

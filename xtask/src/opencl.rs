@@ -1,0 +1,69 @@
+//! The OpenCL device that tests run on: what is on this machine, else PoCL, which makes one of the CPU.
+
+use crate::Result;
+use crate::debian;
+use crate::workspace::Workspace;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The loader, a device of the CPU, and the program that the tests compare attributes with.
+const PACKAGES: [&str; 3] = ["ocl-icd-libopencl1", "pocl-opencl-icd", "clinfo"];
+
+/// Whether there is OpenCL.
+pub(crate) enum OpenCl {
+    /// There is a driver; tests that need a device fail where they find none.
+    Found,
+    /// There is none; the text says what to do.
+    Missing(String),
+}
+
+/// Finds OpenCL or installs PoCL, which only root can. On CI a machine without it is an error; `KERNPACK_OPENCL=off` says not to
+/// look.
+pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
+    let policy = env::var("KERNPACK_OPENCL").unwrap_or_default();
+    if policy == "off" {
+        return Ok(OpenCl::Missing("KERNPACK_OPENCL=off".to_string()));
+    }
+    if !has_driver() && debian::can_install(workspace) {
+        for package in PACKAGES {
+            debian::install(workspace, package)?;
+        }
+    }
+    if has_driver() {
+        return Ok(OpenCl::Found);
+    }
+    let why = format!(
+        "there is no OpenCL driver on this machine; install one (Debian and Ubuntu: apt-get install {})",
+        PACKAGES.join(" ")
+    );
+    if policy == "require" || env::var_os("CI").is_some() { Err(why.into()) } else { Ok(OpenCl::Missing(why)) }
+}
+
+/// Whether a driver has announced itself to the loader.
+fn has_driver() -> bool {
+    let folder = env::var_os("OCL_ICD_VENDORS").unwrap_or_else(|| "/etc/OpenCL/vendors".into());
+    fs::read_dir(Path::new(&folder)).is_ok_and(|mut files| files.any(|file| file.is_ok()))
+}
+
+impl OpenCl {
+    /// What programs find in their environment: two devices of PoCL, the same on every machine, whose compiled code stays below
+    /// `target/`. The values are those of `.cargo/config.toml`; what a person has set stays.
+    pub(crate) fn describe(&self, workspace: &Workspace, command: &mut Command) {
+        let cache = workspace.root().join("target/pocl");
+        let values = [
+            ("POCL_DEVICES", "pthread pthread".as_ref()),
+            ("POCL_MAX_PTHREAD_COUNT", "2".as_ref()),
+            ("POCL_CACHE_DIR", cache.as_os_str()),
+        ];
+        for (name, value) in values {
+            if env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+        if matches!(self, OpenCl::Found) {
+            command.env("KERNPACK_OPENCL", "require");
+        }
+    }
+}
