@@ -33,8 +33,8 @@ impl Assembler {
     /// The one of the toolkit, if it is there.
     pub(crate) fn find(session: &Session, toolkit: &Toolkit) -> Result<Option<Self>> {
         let Some(ptxas) = toolkit.program(session, "ptxas")? else { return Ok(None) };
-        let version = ptxas.output(&["--version"], "ptxas", "CUDA")?;
-        let help = ptxas.output(&["--help"], "ptxas", "CUDA")?;
+        let version = ptxas.output(session, &["--version"], "ptxas", "CUDA")?;
+        let help = ptxas.output(session, &["--help"], "ptxas", "CUDA")?;
         let words = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let mut known: Vec<String> = words.filter_map(|word| word.strip_prefix("sm_")).map(str::to_owned).collect();
         known.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()));

@@ -99,6 +99,8 @@ fn language(path: &Path) -> Option<Language> {
 /// The compiler for a language, or why there is none.
 fn find(session: &Session, language: Language, flags: &[String]) -> std::result::Result<Compiler, String> {
     let name = if language == Language::Cpp { "C++" } else { "C" };
+    // The cc crate asks compilers who they are, and so do we.
+    let _permit = session.permits.acquire();
     let mut build = compiler(session, language);
     for flag in session.target.c_flags().iter().chain(flags) {
         build.flag(flag);

@@ -156,7 +156,7 @@ pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcom
         let machine = if own.is_empty() { wanted.clone() } else { own };
         let floor = floor(session, cuda, input)?;
         let machine = match machine.is_empty() {
-            true => compilers.default_architectures(input.language)?,
+            true => compilers.default_architectures(session, input.language)?,
             false => machine,
         };
         compilers.image(session, cuda, index, input, &Architectures::new(machine, floor, &source)?)
@@ -270,9 +270,9 @@ fn read(session: &Session, path: &Path) -> Result<String> {
 }
 
 impl Compilers<'_> {
-    fn default_architectures(&self, language: CudaLanguage) -> Result<Vec<Architecture>> {
+    fn default_architectures(&self, session: &Session, language: CudaLanguage) -> Result<Vec<Architecture>> {
         match (language, &self.cuda) {
-            (CudaLanguage::Cuda, Ok(CudaCompilers::Nvcc(nvcc))) => nvcc.default_architectures(),
+            (CudaLanguage::Cuda, Ok(CudaCompilers::Nvcc(nvcc))) => nvcc.default_architectures(session),
             #[cfg(feature = "nvrtc")]
             (CudaLanguage::Cuda, Ok(CudaCompilers::Nvrtc(nvrtc))) => nvrtc.default_architectures(),
             (CudaLanguage::Cuda, Err(reason)) => Err(Error::new(reason.clone())),

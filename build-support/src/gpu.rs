@@ -21,7 +21,7 @@ pub(crate) fn detect(session: &Session) -> Result<Gpus> {
         return Ok(Gpus::None("no nvidia-smi was found in PATH".to_owned()));
     };
     let arguments = ["--query-gpu=compute_cap", "--format=csv,noheader"];
-    let printed = match program.output(&arguments, "nvidia-smi", ".detect_gpu()") {
+    let printed = match program.output(session, &arguments, "nvidia-smi", ".detect_gpu()") {
         Ok(printed) => printed,
         Err(error) => return Ok(Gpus::None(first_line(&error.to_string()))),
     };

@@ -17,7 +17,29 @@
 //! `kernels` with one item per kernel. CUDA kernels are `extern "C" __global__` functions; their images travel inside
 //! the library as imported modules.
 //!
-//! The build script runs again when an input, an included header or a variable that matters changes, and else never.
+//! # What is compiled when
+//!
+//! The build script runs again when an input, an included header, a compiler or a variable that matters changes, also
+//! when a compiler appears that was missing or that would be found first; else cargo runs nothing. When it runs, it
+//! compiles what changed: results are kept by the content of the source and of all headers that it reads, the options,
+//! the compiler (its place and version), the target and the variables that the compiler reads. A source whose text names
+//! `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since no list of headers shows what it takes in. A
+//! header that appears in an `include` folder where it would be found first counts when the script runs for another
+//! reason; one in the system's own folders does not.
+//!
+//! Compilers run in parallel, as many at a time as cargo allows: each further one takes a token of cargo's jobserver.
+//! `cargo build -vv` shows a line when a kernel has been compiled, and how long it took.
+//!
+//! # Variables
+//!
+//! | Variable | Meaning |
+//! |---|---|
+//! | `KERNPACK_CACHE` | where results are kept: a folder (absolute) that packages and builds share, or `off`. Without it they are in `OUT_DIR`, at most 256 MiB; a shared folder holds at most 4 GiB |
+//! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
+//! | `CUDA_HOME`, `CUDA_PATH` | folders of CUDA toolkits |
+//! | `NVCC`, `NVCC_CCBIN`, `NVCC_PREPEND_FLAGS`, `NVCC_APPEND_FLAGS` | nvcc, and what it reads by itself |
+//! | `CC`, `CFLAGS`, `CXX`, `CXXFLAGS`, `AR` and their relatives | as the `cc` crate reads them |
+//! | `CXXSTDLIB` | the C++ runtime library to link; empty for none |
 
 mod architecture;
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]

@@ -89,9 +89,9 @@ impl Library {
     /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
     /// functions.
     ///
-    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`. `KERNPACK_CUDA` says what a missing nvcc means:
-    /// `auto` (the default) is a warning now and an error when the kernel is called, `require` is an error now, and
-    /// `off` skips CUDA in silence.
+    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`] says what else may compile.
+    /// `KERNPACK_CUDA` says what a missing compiler means: `auto` (the default) is a warning now and an error when the
+    /// kernel is called, `require` is an error now, and `off` skips CUDA in silence.
     pub fn cuda<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         for path in paths {
             self.cuda.add(path.as_ref().to_owned(), CudaLanguage::Cuda, CudaOptions::default());

@@ -41,7 +41,7 @@ pub(crate) struct NvccImage {
 
 impl<'a> Nvcc<'a> {
     pub(crate) fn new(session: &Session, program: &'a Program) -> Result<Self> {
-        let version = program.output(&["--version"], "nvcc", "CUDA")?;
+        let version = program.output(session, &["--version"], "nvcc", "CUDA")?;
         // nvcc preprocesses with a host compiler, which is a part of what it makes.
         let host = session.environment.user("NVCC_CCBIN")?.unwrap_or_else(|| "gcc".to_owned());
         let host = Program::find(session, &host)?;
@@ -62,8 +62,8 @@ impl<'a> Nvcc<'a> {
     }
 
     /// The default architectures that it knows.
-    pub(crate) fn default_architectures(&self) -> Result<Vec<Architecture>> {
-        let listed = self.program.output(&["--list-gpu-arch"], "nvcc", "CUDA")?;
+    pub(crate) fn default_architectures(&self, session: &Session) -> Result<Vec<Architecture>> {
+        let listed = self.program.output(session, &["--list-gpu-arch"], "nvcc", "CUDA")?;
         let known = listed.split_whitespace().filter_map(|word| word.strip_prefix("compute_"));
         let known: Vec<String> = known.map(str::to_owned).collect();
         architecture::defaults(&known, &self.program.path.display().to_string())

@@ -67,7 +67,8 @@ impl Program {
     }
 
     /// What it prints when started so.
-    pub(crate) fn output(&self, arguments: &[&str], tool: &str, source: &str) -> Result<String> {
+    pub(crate) fn output(&self, session: &Session, arguments: &[&str], tool: &str, source: &str) -> Result<String> {
+        let _permit = session.permits.acquire();
         let mut command = Command::new(&self.path);
         command.args(arguments);
         tool::run(command, tool, source)

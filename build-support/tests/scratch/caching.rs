@@ -137,6 +137,40 @@ fn warnings_come_out_of_the_cache() {
 
 #[cfg(unix)]
 #[test]
+fn no_more_compilers_than_cargo_allows() {
+    let files: Vec<String> = (0..6).map(|number| format!("k{number}.c")).collect();
+    let package = Package::new("jobs", &format!(".c({files:?})"));
+    package.forget();
+    let log = package.dir.join("log");
+    let running = package.dir.join("running");
+    fs::create_dir_all(&running).unwrap();
+    // Counts who runs at the same time.
+    package.script(
+        "cc",
+        &format!(
+            "touch '{0}'/$$\nls '{0}' | wc -l >> '{1}'\nsleep 0.1\n/usr/bin/cc \"$@\"\ncode=$?\nrm '{0}'/$$\nexit $code\n",
+            running.display(),
+            log.display()
+        ),
+    );
+    let compiler = package.dir.join("cc");
+    for (jobs, most) in [("1", 1), ("3", 3)] {
+        for (number, file) in files.iter().enumerate() {
+            package.write(file, &c_kernel(&format!("k{number}"), jobs));
+        }
+        let built = package.cargo(&["build", "--jobs", jobs], &[("CC", compiler.to_str().unwrap())]);
+        assert!(built.success, "{}", built.stderr);
+        let counts = fs::read_to_string(&log).unwrap();
+        assert!(counts.lines().count() >= 6);
+        for count in counts.lines() {
+            assert!(count.trim().parse::<usize>().unwrap() <= most, "{count} at a time with --jobs {jobs}");
+        }
+        fs::remove_file(&log).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn a_compiler_that_appears_later_is_noticed() {
     use std::os::unix::fs::PermissionsExt as _;
 
