@@ -48,8 +48,8 @@ fn is_template(before: &str) -> bool {
     before[start..].trim_start().starts_with("template")
 }
 
-/// `void __launch_bounds__(256) name(params)`, as it follows `__global__`.
-fn declaration(text: &str) -> Option<SourceKernel> {
+/// `void __launch_bounds__(256) name(params)`, as it follows `__global__` (and `__kernel` of OpenCL C).
+pub(crate) fn declaration(text: &str) -> Option<SourceKernel> {
     let mut rest = text.trim_start();
     let mut last = "";
     loop {
@@ -111,7 +111,7 @@ fn split_params(text: &str) -> Vec<String> {
 }
 
 /// The text with comments, and the contents of string and character literals, replaced by spaces.
-fn without_comments(source: &str) -> String {
+pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut chars = source.chars().peekable();
     while let Some(c) = chars.next() {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use kernpack::module::device_image::{ArgType, DeviceFunction};
 
 use crate::cuda::{CudaOutcome, SkippedKernel};
+use crate::opencl::OpenClImage;
 use crate::ptx::PtxKernel;
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
@@ -13,8 +14,14 @@ use crate::{Error, Result};
 /// The text of `kernpack_library.rs`.
 ///
 /// `carried` are the kinds of the modules that the library carries.
-pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[String]) -> Result<String> {
-    let device = device_kernels(cuda);
+pub(crate) fn generate(
+    host: &[HostKernel],
+    cuda: &CudaOutcome,
+    opencl: &[OpenClImage],
+    carried: &[String],
+) -> Result<String> {
+    let mut device = device_kernels(cuda);
+    device.extend(opencl.iter().flat_map(opencl_kernels));
     check_unique(host, &device)?;
     let mut names = Names::default();
     let mut items = String::new();
@@ -38,6 +45,9 @@ pub(crate) fn generate(host: &[HostKernel], cuda: &CudaOutcome, carried: &[Strin
     if needs_cuda(cuda) {
         text.push_str(CUDA_FEATURE);
     }
+    if !opencl.is_empty() {
+        text.push_str(OPENCL_FEATURE);
+    }
     text.push_str("}\n");
     Ok(text)
 }
@@ -49,6 +59,9 @@ fn needs_cuda(cuda: &CudaOutcome) -> bool {
 
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
 const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+
+/// The same for OpenCL.
+const OPENCL_FEATURE: &str = "\n    super::__kernpack::__has_opencl_kernels!();\n";
 
 /// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
 /// crate's own.
@@ -77,7 +90,22 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
 struct DeviceKernel<'a> {
     name: &'a str,
     source: &'a str,
+    /// Kind of its module, and what people call it.
+    kind: [&'static str; 2],
     state: State<'a>,
+}
+
+const CUDA: [&str; 2] = ["cuda", "a CUDA kernel"];
+const OPENCL: [&str; 2] = ["opencl", "an OpenCL kernel"];
+
+fn opencl_kernels(image: &OpenClImage) -> impl Iterator<Item = DeviceKernel<'_>> {
+    let kernel = |kernel| (kernel, State::Built(kernel));
+    image.kernels.iter().map(kernel).map(|(kernel, state)| DeviceKernel {
+        name: &kernel.name,
+        source: &image.source,
+        kind: OPENCL,
+        state,
+    })
 }
 
 enum State<'a> {
@@ -90,7 +118,12 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
     let mut kernels = Vec::new();
     for image in &cuda.images {
         for kernel in &image.kernels {
-            kernels.push(DeviceKernel { name: &kernel.name, source: &image.source, state: State::Built(kernel) });
+            kernels.push(DeviceKernel {
+                name: &kernel.name,
+                source: &image.source,
+                kind: CUDA,
+                state: State::Built(kernel),
+            });
         }
     }
     if let Some(skipped) = &cuda.skipped {
@@ -100,7 +133,7 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
                  build again with KERNPACK_CUDA=require",
                 skipped.reason
             ));
-            kernels.push(DeviceKernel { name, source, state });
+            kernels.push(DeviceKernel { name, source, kind: CUDA, state });
         }
     }
     kernels
@@ -154,6 +187,7 @@ fn host_kernel(out: &mut String, names: &Identifiers, kernel: &HostKernel) {
 fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>) {
     let Identifiers { item, base } = names;
     let (name, source, shown) = (kernel.name, kernel.source, doc(kernel.name));
+    let [kind, what] = kernel.kind;
     let (comment, status, types) = match &kernel.state {
         State::Built(kernel) => {
             (launch_doc(item, kernel), "super::__kernpack::ImageStatus::Built".to_owned(), kernel_types(kernel))
@@ -167,11 +201,11 @@ fn device_kernel(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_
     let _ = write!(
         out,
         r#"
-    /// `{shown}`, a CUDA kernel from {source}.
+    /// `{shown}`, {what} from {source}.
     ///
 {comment}    pub static {item}: super::__kernpack::DeviceKernel = super::__kernpack::DeviceKernel::new(
         {name:?},
-        "cuda",
+        {kind:?},
         {status},
         {types},
     );
@@ -342,7 +376,7 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::default(), &[]).unwrap();
+        let text = generate(&[], &CudaOutcome::default(), &[], &[]).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
@@ -360,7 +394,7 @@ mod tests {
         ];
         let image = CudaImage { source: "k.cu".to_owned(), format: "fatbin", code: "k.fatbin".into(), kernels };
         let cuda = CudaOutcome { images: vec![image], ..CudaOutcome::default() };
-        let text = generate(&[], &cuda, &["cuda".to_owned()]).unwrap();
+        let text = generate(&[], &cuda, &[], &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
@@ -381,15 +415,15 @@ mod tests {
     #[test]
     fn what_is_needed_does_not_depend_on_the_machine() {
         let skipped = |is_wanted| skipped("f", is_wanted);
-        assert!(generate(&[], &skipped(false), &[]).unwrap().contains("__has_cuda_kernels!()"));
-        let text = generate(&[], &skipped(true), &[]).unwrap();
+        assert!(generate(&[], &skipped(false), &[], &[]).unwrap().contains("__has_cuda_kernels!()"));
+        let text = generate(&[], &skipped(true), &[], &[]).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
     }
 
     #[test]
     fn host_and_device_share_names() {
         let cuda = skipped("sobel", false);
-        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[]).unwrap_err();
+        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }
 }

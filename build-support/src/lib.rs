@@ -68,6 +68,7 @@ mod nvptx;
 #[cfg(feature = "nvrtc")]
 mod nvrtc;
 mod object_packer;
+mod opencl;
 mod pack;
 mod payload;
 mod permits;

@@ -7,6 +7,7 @@ use crate::cuda_options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
+use crate::opencl::{self, OpenClImage};
 use crate::payload::Payload;
 use crate::session::Session;
 use crate::{Error, Result, c, cuda, generate, pack, step, symbols};
@@ -23,6 +24,7 @@ pub struct Library {
     #[cfg(not(feature = "llvm"))]
     llvm: Vec<PathBuf>,
     cuda: CudaInputs,
+    opencl: Vec<PathBuf>,
     cpu: Option<String>,
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
@@ -195,6 +197,17 @@ impl Library {
         self
     }
 
+    /// Adds OpenCL C files. Each travels inside the library as source, and is compiled for a device when one of its kernels is first
+    /// called there; nothing of OpenCL is needed to build. Its kernels are the `__kernel` functions: what they take is read off the
+    /// text, and mistakes in their bodies show when they are first called. A `__local` pointer may be the last parameter; the launch says
+    /// how large it is (`dynamic_shared_memory`).
+    ///
+    /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
+    pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.opencl.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
     /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
     /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
@@ -249,7 +262,8 @@ impl Library {
             let llvm = compile_llvm(session, self.llvm);
             (joined(c), llvm, joined(cuda))
         });
-        let (c, llvm, cuda) = all(c, llvm, cuda)?;
+        let opencl = opencl::read(session, &self.opencl);
+        let (c, llvm, cuda, opencl) = all(c, llvm, cuda, opencl)?;
 
         warnings(&mut lines, &c.warnings);
         let mut inputs = c.objects;
@@ -268,6 +282,7 @@ impl Library {
                 skipped.reason
             );
         }
+        payloads.extend(opencl.iter().map(OpenClImage::payload));
         payloads.extend(self.imports);
         let mut kinds = Vec::new();
         if !payloads.is_empty() {
@@ -291,7 +306,7 @@ impl Library {
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
-        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &kinds)?)
+        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &opencl, &kinds)?)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         Ok(lines)
@@ -316,13 +331,13 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// All three, or the problems of all three.
-fn all<A, B, C>(a: Result<A>, b: Result<B>, c: Result<C>) -> Result<(A, B, C)> {
-    match (a, b, c) {
-        (Ok(a), Ok(b), Ok(c)) => Ok((a, b, c)),
-        (a, b, c) => match Error::collect([a.map(drop), b.map(drop), c.map(drop)]) {
+/// All four, or the problems of all four.
+fn all<A, B, C, D>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>) -> Result<(A, B, C, D)> {
+    match (a, b, c, d) {
+        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
+        (a, b, c, d) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop)]) {
             Err(error) => Err(error),
-            // One of the three is an error.
+            // One of the four is an error.
             Ok(_) => Err(Error::new("no result")),
         },
     }

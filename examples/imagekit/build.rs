@@ -5,5 +5,6 @@ fn main() -> kernpack_build::Result<()> {
         .c(["kernels/blur.c"])
         .llvm_ir(["kernels/sobel.ll"])
         .cuda(["kernels/sobel.cu"])
+        .opencl(["kernels/sobel.cl"])
         .build()
 }

@@ -91,6 +91,27 @@ macro_rules! __has_cuda_kernels {
     };
 }
 
+/// In the generated module of a crate with OpenCL kernels: nothing, when kernpack has what runs them.
+#[cfg(feature = "opencl")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_opencl_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with OpenCL kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "opencl"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_opencl_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs brings OpenCL kernels (`.opencl(..)`), which needs kernpack's feature `opencl` to run them; write `kernpack = { \
+             features = [\"opencl\"], .. }` in Cargo.toml"
+        );
+    };
+}
+
 /// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
 #[cfg(feature = "zstd")]
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::debian;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, find_on_path};
 use std::env;
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<OpenCl> {
     if policy == "off" {
         return Ok(OpenCl::Missing("KERNPACK_OPENCL=off".to_string()));
     }
-    if !has_driver() && debian::can_install(workspace) {
+    if (!has_driver() || find_on_path("clinfo").is_none()) && debian::can_install(workspace) {
         for package in PACKAGES {
             debian::install(workspace, package)?;
         }

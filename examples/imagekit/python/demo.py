@@ -121,6 +121,11 @@ def main() -> int:
     except (RuntimeError, TypeError) as error:  # no image, no driver, no device; or a NumPy array, which is not on it
         report.row("sobel_on_cuda", "CUDA", f"not run: {str(error).strip().splitlines()[0]}", "")
 
+    try:
+        report.compare("sobel_on_opencl", "OpenCL", "sobel", 1e-2, lambda: imagekit.sobel_on_opencl(gray))
+    except RuntimeError as error:  # no driver, no device
+        report.row("sobel_on_opencl", "OpenCL", f"not run: {str(error).strip().splitlines()[0]}", "")
+
     edges = report.compare("edges", "Rust+C+IR", "edges", 1e-2, lambda: imagekit.edges(photo, RADIUS))
     save(pictures / "edges.png", edges, edges.max())
 

@@ -301,11 +301,23 @@ def test_sobel_on_cuda_says_what_is_missing(imagekit, gray):
     assert "cuda" in str(caught.value).lower()
 
 
+def test_sobel_on_opencl(imagekit, gray):
+    """The image goes to the device and comes back."""
+    try:
+        strength = imagekit.sobel_on_opencl(gray)
+    except RuntimeError as error:
+        if os.environ.get("KERNPACK_OPENCL") == "require":
+            raise
+        pytest.skip(str(error))
+    np.testing.assert_allclose(np.from_dlpack(strength), into(imagekit.sobel, gray), atol=1e-2)
+
+
 def test_device_modules_report_errors(imagekit, tmp_path):
-    if not imagekit.imports:
+    images = {image.kind: image for image in imagekit.imports}
+    assert "opencl" in images
+    if "cuda" not in images:
         pytest.skip("imagekit was built without nvcc, so it carries no CUDA image")
-    image = imagekit.imports[0]
-    assert image.kind == "cuda"
+    image = images["cuda"]
     # C++ asks the module through its vtable and expects exceptions.
     with pytest.raises(ValueError, match="the image is in format 'fatbin', not 'ptx'"):
         image.write_to_file(str(tmp_path / "image.ptx"), "ptx")
@@ -379,7 +391,7 @@ def test_global_functions(imagekit, photo, gray):
         f"imagekit.{name}"
         for name in [
             "to_gray", "histogram", "otsu_threshold", "contrast", "crop", "map_rows", "make_scaler", "describe", "to_pgm",
-            "ascii_art", "edges", "sobel_on_cuda", "blur", "sobel",
+            "ascii_art", "edges", "sobel_on_cuda", "sobel_on_opencl", "blur", "sobel",
         ]
     }  # fmt: skip
     result = tvm_ffi.get_global_func("imagekit.to_gray")(photo)

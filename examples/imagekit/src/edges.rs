@@ -1,6 +1,7 @@
 //! The kernels that build.rs compiled, called from Rust.
 
-use kernpack::{DataType, Result, Tensor, TensorView, ensure, packed_func};
+use kernpack::abi::device_type;
+use kernpack::{DataType, Device, Result, Tensor, TensorView, ensure, packed_func};
 
 use crate::gray::to_gray;
 use crate::{image, kernels};
@@ -42,4 +43,26 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     let blocks = |pixels: i64, threads: u32| u32::try_from((pixels - 1) / i64::from(threads) + 1).unwrap_or(u32::MAX);
     let grid = (blocks(width, BLOCK.0), blocks(height, BLOCK.1));
     kernels::sobel_cuda.launch(grid, BLOCK, (&src, &dst, height, width))
+}
+
+/// Edge strength on the first OpenCL device: the kernel of `kernels/sobel.cl`, one work item per pixel.
+///
+/// `src` is float32 of shape (height, width), wherever it is; the result is on the same device as `src`.
+#[packed_func]
+pub fn sobel_on_opencl(src: Tensor) -> Result<Tensor> {
+    /// Work items of a group: columns, rows.
+    const GROUP: (u32, u32) = (32, 8);
+
+    let (height, width) = image::size(src.shape())?;
+    ensure!(src.dtype() == DataType::FLOAT32, TypeError, "src: expected float32, got {}", src.dtype());
+    let home = src.device();
+    let device = if home.kind() == device_type::OPENCL { home } else { Device::new(device_type::OPENCL, 0) };
+    let src = src.to(device)?;
+    let dst = Tensor::empty(DataType::FLOAT32, src.shape(), device)?;
+    if height > 0 && width > 0 {
+        let groups = |pixels: i64, items: u32| u32::try_from((pixels - 1) / i64::from(items) + 1).unwrap_or(u32::MAX);
+        let grid = (groups(width, GROUP.0), groups(height, GROUP.1));
+        kernels::sobel_opencl.launch(grid, GROUP, (&src, &dst, height, width))?;
+    }
+    dst.to(home)
 }

@@ -1,4 +1,4 @@
-//! Image filters in four languages, in one shared library that every host loads.
+//! Image filters in five languages, in one shared library that every host loads.
 //!
 //! Images are tensors: color as `uint8[height, width, 3]`, gray as `float32[height, width]` with values from 0 (black) to
 //! 255 (white). Functions that return an image allocate it; the kernels in `kernels/` write into a tensor that the caller
@@ -15,6 +15,7 @@
 //! | [`kernels::sobel`] | LLVM IR | edge strength |
 //! | [`edges`](edges::edges) | Rust | gray, blurred, edge strength: the kernels called from Rust |
 //! | [`sobel_on_cuda`](edges::sobel_on_cuda) | CUDA | edge strength on a device |
+//! | [`sobel_on_opencl`](edges::sobel_on_opencl) | OpenCL C | edge strength on a device, to which it brings the image |
 
 kernpack::library!();
 

@@ -76,6 +76,13 @@ fn run() -> Result<usize, Failure> {
         Err(error) => report.not_run("sobel_on_cuda", "CUDA", &error),
     }
 
+    let sobel_on_opencl = imagekit.function("sobel_on_opencl")?.typed::<(&Tensor,), Tensor>();
+    let call = || sobel_on_opencl.call((&gray,));
+    match call() {
+        Ok(_) => drop(report.compare("sobel_on_opencl", "OpenCL", "sobel", 1e-2, call, numbers)?),
+        Err(error) => report.not_run("sobel_on_opencl", "OpenCL", &error),
+    }
+
     let edges = imagekit.function("edges")?.typed::<(&Tensor, i64), Tensor>();
     let edges = report.compare("edges", "Rust+C+IR", "edges", 1e-2, || edges.call((&photo, RADIUS)), numbers)?;
     save("edges.png", &edges, brightest(&edges)?)?;
