@@ -70,8 +70,7 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
         if kind == "kernpack.zstd" {
             out.push_str(
                 "
-    // Compressed modules: needs the feature `zstd` of kernpack.
-    const _: () = __k::FEATURE_ZSTD;
+    super::__kernpack::__has_compressed_modules!();
 ",
             );
         }

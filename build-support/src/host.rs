@@ -212,6 +212,7 @@ mod tests {
         assert_eq!(count("rustc-link-arg=-Wl,--defsym=TVMFFI"), 50);
         assert_eq!(count("-Wl,-u,__kernpack_host_TVMFFI"), 50);
         assert_eq!(count("-Wl,--export-dynamic-symbol=TVMBackend"), 4);
+        assert_eq!(count("-Wl,--export-dynamic-symbol=_Z"), cpp_symbols::NAMES.len());
         assert_eq!(count("-Wl,--defsym=__kernpack_exported_api_v1=__kernpack_host_table"), 1);
         assert_eq!(count("-Wl,-soname,libtvm_ffi.so"), 1);
     }

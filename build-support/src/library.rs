@@ -89,7 +89,8 @@ impl Library {
     }
 
     /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
-    /// functions.
+    /// functions. The crate needs the feature `cuda` of kernpack: without it, compiling the crate is an error that says so, on
+    /// machines without nvcc, too.
     ///
     /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`] says what else may compile.
     /// `KERNPACK_CUDA` says what a missing compiler means: `auto` (the default) is a warning now and an error when the

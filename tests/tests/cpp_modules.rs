@@ -345,8 +345,8 @@ fn mixed_trees(throws: bool) -> Result<()> {
     // Rust imports C++ imports Rust; the first import by Rust, the second by C++.
     rust.import(&cpp)?;
     assert_eq!(global::<i64>("cpp_modules.import", (&cpp, &leaf))?, 1);
-    assert_eq!(rust.imports(), [cpp.clone()]);
-    assert_eq!(cpp.imports(), [leaf.clone()]);
+    assert_eq!(rust.imports(), std::slice::from_ref(&cpp));
+    assert_eq!(cpp.imports(), std::slice::from_ref(&leaf));
     assert_eq!(rust.get_function("count", true)?.unwrap().call_as::<i64>((1,))?, 6);
     assert_eq!(cpp.get_function("twice", true)?.unwrap().call_as::<i64>((4,))?, 8);
     assert!(rust.implements_function("virtual", true)? && !rust.implements_function("virtual", false)?);

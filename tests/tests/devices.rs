@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fake_device::Fake;
-use kernpack::abi::{DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, device_type};
+use kernpack::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, device_type};
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Place, RawStream, Stream};
 use kernpack::{DataType, Device, Element, Function, Result, Tensor, TensorViewMut, packed_func};
 
@@ -133,35 +133,43 @@ fn a_part_is_copied_over_another_that_it_overlaps() -> Result<()> {
     Ok(())
 }
 
-/// A tensor over `data`, with these strides and offset, which nobody gives back.
+/// A DLPack tensor and what its pointers lead to.
+struct Managed {
+    tensor: DLManagedTensorVersioned,
+    #[expect(dead_code, reason = "the tensor points into it")]
+    dimensions: Vec<i64>,
+}
+
+unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
+    // SAFETY: made by `foreign`, and given back once.
+    drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Managed>()) });
+}
+
+/// A tensor over `data`, which lives longer, with these strides and this offset.
 fn foreign(device: Device, data: *mut c_void, shape: &[i64], strides: &[i64], byte_offset: u64) -> Result<Tensor> {
-    static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
-    unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-        GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: made below, and not used again.
-        drop(unsafe { Box::from_raw(tensor) });
-    }
-    let dimensions = Box::leak([shape, strides].concat().into_boxed_slice());
-    let (shape, strides) = dimensions.split_at_mut(shape.len());
+    let mut dimensions = [shape, strides].concat();
     let dl_tensor = DLTensor {
         data,
-        device: DLDevice { device_type: device.kind(), device_id: device.index() },
+        device: device.raw(),
         ndim: shape.len() as i32,
         dtype: DataType::INT32.raw(),
-        shape: shape.as_mut_ptr(),
-        strides: strides.as_mut_ptr(),
+        shape: dimensions.as_mut_ptr(),
+        strides: dimensions[shape.len()..].as_mut_ptr(),
         byte_offset,
     };
-    let version = DLPackVersion { major: 1, minor: 1 };
-    let managed = DLManagedTensorVersioned {
-        version,
+    let tensor = DLManagedTensorVersioned {
+        version: DLPackVersion { major: 1, minor: 1 },
         manager_ctx: std::ptr::null_mut(),
         deleter: Some(delete),
         flags: 0,
         dl_tensor,
     };
-    // SAFETY: the tensor's pointers live forever, or as long as the test.
-    unsafe { Tensor::from_dlpack(Box::into_raw(Box::new(managed))) }
+    let managed = Box::into_raw(Box::new(Managed { tensor, dimensions }));
+    // SAFETY: the box is ours; the tensor's pointers live as long as it, or as long as the test.
+    unsafe {
+        (*managed).tensor.manager_ctx = managed.cast();
+        Tensor::from_dlpack(&raw mut (*managed).tensor)
+    }
 }
 
 #[test]

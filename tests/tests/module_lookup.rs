@@ -1,6 +1,7 @@
 //! Functions of modules, found again: without an allocation, never a stale one, by many threads. And trees of modules that are as deep
 //! or as wide as no stack and no square of their size would bear.
 
+#[allow(dead_code, reason = "this test needs no headers of the wheel")]
 mod headers;
 
 use std::ffi::c_long;

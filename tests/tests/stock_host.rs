@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use kernpack::host::{Origin, origin};
-use kernpack::{Function, IntoAny, Module, ObjRef, Object, Result, Tensor, bail};
+use kernpack::module::library_bin::LibraryBinWriter;
+use kernpack::{Bytes, Function, IntoAny, Module, ObjRef, Object, Result, Tensor, bail};
 
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_STOCK_HOST";
 
@@ -39,8 +41,48 @@ fn joins_the_stock_library() {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
+/// A library's payloads are read in place, as in a process without the stock library; that one's loader copies them.
+fn payloads_are_read_in_place() -> Result<()> {
+    static ADDRESSES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let load = Function::from_fn(|bytes: Bytes| {
+        ADDRESSES.lock().unwrap().push(bytes.as_ptr().addr());
+        Module::c_source("", "c", &[])
+    });
+    Function::register_global("ffi.Module.load_from_bytes.stock_host.big", &load)?;
+    let mut tree = LibraryBinWriter::new();
+    let payload = vec![7; 1 << 20];
+    let root = tree.add_library().unwrap();
+    let big = tree.add_module("stock_host.big", &payload).unwrap();
+    tree.import(root, big).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let [blob, source, library] = ["bin", "s", "so"].map(|end| folder.join(format!("stock_host_big.{end}")));
+    std::fs::write(&blob, tree.to_vec())?;
+    let text = format!(
+        ".section .rodata\n.globl __tvm_ffi__library_bin\n__tvm_ffi__library_bin:\n.incbin \"{}\"\n\
+         .section .note.GNU-stack,\"\",%progbits\n",
+        blob.display()
+    );
+    std::fs::write(&source, text)?;
+    let status = Command::new("cc").args(["-shared", "-nostdlib", "-o"]).arg(&library).arg(&source).status()?;
+    assert!(status.success());
+    for _ in 0..2 {
+        let module = Module::load(&library)?;
+        assert_eq!((module.kind().as_str(), module.imports()[0].kind().as_str()), ("library", "c"));
+    }
+    let addresses = ADDRESSES.lock().unwrap();
+    assert!(addresses.len() == 2 && addresses[0] == addresses[1], "{addresses:?}");
+    // The stock loader, as Python calls it, has its own way to the same library.
+    drop(addresses);
+    let module: Module = Function::global("ffi.ModuleLoadFromFile")?.call_as((library.to_str().unwrap(),))?;
+    assert_eq!(module.imports()[0].kind(), "c");
+    let addresses = ADDRESSES.lock().unwrap();
+    assert!(addresses.len() == 3 && addresses[2] != addresses[0], "{addresses:?}");
+    Ok(())
+}
+
 fn inside() -> Result<()> {
     assert_eq!(origin(), Origin::Process);
+    payloads_are_read_in_place()?;
     let library = Module::load(std::env::current_exe().unwrap().with_file_name("libconversions.so"))?;
     assert_eq!(library.kind(), "library");
     assert_eq!(library.function("add")?.call_as::<i64>((40, 2))?, 42);

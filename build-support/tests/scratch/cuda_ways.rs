@@ -45,17 +45,20 @@ define ptx_kernel void @exponential(ptr %x) {
 declare float @__nv_expf(float)
 ";
 
-/// Format and code of every image, and the kernels.
-fn images(library: &BuiltLibrary) -> Vec<(String, Vec<u8>, Vec<(String, Vec<ArgType>)>)> {
+/// Format and code of the images of these kernels, and their kernels.
+fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Vec<(String, Vec<ArgType>)>)> {
     let bytes = library.data("__tvm_ffi__library_bin").expect("exported");
     let tree = LibraryBin::parse(&bytes).unwrap();
     let modules = tree.modules().iter().filter(|module| module.kind() == "cuda");
     let image = |payload: &[u8]| {
         let image = DeviceImage::parse(payload).unwrap();
         let kernels = image.kernels().iter().map(|kernel| (kernel.name.to_string(), kernel.arg_types.to_vec()));
-        (image.format().to_string(), image.code().to_vec(), kernels.collect())
+        (image.format().to_string(), image.code().to_vec(), kernels.collect::<Vec<_>>())
     };
-    modules.map(|module| image(module.payload().unwrap())).collect()
+    let mut images: Vec<_> = modules.map(|module| image(module.payload().unwrap())).collect();
+    assert_eq!(images.len(), names.len());
+    images.sort_by_key(|(_, _, kernels)| names.iter().position(|name| *name == kernels[0].0));
+    images
 }
 
 fn text(code: &[u8]) -> String {
@@ -67,7 +70,7 @@ fn llvm_needs_no_toolkit() {
     let package = Package::new("ptx-only", ".cuda_llvm_ir([\"scale.ll\", \"fill.ll\"]).cuda_arch([\"90\", \"80\"])")
         .file("scale.ll", SCALE)
         .file("fill.ll", ANNOTATED);
-    let found = images(&package.build_with(&["build"], &[("KERNPACK_CUDA", "require")]));
+    let found = images(&package.build_with(&["build"], &[("KERNPACK_CUDA", "require")]), &["scale", "fill"]);
     use ArgType as T;
     let [(format, scale, kernels), (_, fill, fill_kernels)] = &found[..] else { panic!("{}", found.len()) };
     assert_eq!(format, "ptx");
@@ -84,7 +87,7 @@ fn llvm_needs_no_toolkit() {
             .unwrap()
             .replace("build()", "cuda_ptx_floor(\"sm_75\").build()"),
     );
-    let found = images(&package.build());
+    let found = images(&package.build(), &["scale", "fill"]);
     assert!(text(&found[0].1).contains(".target sm_75\n"));
     // Without CUDA the names are still there.
     let library = package.build_with(&["build"], &[("KERNPACK_CUDA", "off")]);
@@ -167,7 +170,7 @@ fn kernels_have_options_of_their_own() {
     smi("echo 8.6; echo 9.0");
     let path = format!("{}:{}", package.dir.join("bin").display(), env::var("PATH").unwrap());
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("PATH", path.as_str())];
-    let found = images(&package.build_with(&["build"], &variables));
+    let found = images(&package.build_with(&["build"], &variables), &["fill", "scale"]);
     let (fill, scale) = (text(&found[0].1), text(&found[1].1));
     let wanted = "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80 -o";
     assert!(fill.contains(wanted) && fill.contains(" -all ") && !fill.contains("fast"), "{fill}");
@@ -177,7 +180,7 @@ fn kernels_have_options_of_their_own() {
 
     let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();
     package.write("build.rs", &script.replace(".cuda_arch([\"80\"])", ".detect_gpu()"));
-    let found = images(&package.build_with(&["build"], &variables));
+    let found = images(&package.build_with(&["build"], &variables), &["fill", "scale"]);
     let wanted = "-gencode=arch=compute_86,code=sm_86 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_86,code=compute_86";
     assert!(asked.exists() && text(&found[0].1).contains(wanted), "{}", text(&found[0].1));
     // A machine whose driver does not answer.
@@ -185,7 +188,7 @@ fn kernels_have_options_of_their_own() {
     let built = package.cargo(&["build"], &variables);
     let warning = ".detect_gpu() found no GPU: .detect_gpu(): nvidia-smi failed (exit status: 6)";
     assert!(built.success && built.stderr.contains(warning), "{}", built.stderr);
-    let found = images(&package.library("debug"));
+    let found = images(&package.library("debug"), &["fill", "scale"]);
     assert!(text(&found[0].1).contains("code=sm_75 -gencode=arch=compute_80,code=sm_80"), "{}", text(&found[0].1));
 }
 
@@ -232,7 +235,7 @@ fn a_real_toolkit_assembles_device_ir() {
         .file("scale.ll", &format!("target triple = \"nvptx64-nvidia-cuda\"\n{SCALE}"))
         .file("tuned.ll", &SCALE.replace("@scale", "@tuned"));
     let variables = [("CUDA_HOME", home.to_str().unwrap())];
-    let found = images(&package.build_with(&["build"], &variables));
+    let found = images(&package.build_with(&["build"], &variables), &["exponential", "scale", "tuned"]);
     assert_eq!(found.len(), 3);
     for (format, code, _) in &found {
         assert_eq!((format.as_str(), &code[..4]), ("fatbin", &[0x50, 0xed, 0x55, 0xba][..]));
@@ -275,7 +278,7 @@ fn nvrtc_is_a_compiler_too() {
     assert!(manifest.contains("nvrtc"), "{manifest}");
     package.write("Cargo.toml", &manifest);
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("KERNPACK_CUDA", "require")];
-    let found = images(&package.build_with(&["build"], &variables));
+    let found = images(&package.build_with(&["build"], &variables), &["scale", "more"]);
     use ArgType as T;
     assert_eq!(found[0].2, [("scale".to_owned(), vec![T::POINTER, T::UINT32])]);
     // With fatbinary beside it the image is a fat binary, else PTX.

@@ -205,6 +205,7 @@ impl Package {
         let message = built.stderr.split("--- stderr\n").nth(1).unwrap_or_else(|| panic!("{}", built.stderr));
         message
             .lines()
+            .take_while(|line| !line.starts_with("warning: build failed"))
             .map(|line| line.strip_prefix("  ").unwrap_or(line))
             .collect::<Vec<_>>()
             .join("\n")

@@ -4,7 +4,7 @@
 //! `include/kernpack/c_api.h` is made from this list and from `kernpack::abi`; a test says how, when it is out of date.
 //! Put it where a program looks for the stock library. From the moment it is loaded it serves the whole process.
 
-mod modules;
+pub mod modules;
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream};
+use super::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream, api};
 use crate::abi::device_type;
 use crate::value::Any;
 use crate::{Result, ensure};
@@ -37,7 +37,7 @@ const ON: u8 = 2;
 
 /// Whether blocks of 4 MiB and more, allocated from now on, ask the system for huge pages (`madvise(MADV_HUGEPAGE)`). It is a
 /// wish: where the system has none to give, the blocks work the same. Off, unless the environment variable
-/// `KERNPACK_HUGE_PAGES` is `1` when the first block is allocated. Counts for the CPU's API of this artifact.
+/// `KERNPACK_HUGE_PAGES` is `1` when the first large block is allocated. Counts for the whole process.
 ///
 /// ```
 /// use kernpack::{DataType, Device, Tensor, device};
@@ -47,8 +47,14 @@ const ON: u8 = 2;
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 pub fn set_huge_pages(on: bool) {
-    HUGE_PAGES.store(if on { ON } else { OFF }, Ordering::Relaxed);
+    let serving = api(device_type::CPU).and_then(|cpu| cpu.native_handle(0, SETTING)).unwrap_or(ptr::null_mut());
+    // SAFETY: NULL or what `Cpu` gives below, maybe that of another artifact, which is never unloaded.
+    let setting = unsafe { serving.cast::<AtomicU8>().as_ref() }.unwrap_or(&HUGE_PAGES);
+    setting.store(if on { ON } else { OFF }, Ordering::Relaxed);
 }
+
+/// The native handle of the CPU that is the address of its [`HUGE_PAGES`].
+const SETTING: &str = "huge_pages";
 
 fn huge_pages() -> bool {
     match HUGE_PAGES.load(Ordering::Relaxed) {
@@ -187,6 +193,11 @@ impl DeviceApi for Cpu {
             }),
             _ => Err(crate::error!(RuntimeError, "there is no time between events that were not recorded")),
         }
+    }
+
+    fn native_handle(&self, index: i32, what: &str) -> Result<*mut c_void> {
+        check_index(index)?;
+        Ok(if what == SETTING { HUGE_PAGES.as_ptr().cast() } else { ptr::null_mut() })
     }
 }
 

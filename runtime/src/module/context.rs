@@ -4,10 +4,11 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
 
 use super::symbols::Symbols;
 use super::{Module, backend};
-use crate::abi::{TVMFFIAny, TVMFFIObject};
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::failure::Failure;
 use crate::function::Function;
 use crate::host::{self, Origin};
@@ -16,14 +17,66 @@ use crate::{Error, Result, embedded, exports};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
 pub(super) fn fill_context_symbols(library: &dyn Symbols) {
-    for (name, value) in embedded::module_env::context_symbols() {
-        let Ok(name) = String::from_utf8(name) else { continue };
+    for (name, value) in registered().unwrap_or_default() {
         let variable = library.symbol(&name).cast::<*mut c_void>();
         if !variable.is_null() {
             // SAFETY: the ABI reserves these names for pointer variables that the loader sets.
             unsafe { variable.write(value) };
         }
     }
+}
+
+/// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
+pub(super) fn is_told_by_process() -> bool {
+    host::origin() == Origin::Process && visit_in_process().is_some()
+}
+
+/// The registered context symbols in their order, of which a later one counts; `None` when the implementation that serves does not
+/// tell.
+fn registered() -> Option<Vec<(String, *mut c_void)>> {
+    let named = |(name, address)| String::from_utf8(name).ok().map(|name| (name, address));
+    if host::origin() != Origin::Process {
+        return Some(embedded::module_env::context_symbols().into_iter().filter_map(named).collect());
+    }
+    /// What was visited. The addresses are numbers here.
+    type Visited = Mutex<Vec<(String, usize)>>;
+    unsafe extern "C" fn note(this: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the handle is the function made below; the caller passes `count` arguments that live for the call, a string and an
+        // address.
+        unsafe {
+            if count == 2
+                && (*args.add(1)).type_index == type_index::OPAQUE_PTR
+                && let Ok(name) = AnyView::from_raw(*args).get::<&str>()
+            {
+                let address = (*args.add(1)).payload.v_ptr.expose_provenance();
+                let visited = embedded::closure_of::<Visited>(this);
+                visited.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), address));
+            }
+        }
+        0
+    }
+    let visit = visit_in_process()?;
+    let callback = embedded::new_function(note, Visited::default());
+    // SAFETY: the callback raises nothing, so no exception comes out. It is a function made here, whose one reference is ours.
+    unsafe {
+        visit(&callback);
+        let visited = core::mem::take(
+            &mut *embedded::closure_of::<Visited>(callback.cast()).lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        embedded::dec_ref(callback);
+        Some(visited.into_iter().map(|(name, address)| (name, ptr::with_exposed_provenance_mut(address))).collect())
+    }
+}
+
+/// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
+type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
+
+/// That function of the libtvm_ffi in this process; only the stock one has it.
+fn visit_in_process() -> Option<Visit> {
+    let symbol =
+        host::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
+    // SAFETY: the mangled name fixes the type; NULL is `None`.
+    unsafe { core::mem::transmute::<*mut c_void, Option<Visit>>(symbol) }
 }
 
 /// The context symbols and what libraries find there.
@@ -69,8 +122,7 @@ static KNOWN: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out which context symbols the libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
 fn note_names_in_process() {
-    /// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
-    type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
+    /// Notes one of [`symbols`]. This artifact is being bound, so it looks at names only.
     unsafe extern "C" fn note(_: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
         if count > 0 {
             // SAFETY: the caller passes `count` arguments that live for the call.
@@ -82,17 +134,15 @@ fn note_names_in_process() {
         }
         0
     }
-    let symbol =
-        host::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
-    if symbol.is_null() {
+    let Some(visit) = visit_in_process() else {
         // It is no stock library, so it is ours, and has them.
         KNOWN.store(u32::MAX, Ordering::Relaxed);
         return;
-    }
+    };
     let callback = embedded::new_function(note, ());
-    // SAFETY: the mangled name fixes the type; the callback raises nothing, so no exception comes out. The reference is ours.
+    // SAFETY: the callback raises nothing, so no exception comes out. The reference is ours.
     unsafe {
-        core::mem::transmute::<*mut c_void, Visit>(symbol)(&callback);
+        visit(&callback);
         embedded::dec_ref(callback);
     }
 }

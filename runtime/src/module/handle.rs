@@ -3,7 +3,9 @@ use core::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::implementation::{ModuleImpl, ModuleProperties, implementation, new_module, vtable_of};
+use super::implementation::{
+    ModuleImpl, ModuleProperties, implementation, is_nothing_found, new_module, nothing_found, vtable_of,
+};
 use super::library::exported_functions;
 use super::{cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
@@ -46,6 +48,9 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         super::loader::check_file(Path::new(&text))?;
+        if super::loader::serves_beside_process(&text) {
+            return super::load_shared_library(&text);
+        }
         let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
@@ -207,7 +212,11 @@ impl Module {
             let (vtable, this) = vtable_of(self.object.object());
             let kind = cpp_call::call_simple(vtable.kind as _, this);
             let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
-            if kind.is_null() { String::new() } else { CStr::from_ptr(kind).to_string_lossy().into_owned() }
+            if kind.is_null() {
+                String::new()
+            } else {
+                String::from_utf8_lossy(CStr::from_ptr(kind).to_bytes()).into_owned()
+            }
         }
     }
 
@@ -312,17 +321,21 @@ impl Module {
     /// Empties the imports, and forgets what was found in them.
     pub(super) fn forget_imports(&self) {
         self.clear_imports_locally();
-        let empty = embedded::map::new_map(Vec::new()).unwrap_or(core::ptr::null_mut());
-        let found = {
-            let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
-            let cell = unsafe { embedded::body_ptr::<TVMFFIModuleCell>(self.object.object()) };
-            // SAFETY: as above.
-            unsafe { core::mem::replace(&mut (*cell).import_lookup_cache, empty) }
-        };
-        if !found.is_null() {
-            // SAFETY: the cell owned it.
-            unsafe { embedded::dec_ref(found) };
+        let one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.replace_found(nothing_found());
+        drop(one_at_a_time);
+        drop(found);
+    }
+
+    /// Puts a map in the place of what was found in the imports, and hands that out. The caller holds [`FINDING`] and gives up a
+    /// reference to the map.
+    fn replace_found(&self, map: *mut TVMFFIObject) -> Option<Any> {
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
+        // result.
+        unsafe {
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object.object());
+            let found = core::mem::replace(&mut (*cell).import_lookup_cache, map);
+            (!found.is_null()).then(|| Any::from_object(found))
         }
     }
 
@@ -348,7 +361,7 @@ impl Module {
         let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Str::new(name).into_any();
         // SAFETY: the object is a live module, whose cell owns a map that is only used here, under the lock.
-        let cache = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };
+        let mut cache = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };
         // SAFETY: as above; an entry is borrowed from the map and gets a reference of its own.
         let known = unsafe { embedded::map::get(cache, key.as_view().raw()) }.ok().flatten();
         if let Some(known) = known {
@@ -357,8 +370,13 @@ impl Module {
         }
         for import in self.imports() {
             if let Some(function) = raw::visit(&import, true, &mut |module| raw::function(module, name))? {
+                if is_nothing_found(cache) {
+                    let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(Some(function)) };
+                    drop(self.replace_found(own));
+                    cache = own;
+                }
                 let value = function.clone().into_any().into_raw();
-                // SAFETY: as above; the map takes over key and value.
+                // SAFETY: as above, and the map is this module's own; it takes over key and value.
                 let _ = unsafe { embedded::map::set(cache, key.into_raw(), value) };
                 return Ok(Some(function));
             }
@@ -381,9 +399,13 @@ impl Module {
         self.object.object()
     }
 
-    /// The C++ address, which libraries get as their context.
+    /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
+    /// C++ object, which begins with the pointer to its virtual functions.
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
-        self.object.object().cast()
+        let object = self.object.object();
+        let in_front = if host::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
+        // SAFETY: every module has that pointer in front of its header.
+        unsafe { object.byte_sub(in_front) }.cast()
     }
 }
 

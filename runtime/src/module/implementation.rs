@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use std::ffi::CString;
+use std::sync::OnceLock;
 
 use super::function_cache::FunctionCache;
 use super::{Module, across, cpp_exception};
@@ -218,12 +219,38 @@ impl Drop for ModuleBody {
     }
 }
 
+/// A new reference to the array that all modules without imports share. An import replaces the array.
+fn no_imports() -> *mut TVMFFIObject {
+    static EMPTY: OnceLock<usize> = OnceLock::new();
+    shared(&EMPTY, || embedded::seq::new_array(Vec::new()))
+}
+
+/// A new reference to the map that all modules share in whose imports nothing was found yet. Whoever notes something there
+/// makes a map of the module's own first.
+pub(super) fn nothing_found() -> *mut TVMFFIObject {
+    shared(&NOTHING_FOUND, || embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()))
+}
+
+static NOTHING_FOUND: OnceLock<usize> = OnceLock::new();
+
+/// Whether this is the map that modules share.
+pub(super) fn is_nothing_found(map: *mut TVMFFIObject) -> bool {
+    NOTHING_FOUND.get() == Some(&map.addr())
+}
+
+/// A new reference to an object that is made once and never freed.
+fn shared(place: &OnceLock<usize>, new: fn() -> *mut TVMFFIObject) -> *mut TVMFFIObject {
+    let object: *mut TVMFFIObject = ptr::with_exposed_provenance_mut(*place.get_or_init(|| new().expose_provenance()));
+    if !object.is_null() {
+        // SAFETY: the static owns a reference for ever.
+        unsafe { embedded::inc_ref(object) };
+    }
+    object
+}
+
 /// Creates a module object.
 pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
-    let cell = TVMFFIModuleCell {
-        imports: embedded::seq::new_array(Vec::new()),
-        import_lookup_cache: embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()),
-    };
+    let cell = TVMFFIModuleCell { imports: no_imports(), import_lookup_cache: nothing_found() };
     // A name ends at its first NUL byte for C++, so for everyone.
     let kind = implementation.kind().split('\0').next().unwrap_or_default();
     let kind = CString::new(kind).unwrap_or_default();
@@ -348,7 +375,7 @@ pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> 
             Error::internal_error("a function of the module panicked")
         }
     };
-    let Some(error) = across::tell(error) else { return None };
+    let error = across::tell(error)?;
     // SAFETY: promised by the caller.
     let error = unsafe { cpp_exception::throw(error) };
     crate::notice::notice(format_args!("kernpack: {error}"));

@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
-use super::stream::{StreamError, StreamReader, put_bytes, put_u64};
+use super::stream::{StreamError, StreamReader, put_u64};
 
 /// The kind that marks the shared library's own place in the tree.
 pub const LIBRARY_KIND: &str = "_lib";
@@ -352,7 +352,7 @@ impl<'a> LibraryBinWriter<'a> {
 
     /// Everything between the size field and the first module.
     fn tree(&self) -> Vec<u8> {
-        let mut tree = Vec::new();
+        let mut tree = Vec::with_capacity(32 * (self.modules.len() + 1));
         put_u64(&mut tree, self.modules.len() as u64 + 1);
         let mut row = 0;
         put_u64(&mut tree, row);
@@ -370,7 +370,8 @@ impl<'a> LibraryBinWriter<'a> {
     /// Size of the blob in bytes.
     pub fn size(&self) -> usize {
         let modules = self.modules.iter().map(|(kind, content)| 8 + kind.len() + content.size());
-        8 + self.tree().len() + modules.sum::<usize>()
+        let tree = 3 + self.modules.len() + self.imports.iter().map(BTreeSet::len).sum::<usize>();
+        8 + 8 * tree + modules.sum::<usize>()
     }
 
     /// Writes the blob; the payloads are not copied on the way.
@@ -381,18 +382,16 @@ impl<'a> LibraryBinWriter<'a> {
         out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
         out.write_all(&self.tree())?;
         for (kind, content) in &self.modules {
-            let mut head = Vec::new();
-            put_bytes(&mut head, kind.as_bytes());
+            out.write_all(&(kind.len() as u64).to_le_bytes())?;
+            out.write_all(kind.as_bytes())?;
             match content {
-                Content::Library => out.write_all(&head)?,
+                Content::Library => {}
                 Content::Bytes(bytes) => {
-                    put_u64(&mut head, bytes.len() as u64);
-                    out.write_all(&head)?;
+                    out.write_all(&(bytes.len() as u64).to_le_bytes())?;
                     out.write_all(bytes)?;
                 }
                 Content::Stream(size, write) => {
-                    put_u64(&mut head, *size);
-                    out.write_all(&head)?;
+                    out.write_all(&size.to_le_bytes())?;
                     let mut counted = Counted { out, count: 0 };
                     write(&mut counted)?;
                     if counted.count != *size {

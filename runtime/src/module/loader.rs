@@ -124,6 +124,13 @@ pub(crate) fn load_from_file(path: &str) -> Result<Module> {
     load.call_as((path, format))
 }
 
+/// Whether [`load_shared_library`] loads this file in a process of the stock library, in place of its loader, which copies what a
+/// library carries and believes every length in it. Modules of ours have the vtable and the layout that the stock library expects
+/// of modules, libraries of both loaders share what `dlopen` gives, and ours are never unloaded.
+pub(super) fn serves_beside_process(path: &str) -> bool {
+    is_shared_library_name(Path::new(path)) && context::is_told_by_process()
+}
+
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
 pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
@@ -224,10 +231,11 @@ fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
 
 /// Restores every module of a library's tree and connects them; the root is the result.
 fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
+    let mut loaders = Loaders::default();
     connect(tree, |kind, payload| match payload {
         None => Ok(library_module(library)),
         // A library is never unloaded, so its modules read in place.
-        Some(payload) => restore(kind, Bytes::from_static(payload)),
+        Some(payload) => loaders.restore(kind, Bytes::from_static(payload)),
     })
 }
 
@@ -241,7 +249,7 @@ pub(super) fn connect<'a>(
         modules.push(make(entry.kind(), entry.payload())?);
     }
     // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
-    let mut seen = raw::Seen::default();
+    let mut seen = raw::Seen::with_capacity(modules.len());
     let all_new = modules.iter().all(|module| module.imports().is_empty() && seen.insert(module));
     for (index, module) in modules.iter().enumerate() {
         let imports: Vec<Module> = tree.imports(index).filter_map(|child| modules.get(child).cloned()).collect();
@@ -257,17 +265,29 @@ pub(super) fn connect<'a>(
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
 }
 
-/// Restores a module from its bytes through the loader of its kind.
-pub(super) fn restore(kind: &str, payload: Bytes) -> Result<Module> {
-    let loader = format!("ffi.Module.load_from_bytes.{kind}");
-    let Some(load) = Function::get_global(&loader)?.or_else(|| kinds::own_loader(kind)) else {
-        return Err(crate::error!(
-            RuntimeError,
-            "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
-            provider::advice(kind)
-        ));
-    };
-    load.call_as((payload,))
+/// What restores modules from their bytes: the loaders of their kinds. Modules of one kind stand together, as a rule, so the
+/// last loader is remembered.
+#[derive(Default)]
+pub(super) struct Loaders<'a> {
+    last: Option<(&'a str, Function)>,
+}
+
+impl<'a> Loaders<'a> {
+    /// Restores a module.
+    pub(super) fn restore(&mut self, kind: &'a str, payload: Bytes) -> Result<Module> {
+        if let Some((_, load)) = self.last.as_ref().filter(|last| last.0 == kind) {
+            return load.call_as((payload,));
+        }
+        let name = format!("ffi.Module.load_from_bytes.{kind}");
+        let Some(load) = Function::get_global(&name)?.or_else(|| kinds::own_loader(kind)) else {
+            return Err(crate::error!(
+                RuntimeError,
+                "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
+                provider::advice(kind)
+            ));
+        };
+        self.last.insert((kind, load)).1.call_as((payload,))
+    }
 }
 
 /// The library's own module; tells the library how to find what it imports.

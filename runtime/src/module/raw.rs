@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 use core::ptr::null;
-use std::collections::HashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::implementation::{function_cache, implementation, vtable_of};
 use super::{Module, cpp_call, function_cache};
@@ -43,11 +43,17 @@ pub(crate) fn visit<T>(
 /// The modules that a walk has met. It keeps them alive, so that an address stays its module's own.
 #[derive(Default)]
 pub(super) struct Seen {
-    addresses: HashSet<*mut TVMFFIObject>,
+    addresses: FxHashSet<*mut TVMFFIObject>,
     modules: Vec<Module>,
 }
 
 impl Seen {
+    /// For so many modules.
+    pub(super) fn with_capacity(modules: usize) -> Self {
+        let addresses = FxHashSet::with_capacity_and_hasher(modules, FxBuildHasher);
+        Self { addresses, modules: Vec::with_capacity(modules) }
+    }
+
     /// Whether the module is new here.
     pub(super) fn insert(&mut self, module: &Module) -> bool {
         let is_new = self.addresses.insert(module.object());
@@ -78,10 +84,10 @@ pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result
         looked_at.push(visited.clone());
         if visited.same(module) { Ok(None) } else { function(visited, name) }
     })?;
-    if let (Some(cache), Some(found)) = (cache, &found) {
-        if function_cache::is_cacheable(&looked_at) {
-            cache.note_import(name, found, tree);
-        }
+    if let (Some(cache), Some(found)) = (cache, &found)
+        && function_cache::is_cacheable(&looked_at)
+    {
+        cache.note_import(name, found, tree);
     }
     Ok(found)
 }

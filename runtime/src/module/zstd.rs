@@ -61,7 +61,7 @@ static ZSTD: KindInfo = KindInfo {
     loader: || {
         Function::from_fn(|payload: Bytes| -> Result<Module> {
             let inside = decompress(&payload)?;
-            loader::restore(inside.kind, Bytes::from(inside.payload))
+            loader::Loaders::default().restore(inside.kind, Bytes::from(inside.payload))
         })
     },
 };

@@ -53,9 +53,10 @@ fn generated(library: &Module) -> Result<()> {
         "{error}"
     );
     assert_eq!(int("workspace_on", &[1])?, 1);
+    // 8 is metal.
     let problem =
-        "nothing in this process knows vulkan devices; load a library that brings them (kernpack::device_api!)";
-    check_error(int("workspace_on", &[7]), "RuntimeError", problem);
+        "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+    check_error(int("workspace_on", &[8]), "RuntimeError", problem);
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
     check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::module::stream::put_bytes;
 
 /// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");

@@ -167,8 +167,9 @@ impl Module {
                  exported with; load that library, or serialize the tree with serialize_without_library"
             ));
         }
+        let mut loaders = loader::Loaders::default();
         loader::connect(&tree, |kind, payload| match payload {
-            Some(payload) => loader::restore(kind, Bytes::new(payload)),
+            Some(payload) => loaders.restore(kind, Bytes::new(payload)),
             // Refused above.
             None => Err(Error::runtime_error("_lib is not allowed during module serialization")),
         })

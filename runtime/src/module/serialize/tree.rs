@@ -1,7 +1,7 @@
 //! A module's import tree as data: every module once, and which modules each imports.
 
 use core::fmt::Write as _;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::Result;
 use crate::module::Module;
@@ -25,7 +25,7 @@ impl ImportTree {
     /// RuntimeError that names the path of a cycle.
     pub(in crate::module) fn of(root: &Module) -> Result<Self> {
         let mut tree = Self { modules: vec![root.clone()], imports: Vec::new(), importer: vec![None] };
-        let mut index_of = HashMap::from([(root.address(), 0)]);
+        let mut index_of = FxHashMap::from_iter([(root.address(), 0)]);
         tree.imports.push(Vec::new());
         // The path to where the walk is: each module, what it imports, and how far that has been walked.
         let mut path = vec![(0, root.imports(), 0)];
