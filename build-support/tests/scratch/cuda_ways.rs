@@ -45,15 +45,18 @@ define ptx_kernel void @exponential(ptr %x) {
 declare float @__nv_expf(float)
 ";
 
-/// Format and code of the images of these kernels, and their kernels.
-fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Vec<(String, Vec<ArgType>)>)> {
+/// Names of kernels, and what they take.
+type Kernels = Vec<(String, Vec<ArgType>)>;
+
+/// Format, code and kernels of the images of these kernels.
+fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Kernels)> {
     let bytes = library.data("__tvm_ffi__library_bin").expect("exported");
     let tree = LibraryBin::parse(&bytes).unwrap();
     let modules = tree.modules().iter().filter(|module| module.kind() == "cuda");
     let image = |payload: &[u8]| {
         let image = DeviceImage::parse(payload).unwrap();
         let kernels = image.kernels().iter().map(|kernel| (kernel.name.to_string(), kernel.arg_types.to_vec()));
-        (image.format().to_string(), image.code().to_vec(), kernels.collect::<Vec<_>>())
+        (image.format().to_string(), image.code().to_vec(), kernels.collect::<Kernels>())
     };
     let mut images: Vec<_> = modules.map(|module| image(module.payload().unwrap())).collect();
     assert_eq!(images.len(), names.len());
