@@ -52,7 +52,7 @@ type Kernels = Vec<(String, Vec<ArgType>)>;
 fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Kernels)> {
     let bytes = library.data("__tvm_ffi__library_bin").expect("exported");
     let tree = LibraryBin::parse(&bytes).unwrap();
-    let modules = tree.modules().iter().filter(|module| module.kind() == "cuda");
+    let modules = tree.modules().iter().filter(|module| module.kind().ends_with("cuda"));
     let image = |payload: &[u8]| {
         let image = DeviceImage::parse(payload).unwrap();
         let kernels = image.kernels().iter().map(|kernel| (kernel.name.to_string(), kernel.arg_types.to_vec()));
