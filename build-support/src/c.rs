@@ -1,23 +1,25 @@
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::digest::{Digest, Digester};
+use crate::program::Program;
 use crate::session::Session;
+use crate::step::{self, Ran, Step};
 use crate::symbols::Compiled;
-use crate::{Error, Result, tool};
+use crate::{Error, Result, tool, track};
 
 /// What a compiler wrote: the object, and what it warned about.
 struct Product {
     compiled: Compiled,
-    depfile: PathBuf,
     warnings: String,
 }
 
-/// A command ready to run for one input.
-struct Job {
-    command: Command,
-    tool: &'static str,
-    compiled: Compiled,
-    depfile: PathBuf,
+/// A compiler that was found.
+struct Compiler {
+    tool: cc::Tool,
+    program: Program,
+    version: String,
 }
 
 /// The objects of all C and C++ inputs.
@@ -34,27 +36,53 @@ enum Language {
     Cpp,
 }
 
+/// Variables that compilers read by themselves.
+const VARIABLES: [&str; 9] = [
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "MACOSX_DEPLOYMENT_TARGET",
+    "SDKROOT",
+    "SOURCE_DATE_EPOCH",
+];
+
 /// Compiles every input, even when one fails.
 pub(crate) fn compile(session: &Session, paths: &[PathBuf], flags: &[String]) -> Result<CObjects> {
     if paths.is_empty() {
         return Ok(CObjects { objects: Vec::new(), cpp_runtime: None, warnings: String::new() });
     }
     track_variables(session);
-    let has_cpp = paths.iter().any(|path| language(path) == Some(Language::Cpp));
-    let jobs = paths.iter().enumerate().map(|(index, path)| job(session, index, path, flags)).collect();
-    let products = tool::in_parallel(session.jobs, jobs, |job: Result<Job>| {
-        let Job { command, tool, compiled, depfile } = job?;
-        let warnings = tool::run(command, tool, &compiled.source)?;
-        Ok(Product { compiled, depfile, warnings })
+    let has = |wanted: Language| paths.iter().any(|path| language(path) == Some(wanted));
+    let c = has(Language::C).then(|| find(session, Language::C, flags));
+    let cpp = has(Language::Cpp).then(|| find(session, Language::Cpp, flags));
+    let jobs = paths.iter().enumerate().collect();
+    let products = tool::in_parallel(session.jobs, jobs, |(index, path): (usize, &PathBuf)| {
+        let source = session.name_of(path);
+        session.input(path)?;
+        let (language, compiler) = match (language(path), &c, &cpp) {
+            (Some(Language::C), Some(compiler), _) => (Language::C, compiler),
+            (Some(Language::Cpp), _, Some(compiler)) => (Language::Cpp, compiler),
+            _ => {
+                return Err(Error::new(format!(
+                    "{source}: not the name of a C or C++ file (.c, .cc, .cpp, .cxx, .c++, .C); .llvm_ir(..) takes LLVM IR, \
+                     .cuda(..) takes CUDA"
+                )));
+            }
+        };
+        match compiler {
+            Ok(compiler) => object(session, compiler, language, index, path, source),
+            Err(problem) => Err(Error::new(format!("{source}: {problem}"))),
+        }
     });
-    let products = Error::collect(products)?;
     let mut objects = CObjects { objects: Vec::new(), cpp_runtime: None, warnings: String::new() };
-    for product in products {
-        session.tracker.dependencies(&product.depfile)?;
+    for product in Error::collect(products)? {
         objects.warnings.push_str(&product.warnings);
         objects.objects.push(product.compiled);
     }
-    if has_cpp {
+    if cpp.is_some() {
         objects.cpp_runtime = cpp_runtime(session)?;
     }
     Ok(objects)
@@ -68,34 +96,83 @@ fn language(path: &Path) -> Option<Language> {
     }
 }
 
-fn job(session: &Session, index: usize, path: &Path, flags: &[String]) -> Result<Job> {
-    let source = session.name_of(path);
-    session.input(path)?;
-    let Some(language) = language(path) else {
-        return Err(Error::new(format!(
-            "{source}: not the name of a C or C++ file (.c, .cc, .cpp, .cxx, .c++, .C); .llvm_ir(..) takes LLVM IR, .cuda(..) takes CUDA"
-        )));
-    };
+/// The compiler for a language, or why there is none.
+fn find(session: &Session, language: Language, flags: &[String]) -> std::result::Result<Compiler, String> {
+    let name = if language == Language::Cpp { "C++" } else { "C" };
+    // The cc crate asks compilers who they are, and so do we.
+    let _permit = session.permits.acquire();
     let mut build = compiler(session, language);
     for flag in session.target.c_flags().iter().chain(flags) {
         build.flag(flag);
     }
-    let compiler = build.try_get_compiler().map_err(|e| Error::new(format!("{source}: no C compiler: {e}")))?;
-    if compiler.is_like_msvc() {
-        return Err(Error::new(format!(
-            "{source}: {} is a compiler of the MSVC family, which kernpack-build does not drive; set CC to GCC or Clang",
-            compiler.path().display()
-        )));
+    let tool = build.try_get_compiler().map_err(|e| format!("no {name} compiler: {e}"))?;
+    if tool.is_like_msvc() {
+        return Err(format!(
+            "{} is a compiler of the MSVC family, which kernpack-build does not drive; set CC to GCC or Clang",
+            tool.path().display()
+        ));
     }
+    let variable = if language == Language::Cpp { "CXX" } else { "CC" };
+    let start = tool.to_command().get_program().to_string_lossy().into_owned();
+    let program = Program::find(session, &start).map_err(|e| e.to_string())?.ok_or_else(|| {
+        format!("no {name} compiler: there is no `{start}`; install GCC or Clang, or set {variable} to one of them")
+    })?;
+    let ask = |option: &str| {
+        let mut command = tool.to_command();
+        command.current_dir(&session.package_dir).arg(option);
+        tool::run(command, &format!("the {name} compiler"), option).unwrap_or_default()
+    };
+    let version = ask("--version");
+    // The program itself is often only a driver, and a package manager may replace it by one with an older date; the
+    // folder of its parts shows it.
+    let parts = if tool.is_like_clang() {
+        PathBuf::from(ask("-print-resource-dir").trim())
+    } else {
+        PathBuf::from(ask("-print-file-name=include").trim()).parent().unwrap_or(Path::new("")).to_owned()
+    };
+    if parts.is_absolute() {
+        session.tracker.file(&parts);
+    }
+    Ok(Compiler { tool, program, version })
+}
+
+fn object(
+    session: &Session,
+    compiler: &Compiler,
+    language: Language,
+    index: usize,
+    path: &Path,
+    source: String,
+) -> Result<Product> {
     let object = session.product("c", index, path, "o");
     let depfile = session.product("c", index, path, "d");
-    let mut command = compiler.to_command();
+    let mut command = compiler.tool.to_command();
     command.current_dir(&session.package_dir);
     command.args(session.preprocessor_flags());
+    let mut recipe = recipe(session, compiler, &command);
+    recipe.field(path.as_os_str().as_encoded_bytes());
     command.args(["-MD", "-MT", "kernel", "-MF"]).arg(&depfile);
     command.arg("-c").arg(path).arg("-o").arg(&object);
     let tool = if language == Language::Cpp { "the C++ compiler" } else { "the C compiler" };
-    Ok(Job { command, tool, compiled: Compiled { source, object }, depfile })
+    let products = [object.clone()];
+    let step = Step { recipe: recipe.finish(), source: &source, tool, products: &products };
+    let warnings = step.make(session, || {
+        let printed = tool::run(command, tool, &source)?;
+        let inputs = step::inputs(&session.package_dir, &session.includes, path, track::dependencies(&depfile)?);
+        Ok(Ran { printed, inputs })
+    })?;
+    Ok(Product { compiled: Compiled { source, object }, warnings })
+}
+
+/// All that decides what a compiler makes of a source, but the files that it reads.
+fn recipe(session: &Session, compiler: &Compiler, command: &Command) -> Digester {
+    let mut digester = session.recipe("c", &VARIABLES);
+    compiler.program.describe(&mut digester, &compiler.version);
+    digester.list(command.get_args().map(|argument| session.portable(&argument.to_string_lossy())));
+    for (name, value) in command.get_envs() {
+        digester.field(name.as_encoded_bytes()).list(value.map(|value| value.as_encoded_bytes()));
+    }
+    digester
 }
 
 /// The compiler of the cc crate: `CC` and `CFLAGS` or their relatives for the target, PIC, -O3.
@@ -127,7 +204,7 @@ fn track_variables(session: &Session) {
             session.environment.track(&variable);
         }
     }
-    for name in ["CRATE_CC_NO_DEFAULTS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CROSS_COMPILE"] {
+    for name in ["CRATE_CC_NO_DEFAULTS", "CROSS_COMPILE", "CC_FORCE_DISABLE", "CC_KNOWN_WRAPPER_CUSTOM"] {
         session.environment.track(name);
     }
 }
@@ -146,10 +223,28 @@ fn cpp_runtime(session: &Session) -> Result<Option<String>> {
     Ok(Some(name.to_owned()))
 }
 
-/// Puts objects into `lib<name>.a` in `out_dir`.
+/// Puts objects into `lib<name>.a` in `out_dir`, unless they are in it.
 pub(crate) fn archive(session: &Session, name: &str, objects: &[PathBuf]) -> Result<()> {
+    let file = session.out_dir.join(format!("lib{name}.a"));
+    let contents = || {
+        let mut digester = session.recipe("archive", &["AR", "ARFLAGS", "PATH"]);
+        for path in objects.iter().chain([&file]) {
+            digester.field(path.as_os_str().as_encoded_bytes());
+            digester.list(Digest::of_file(path).map(Digest::to_bytes));
+        }
+        digester.finish().to_string()
+    };
+    let stamp = session.out_dir.join(format!("lib{name}.stamp"));
+    if fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == contents()) {
+        return Ok(());
+    }
     let mut build = compiler(session, Language::C);
     build.out_dir(&session.out_dir);
+    let permit = session.permits.acquire();
     let archive = build.try_create_archive(name, objects);
-    archive.map(drop).map_err(|e| Error::new(format!("lib{name}.a: the archiver failed: {e}")))
+    drop(permit);
+    archive.map(drop).map_err(|e| Error::new(format!("lib{name}.a: the archiver failed: {e}")))?;
+    // Without the stamp it is made again.
+    let _ = fs::write(&stamp, contents());
+    Ok(())
 }

@@ -1,36 +1,53 @@
-use std::fmt;
+//! Device code for NVIDIA GPUs: from CUDA C++ through nvcc or NVRTC, from LLVM IR through LLVM.
+
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::cuda_source;
+use crate::architecture::{Architecture, Architectures};
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+use crate::assembler::{Assembler, Piece};
+use crate::cuda_options::{CudaCompiler, CudaInput, CudaInputs, CudaLanguage};
 use crate::environment::Environment;
+use crate::gpu::{self, Gpus};
+use crate::nvcc::Nvcc;
+#[cfg(feature = "llvm")]
+use crate::nvptx::Nvptx;
+#[cfg(feature = "nvrtc")]
+use crate::nvrtc::Nvrtc;
 use crate::ptx::{self, PtxKernel};
 use crate::session::Session;
-use crate::{Error, Result, tool};
-
-/// Cubins for these, and PTX for the first: code for every GPU from Turing on, new ones included, through the driver's
-/// compiler. Those that the toolkit at hand does not know are left out.
-const DEFAULT_ARCHITECTURES: [&str; 5] = ["75", "80", "90", "100", "120"];
+use crate::toolkit::Toolkit;
+use crate::{Error, Result, cuda_source, tool};
 
 /// A compiled CUDA input.
 pub(crate) struct CudaImage {
     pub(crate) source: String,
-    /// The fat binary, in the working folder.
-    pub(crate) fatbin: PathBuf,
+    /// What the code is: `fatbin` or `ptx`.
+    pub(crate) format: &'static str,
+    /// The code, in the working folder.
+    pub(crate) code: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
 }
 
 /// What became of the CUDA inputs.
-pub(crate) enum CudaOutcome {
-    Built(Vec<CudaImage>),
-    /// Not compiled, and why: a sentence for people who call the kernels.
-    NotBuilt {
-        reason: String,
-        kernels: Vec<SkippedKernel>,
-        /// Whether the user asked for that (`KERNPACK_CUDA=off`).
-        off: bool,
-    },
+#[derive(Default)]
+pub(crate) struct CudaOutcome {
+    pub(crate) images: Vec<CudaImage>,
+    pub(crate) skipped: Option<Skipped>,
+    /// For people who build.
+    pub(crate) warnings: String,
+}
+
+/// Inputs that were not compiled.
+pub(crate) struct Skipped {
+    /// A sentence for people who call the kernels.
+    pub(crate) reason: String,
+    /// The inputs by name.
+    pub(crate) sources: Vec<String>,
+    /// Whether the user asked for it.
+    pub(crate) is_wanted: bool,
+    pub(crate) kernels: Vec<SkippedKernel>,
 }
 
 /// A kernel of an input that was not compiled, read off the source.
@@ -58,96 +75,192 @@ impl Policy {
     }
 }
 
-/// A GPU architecture: `80`, `90a`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Architecture {
-    number: u32,
-    suffix: String,
+/// The compilers at hand.
+struct Compilers<'a> {
+    /// Or why there is none.
+    cuda: Result<CudaCompilers<'a>, String>,
+    #[cfg(feature = "llvm")]
+    llvm: Option<Nvptx>,
+    #[cfg(any(feature = "llvm", feature = "nvrtc"))]
+    assembler: Option<Assembler>,
 }
 
-impl Architecture {
-    /// From `sm_80`, `compute_80`, `80`, `8.0`, each with `a` or `f` behind.
-    fn parse(text: &str) -> Result<Self> {
-        let digits = text.trim_start_matches("sm_").trim_start_matches("compute_").replace('.', "");
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        let (number, suffix) = digits.split_at(end);
-        match number.parse() {
-            Ok(number) if (50..1000).contains(&number) && matches!(suffix, "" | "a" | "f") => {
-                Ok(Self { number, suffix: suffix.to_owned() })
-            }
-            _ => Err(Error::new(format!(
-                ".cuda_arch(..): \"{text}\" is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
-            ))),
-        }
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.number, self.suffix)
-    }
+/// What compiles CUDA C++.
+enum CudaCompilers<'a> {
+    Nvcc(Nvcc<'a>),
+    #[cfg(feature = "nvrtc")]
+    Nvrtc(Nvrtc),
 }
 
 /// Compiles every input, even when one fails.
-pub(crate) fn compile(
-    session: &Session,
-    paths: &[PathBuf],
-    architectures: &[String],
-    flags: &[String],
-) -> Result<CudaOutcome> {
+pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcome> {
     let policy = Policy::of(&session.environment)?;
-    if paths.is_empty() {
-        return Ok(CudaOutcome::Built(Vec::new()));
+    if cuda.inputs.is_empty() {
+        return Ok(CudaOutcome::default());
     }
-    // Mistakes in the build script are errors on every machine, with or without nvcc.
-    Error::collect(paths.iter().map(|path| session.input(path)))?;
-    let mut wanted = Error::collect(architectures.iter().map(|text| Architecture::parse(text)))?;
+    // Mistakes in the build script are errors on every machine, with or without a compiler.
+    Error::collect(cuda.inputs.iter().map(|input| check(session, input)))?;
+    let mut wanted = parse(&cuda.options.architectures, ".cuda_arch(..)")?;
+    for input in &cuda.inputs {
+        parse(&input.options.architectures, &format!("{}: .arch(..)", session.name_of(&input.path)))?;
+        floor(session, cuda, input)?;
+    }
     if policy == Policy::Off {
-        return skip(session, paths, "KERNPACK_CUDA=off was set".to_owned(), true);
+        let all: Vec<&CudaInput> = cuda.inputs.iter().collect();
+        let skipped = Some(skip(session, &all, "KERNPACK_CUDA=off was set".to_owned(), true)?);
+        return Ok(CudaOutcome { skipped, ..CudaOutcome::default() });
     }
-    let nvcc = match find_nvcc(&session.environment)? {
-        Some(nvcc) => nvcc,
-        None if policy == Policy::Require => {
-            return Err(Error::new(format!(
-                "{}: KERNPACK_CUDA=require, but no nvcc was found; looked at NVCC, CUDA_HOME, CUDA_PATH and PATH. \
-                 Install the CUDA toolkit, or set CUDA_HOME to its folder",
-                session.name_of(&paths[0])
-            )));
+    let mut outcome = CudaOutcome::default();
+    if cuda.detect_gpu {
+        match gpu::detect(session)? {
+            Gpus::Found(found) => wanted.extend(found),
+            Gpus::None(reason) => {
+                outcome.warnings = format!(".detect_gpu() found no GPU: {reason}\n");
+            }
         }
-        None => {
-            let reason = "no nvcc was found in NVCC, CUDA_HOME, CUDA_PATH or PATH".to_owned();
-            return skip(session, paths, reason, false);
-        }
+    }
+    let toolkit = Toolkit::find(session)?;
+    let has = |language: CudaLanguage| cuda.inputs.iter().any(|input| input.language == language);
+    let found = match has(CudaLanguage::Cuda) {
+        true => find_compiler(session, &toolkit, cuda.compiler)?,
+        false => Err("no source needs one".to_owned()),
     };
-    session.tracker.file(&nvcc);
-    for name in ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"] {
-        session.environment.track(name);
+    // nvcc brings its own.
+    #[cfg(any(feature = "llvm", feature = "nvrtc"))]
+    let needs_assembler =
+        has(CudaLanguage::LlvmIr) || matches!(&found, Ok(found) if !matches!(found, CudaCompilers::Nvcc(_)));
+    let compilers = Compilers {
+        cuda: found,
+        #[cfg(feature = "llvm")]
+        llvm: has(CudaLanguage::LlvmIr).then(|| Nvptx::new(session, &toolkit)),
+        #[cfg(any(feature = "llvm", feature = "nvrtc"))]
+        assembler: if needs_assembler { Assembler::find(session, &toolkit)? } else { None },
+    };
+    let mut inputs: Vec<(usize, &CudaInput)> = cuda.inputs.iter().enumerate().collect();
+    if let Err(reason) = &compilers.cuda {
+        let (left_out, rest) = inputs.into_iter().partition(|(_, input)| input.language == CudaLanguage::Cuda);
+        inputs = rest;
+        let left_out: Vec<(usize, &CudaInput)> = left_out;
+        if let Some((_, first)) = left_out.first() {
+            let name = session.name_of(&first.path);
+            if policy == Policy::Require {
+                return Err(Error::new(format!("{name}: KERNPACK_CUDA=require, but {}", required(reason))));
+            }
+            let left_out: Vec<&CudaInput> = left_out.into_iter().map(|(_, input)| input).collect();
+            outcome.skipped = Some(skip(session, &left_out, reason.clone(), false)?);
+        }
     }
-    if wanted.is_empty() {
-        wanted = default_architectures(&nvcc)?;
-    }
-    wanted.sort();
-    wanted.dedup();
-    let jobs = paths.iter().enumerate().collect();
-    let images = tool::in_parallel(session.jobs, jobs, |(index, path): (usize, &PathBuf)| {
-        image(session, &nvcc, &wanted, flags, index, path)
+    let images = tool::in_parallel(session.jobs, inputs, |(index, input): (usize, &CudaInput)| {
+        let source = session.name_of(&input.path);
+        let own = parse(&input.options.architectures, &source)?;
+        let machine = if own.is_empty() { wanted.clone() } else { own };
+        let floor = floor(session, cuda, input)?;
+        let machine = match machine.is_empty() {
+            true => compilers.default_architectures(session, input.language)?,
+            false => machine,
+        };
+        compilers.image(session, cuda, index, input, &Architectures::new(machine, floor, &source)?)
     });
-    let images = Error::collect(images)?;
-    for image in &images {
-        session.tracker.dependencies(&image.fatbin.with_extension("d"))?;
+    for (image, warnings) in Error::collect(images)? {
+        outcome.images.push(image);
+        outcome.warnings.push_str(&warnings);
     }
-    Ok(CudaOutcome::Built(images))
+    Ok(outcome)
 }
 
-fn skip(session: &Session, paths: &[PathBuf], reason: String, off: bool) -> Result<CudaOutcome> {
-    let mut kernels = Vec::new();
-    for path in paths {
-        let source = session.name_of(path);
-        for kernel in cuda_source::kernels(&read(session, path)?) {
-            kernels.push(SkippedKernel { name: kernel.name, source: source.clone() });
-        }
+/// An input must be there, and its options must make sense.
+fn check(session: &Session, input: &CudaInput) -> Result<()> {
+    session.input(&input.path)?;
+    let source = session.name_of(&input.path);
+    if input.language != CudaLanguage::LlvmIr {
+        return Ok(());
     }
-    Ok(CudaOutcome::NotBuilt { reason, kernels, off })
+    if !cfg!(feature = "llvm") {
+        return Err(Error::new(format!(
+            "{source}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR"
+        )));
+    }
+    if !input.options.flags.is_empty() || !input.options.defines.is_empty() {
+        return Err(Error::new(format!("{source}: LLVM IR takes no options and no macros, only architectures")));
+    }
+    Ok(())
+}
+
+fn parse(texts: &[String], origin: &str) -> Result<Vec<Architecture>> {
+    Error::collect(texts.iter().map(|text| Architecture::parse(text, origin)))
+}
+
+/// The architecture that an input's PTX is asked to be for.
+fn floor(session: &Session, cuda: &CudaInputs, input: &CudaInput) -> Result<Option<Architecture>> {
+    let source = session.name_of(&input.path);
+    let own = input.options.ptx_floor.as_ref().map(|text| (text, format!("{source}: .ptx_floor(..)")));
+    let all = cuda.options.ptx_floor.as_ref().map(|text| (text, ".cuda_ptx_floor(..)".to_owned()));
+    own.or(all).map(|(text, origin)| Architecture::parse(text, &origin)).transpose()
+}
+
+/// What `KERNPACK_CUDA=require` says where nothing is found.
+fn required(reason: &str) -> String {
+    if let Some(what) = reason.strip_suffix(" in NVCC, CUDA_HOME, CUDA_PATH or PATH") {
+        return format!(
+            "{what}; looked at NVCC, CUDA_HOME, CUDA_PATH and PATH. Install the CUDA toolkit, or set CUDA_HOME to its folder"
+        );
+    }
+    format!(
+        "{reason}. Install the CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set CUDA_HOME to the folder of one"
+    )
+}
+
+/// The compiler of CUDA C++, or why there is none.
+fn find_compiler<'a>(
+    session: &Session,
+    toolkit: &'a Toolkit,
+    compiler: CudaCompiler,
+) -> Result<Result<CudaCompilers<'a>, String>> {
+    if let (CudaCompiler::Auto | CudaCompiler::Nvcc, Some(nvcc)) = (compiler, &toolkit.nvcc) {
+        return Ok(Ok(CudaCompilers::Nvcc(Nvcc::new(session, nvcc)?)));
+    }
+    #[cfg(feature = "nvrtc")]
+    if let CudaCompiler::Auto | CudaCompiler::Nvrtc = compiler
+        && let Some(nvrtc) = Nvrtc::load(session, toolkit)?
+    {
+        return Ok(Ok(CudaCompilers::Nvrtc(nvrtc)));
+    }
+    let reason = match compiler {
+        CudaCompiler::Nvrtc if !cfg!(feature = "nvrtc") => {
+            return Err(Error::new(
+                ".cuda_compiler(CudaCompiler::Nvrtc): kernpack-build was built without its feature `nvrtc`",
+            ));
+        }
+        CudaCompiler::Nvrtc => "no libnvrtc was found in CUDA_HOME, CUDA_PATH or where the system keeps libraries",
+        CudaCompiler::Auto if cfg!(feature = "nvrtc") => {
+            "neither nvcc (in NVCC, CUDA_HOME, CUDA_PATH or PATH) nor libnvrtc (in CUDA_HOME, CUDA_PATH or where the system \
+             keeps libraries) was found"
+        }
+        CudaCompiler::Auto | CudaCompiler::Nvcc => "no nvcc was found in NVCC, CUDA_HOME, CUDA_PATH or PATH",
+    };
+    Ok(Err(reason.to_owned()))
+}
+
+fn skip(session: &Session, inputs: &[&CudaInput], reason: String, is_wanted: bool) -> Result<Skipped> {
+    let mut kernels = Vec::new();
+    let mut sources = Vec::new();
+    for input in inputs {
+        let source = session.name_of(&input.path);
+        for name in kernel_names(session, input)? {
+            kernels.push(SkippedKernel { name, source: source.clone() });
+        }
+        sources.push(source);
+    }
+    Ok(Skipped { reason, sources, is_wanted, kernels })
+}
+
+fn kernel_names(session: &Session, input: &CudaInput) -> Result<Vec<String>> {
+    #[cfg(feature = "llvm")]
+    if input.language == CudaLanguage::LlvmIr {
+        return crate::nvptx::kernel_names(session, &input.path);
+    }
+    let declared = cuda_source::kernels(&read(session, &input.path)?);
+    Ok(declared.into_iter().map(|kernel| kernel.name).collect())
 }
 
 fn read(session: &Session, path: &Path) -> Result<String> {
@@ -156,118 +269,146 @@ fn read(session: &Session, path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// nvcc from `NVCC`, `CUDA_HOME`, `CUDA_PATH`, `PATH`. A wrong `NVCC` is an error.
-fn find_nvcc(environment: &Environment) -> Result<Option<PathBuf>> {
-    let program = format!("nvcc{}", std::env::consts::EXE_SUFFIX);
-    if let Some(nvcc) = environment.user("NVCC")? {
-        let path = PathBuf::from(&nvcc);
-        if path.is_file() {
-            return Ok(Some(path));
+impl Compilers<'_> {
+    fn default_architectures(&self, session: &Session, language: CudaLanguage) -> Result<Vec<Architecture>> {
+        match (language, &self.cuda) {
+            (CudaLanguage::Cuda, Ok(CudaCompilers::Nvcc(nvcc))) => nvcc.default_architectures(session),
+            #[cfg(feature = "nvrtc")]
+            (CudaLanguage::Cuda, Ok(CudaCompilers::Nvrtc(nvrtc))) => nvrtc.default_architectures(),
+            (CudaLanguage::Cuda, Err(reason)) => Err(Error::new(reason.clone())),
+            #[cfg(feature = "llvm")]
+            (CudaLanguage::LlvmIr, _) => match &self.assembler {
+                Some(assembler) => {
+                    crate::architecture::defaults(&assembler.known, &assembler.ptxas.path.display().to_string())
+                }
+                None => parse(&crate::architecture::DEFAULTS.map(str::to_owned), ".cuda_arch(..)"),
+            },
+            #[cfg(not(feature = "llvm"))]
+            (CudaLanguage::LlvmIr, _) => Err(Error::new("LLVM IR needs the feature `llvm`")),
         }
-        let found = if path.components().count() == 1 { in_path(environment, &nvcc)? } else { None };
-        return found.map(Some).ok_or_else(|| Error::new(format!("NVCC is \"{nvcc}\", but there is no such file")));
     }
-    for variable in ["CUDA_HOME", "CUDA_PATH"] {
-        if let Some(home) = environment.user(variable)? {
-            let nvcc = Path::new(&home).join("bin").join(&program);
-            if nvcc.is_file() {
-                return Ok(Some(nvcc));
+
+    /// Compiles one input. The result is the image, and what the compiler warned about.
+    fn image(
+        &self,
+        session: &Session,
+        cuda: &CudaInputs,
+        index: usize,
+        input: &CudaInput,
+        architectures: &Architectures,
+    ) -> Result<(CudaImage, String)> {
+        let path = &input.path;
+        let source = session.name_of(path);
+        #[cfg(feature = "llvm")]
+        if let (CudaLanguage::LlvmIr, Some(llvm)) = (input.language, &self.llvm) {
+            Nvptx::check(architectures, &source)?;
+            let ptx = llvm.ptx(session, index, path, &architectures.floor)?;
+            let made = self.assembled(session, index, path, &ptx, architectures, |arch, cubin| {
+                let ptx = llvm.ptx(session, index, path, arch)?;
+                self.assembler
+                    .as_ref()
+                    .map_or(Ok(String::new()), |assembler| assembler.assemble(session, &source, &ptx, arch, cubin))
+            })?;
+            return finish(session, path, &ptx, &[], made);
+        }
+        let declared = cuda_source::kernels(&read(session, path)?);
+        let mut flags: Vec<String> = cuda.options.flags.iter().chain(&input.options.flags).cloned().collect();
+        flags.extend(input.options.defines.iter().map(|(name, value)| match value {
+            Some(value) => format!("-D{name}={value}"),
+            None => format!("-D{name}"),
+        }));
+        match &self.cuda {
+            Ok(CudaCompilers::Nvcc(nvcc)) => {
+                let flags: Vec<OsString> = flags.into_iter().map(OsString::from).collect();
+                let made = nvcc.image(session, architectures, &flags, index, path)?;
+                let kernels = kernels(&made.ptx, &declared, &source)?;
+                Ok((CudaImage { source, format: "fatbin", code: made.fatbin, kernels }, made.printed))
             }
+            #[cfg(feature = "nvrtc")]
+            Ok(CudaCompilers::Nvrtc(nvrtc)) => {
+                let ptx = session.product("cuda", index, path, "ptx");
+                let warnings = nvrtc.compile(session, path, &architectures.floor, true, &flags, &ptx)?;
+                let mut made = self.assembled(session, index, path, &ptx, architectures, |arch, cubin| {
+                    nvrtc.compile(session, path, arch, false, &flags, cubin)
+                })?;
+                made.warnings.insert_str(0, &warnings);
+                finish(session, path, &ptx, &declared, made)
+            }
+            Err(reason) => Err(Error::new(format!("{source}: {reason}"))),
         }
     }
-    in_path(environment, &program)
-}
 
-fn in_path(environment: &Environment, program: &str) -> Result<Option<PathBuf>> {
-    let path = environment.user("PATH")?.unwrap_or_default();
-    Ok(std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file()))
-}
-
-fn default_architectures(nvcc: &Path) -> Result<Vec<Architecture>> {
-    let mut command = Command::new(nvcc);
-    command.arg("--list-gpu-arch");
-    let listed = tool::run(command, "nvcc", "CUDA")?;
-    let known: Vec<&str> = listed.split_whitespace().filter_map(|word| word.strip_prefix("compute_")).collect();
-    let wanted = DEFAULT_ARCHITECTURES.into_iter().filter(|name| known.contains(name));
-    let wanted = Error::collect(wanted.map(Architecture::parse))?;
-    if wanted.is_empty() {
-        return Err(Error::new(format!(
-            "{} knows none of the default architectures ({}); name some with .cuda_arch([..]). It knows: {}",
-            nvcc.display(),
-            DEFAULT_ARCHITECTURES.join(", "),
-            known.join(", ")
-        )));
+    /// One image of PTX and what `machine_code` makes for each architecture; where there is no fatbinary to put them
+    /// together, the PTX alone.
+    #[cfg(any(feature = "llvm", feature = "nvrtc"))]
+    fn assembled(
+        &self,
+        session: &Session,
+        index: usize,
+        path: &Path,
+        ptx: &Path,
+        architectures: &Architectures,
+        machine_code: impl Fn(&Architecture, &Path) -> Result<String>,
+    ) -> Result<Assembled> {
+        let mut warnings = String::new();
+        let source = session.name_of(path);
+        let Some(assembler) = self.assembler.as_ref().filter(|assembler| assembler.can_combine()) else {
+            // PTX serves every GPU from its floor on.
+            if let Some(assembler) = &self.assembler {
+                let checked = session.product("cuda", index, path, "checked");
+                warnings = assembler.assemble(session, &source, ptx, &architectures.floor, &checked)?;
+            }
+            return Ok(Assembled { format: "ptx", code: ptx.to_owned(), warnings });
+        };
+        let mut pieces = vec![Piece { architecture: architectures.floor.clone(), file: ptx.to_owned(), is_ptx: true }];
+        for arch in &architectures.machine {
+            let cubin = session.product("cuda", index, path, &format!("sm_{arch}.cubin"));
+            warnings.push_str(&machine_code(arch, &cubin)?);
+            pieces.push(Piece { architecture: arch.clone(), file: cubin, is_ptx: false });
+        }
+        let fatbin = session.product("cuda", index, path, "fatbin");
+        assembler.combine(session, &source, &pieces, &fatbin)?;
+        Ok(Assembled { format: "fatbin", code: fatbin, warnings })
     }
-    Ok(wanted)
 }
 
-/// PTX of the lowest architecture, to read the kernels off, and the fat binary.
-fn image(
+/// An image without its kernels.
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+struct Assembled {
+    format: &'static str,
+    code: PathBuf,
+    warnings: String,
+}
+
+/// Reads the kernels off the PTX.
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+fn finish(
     session: &Session,
-    nvcc: &Path,
-    architectures: &[Architecture],
-    flags: &[String],
-    index: usize,
     path: &Path,
-) -> Result<CudaImage> {
+    ptx: &Path,
+    declared: &[cuda_source::SourceKernel],
+    made: Assembled,
+) -> Result<(CudaImage, String)> {
     let source = session.name_of(path);
-    // PTX for an architecture with a suffix runs nowhere else, so the floor is one without, if there is any.
-    let Some(floor) = architectures.iter().find(|arch| arch.suffix.is_empty()).or(architectures.first()) else {
-        return Err(Error::new(format!("{source}: no GPU architecture to compile for")));
-    };
-    let ptx = session.product("cuda", index, path, "ptx");
-    let fatbin = session.product("cuda", index, path, "fatbin");
-    let base = || {
-        let mut command = Command::new(nvcc);
-        command.current_dir(&session.package_dir).arg("-O3");
-        command.args(session.preprocessor_flags()).args(flags);
-        command
-    };
-    let mut command = base();
-    command.arg("--ptx").arg(format!("-arch=compute_{floor}"));
-    command.args(["-MD", "-MT", "kernel", "-MF"]).arg(ptx.with_extension("d"));
-    command.arg("-o").arg(&ptx).arg(path);
-    tool::run(command, "nvcc", &source)?;
-    let text = fs::read_to_string(&ptx).map_err(|e| Error::new(format!("{source}: its PTX {}: {e}", ptx.display())))?;
-    let declared = cuda_source::kernels(&read(session, path)?);
-    let kernels = ptx::kernels(&text, &declared, &source)?;
+    let text = fs::read_to_string(ptx).map_err(|e| Error::new(format!("{source}: its PTX {}: {e}", ptx.display())))?;
+    let kernels = kernels(&text, declared, &source)?;
+    Ok((CudaImage { source, format: made.format, code: made.code, kernels }, made.warnings))
+}
+
+/// The kernels of PTX, at least one.
+fn kernels(ptx: &str, declared: &[cuda_source::SourceKernel], source: &str) -> Result<Vec<PtxKernel>> {
+    let kernels = ptx::kernels(ptx, declared, source)?;
     if kernels.is_empty() {
         return Err(Error::new(format!(
             "{source}: defines no kernel; a kernel is a function `extern \"C\" __global__ void <name>(..)`"
         )));
     }
-    let mut command = base();
-    command.arg("--fatbin").args(["--threads", &session.jobs.min(architectures.len()).to_string()]);
-    for arch in architectures {
-        command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-    }
-    command.arg(format!("-gencode=arch=compute_{floor},code=compute_{floor}"));
-    command.arg("-o").arg(&fatbin).arg(path);
-    tool::run(command, "nvcc", &source)?;
-    Ok(CudaImage { source, fatbin, kernels })
+    Ok(kernels)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn architectures() {
-        for (text, expected) in
-            [("sm_80", "80"), ("80", "80"), ("8.0", "80"), ("compute_90a", "90a"), ("sm_120f", "120f")]
-        {
-            assert_eq!(Architecture::parse(text).unwrap().to_string(), expected);
-        }
-        for text in ["", "sm_", "ampere", "80x", "8", "99999999999", "native"] {
-            let error = Architecture::parse(text).err().map(|error| error.to_string());
-            let expected =
-                format!(".cuda_arch(..): \"{text}\" is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\"");
-            assert_eq!(error, Some(expected));
-        }
-        let mut list = ["100", "90a", "80", "90"].map(|text| Architecture::parse(text).unwrap());
-        list.sort();
-        assert_eq!(list.map(|arch| arch.to_string()), ["80", "90", "90a", "100"]);
-    }
 
     #[test]
     fn policies() {
@@ -277,34 +418,5 @@ mod tests {
         assert_eq!(policy("require").unwrap(), Policy::Require);
         assert_eq!(policy("off").unwrap(), Policy::Off);
         assert_eq!(policy("yes").unwrap_err().to_string(), "KERNPACK_CUDA is \"yes\"; it may be auto, require or off");
-    }
-
-    #[test]
-    fn nvcc_is_looked_for_in_order() {
-        let folder = std::env::temp_dir().join(format!("kernpack-nvcc-{}", std::process::id()));
-        let program = format!("nvcc{}", std::env::consts::EXE_SUFFIX);
-        for name in ["home", "path"] {
-            fs::create_dir_all(folder.join(name).join("bin")).unwrap();
-            fs::write(folder.join(name).join("bin").join(&program), "").unwrap();
-        }
-        let (home, path) = (folder.join("home"), folder.join("path/bin"));
-        let (in_home, in_path) = (home.join("bin").join(&program), path.join(&program));
-        let [home, path, nvcc] = [&home, &path, &in_path].map(|path| path.to_str().unwrap());
-        type Row<'a> = (&'a [(&'a str, &'a str)], Option<&'a Path>);
-        let rows: &[Row<'_>] = &[
-            (&[], None),
-            (&[("PATH", path)], Some(&in_path)),
-            (&[("PATH", path), ("CUDA_HOME", home)], Some(&in_home)),
-            (&[("PATH", path), ("CUDA_PATH", home)], Some(&in_home)),
-            (&[("PATH", path), ("CUDA_HOME", "/no/such")], Some(&in_path)),
-            (&[("NVCC", nvcc), ("CUDA_HOME", home)], Some(&in_path)),
-            (&[("NVCC", &program), ("CUDA_HOME", home), ("PATH", path)], Some(&in_path)),
-        ];
-        for (variables, expected) in rows {
-            assert_eq!(find_nvcc(&Environment::fake(variables)).unwrap().as_deref(), *expected, "{variables:?}");
-        }
-        let error = find_nvcc(&Environment::fake(&[("NVCC", "/no/such/nvcc")])).unwrap_err();
-        assert_eq!(error.to_string(), "NVCC is \"/no/such/nvcc\", but there is no such file");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

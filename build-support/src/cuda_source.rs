@@ -27,6 +27,21 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     kernels
 }
 
+/// What `#include` names, quoted or in angles, even in comments; those that macros name are not seen.
+#[cfg(feature = "nvrtc")]
+pub(crate) fn includes(source: &str) -> Vec<String> {
+    let names = source.lines().filter_map(|line| {
+        let rest = line.split_once('#')?.1.trim_start().strip_prefix("include")?.trim_start();
+        let (close, rest) = match rest.split_at_checked(1)? {
+            ("\"", rest) => ('"', rest),
+            ("<", rest) => ('>', rest),
+            _ => return None,
+        };
+        Some(rest.split(close).next()?.to_owned())
+    });
+    names.collect()
+}
+
 /// Whether what precedes `__global__` in its declaration opens a template.
 fn is_template(before: &str) -> bool {
     let start = before.rfind([';', '}', '{']).map_or(0, |position| position + 1);
@@ -138,6 +153,14 @@ pub(crate) fn without_comments(source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "nvrtc")]
+    #[test]
+    fn headers_are_read_off_the_text() {
+        let text =
+            "#include \"a.h\"\n  # include <b/c.h> // d\n/* x */ #include \"e.h\"\n#include MACRO\n#if 1\n#include\n";
+        assert_eq!(includes(text), ["a.h", "b/c.h", "e.h"]);
+    }
 
     #[test]
     fn kernels_are_read_off_the_text() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use kernpack::module::device_image::{ArgType, DeviceFunction};
 
-use crate::cuda::{CudaImage, CudaOutcome, SkippedKernel};
+use crate::cuda::{CudaOutcome, SkippedKernel};
 use crate::opencl::OpenClImage;
 use crate::ptx::PtxKernel;
 use crate::symbols::HostKernel;
@@ -54,10 +54,7 @@ pub(crate) fn generate(
 
 /// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
 fn needs_cuda(cuda: &CudaOutcome) -> bool {
-    match cuda {
-        CudaOutcome::Built(images) => !images.is_empty(),
-        CudaOutcome::NotBuilt { off, .. } => !off,
-    }
+    !cuda.images.is_empty() || cuda.skipped.as_ref().is_some_and(|skipped| !skipped.is_wanted)
 }
 
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
@@ -73,8 +70,7 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
         if kind == "kernpack.zstd" {
             out.push_str(
                 "
-    // Compressed modules: needs the feature `zstd` of kernpack.
-    const _: () = __k::FEATURE_ZSTD;
+    super::__kernpack::__has_compressed_modules!();
 ",
             );
         }
@@ -118,35 +114,28 @@ enum State<'a> {
 }
 
 fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
-    match cuda {
-        CudaOutcome::Built(images) => {
-            let built = |image: &'_ CudaImage| image.kernels.len();
-            let mut kernels = Vec::with_capacity(images.iter().map(built).sum());
-            for image in images {
-                for kernel in &image.kernels {
-                    kernels.push(DeviceKernel {
-                        name: &kernel.name,
-                        source: &image.source,
-                        kind: CUDA,
-                        state: State::Built(kernel),
-                    });
-                }
-            }
-            kernels
-        }
-        CudaOutcome::NotBuilt { reason, kernels, .. } => kernels
-            .iter()
-            .map(|SkippedKernel { name, source }| DeviceKernel {
-                name,
-                source,
+    let mut kernels = Vec::new();
+    for image in &cuda.images {
+        for kernel in &image.kernels {
+            kernels.push(DeviceKernel {
+                name: &kernel.name,
+                source: &image.source,
                 kind: CUDA,
-                state: State::NotBuilt(format!(
-                    "{source} was not compiled when this library was built: {reason}. Install the CUDA toolkit or set \
-                     CUDA_HOME, and build again with KERNPACK_CUDA=require"
-                )),
-            })
-            .collect(),
+                state: State::Built(kernel),
+            });
+        }
     }
+    if let Some(skipped) = &cuda.skipped {
+        for SkippedKernel { name, source } in &skipped.kernels {
+            let state = State::NotBuilt(format!(
+                "{source} was not compiled when this library was built: {}. Install the CUDA toolkit or set CUDA_HOME, and \
+                 build again with KERNPACK_CUDA=require",
+                skipped.reason
+            ));
+            kernels.push(DeviceKernel { name, source, kind: CUDA, state });
+        }
+    }
+    kernels
 }
 
 fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> {
@@ -354,9 +343,21 @@ const KEYWORDS: [&str; 49] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::{CudaImage, Skipped};
 
     fn host(name: &str, source: &str) -> HostKernel {
         HostKernel { name: name.to_owned(), source: source.to_owned() }
+    }
+
+    /// A kernel of k.cu that was not compiled.
+    fn skipped(name: &str, is_wanted: bool) -> CudaOutcome {
+        let skipped = Skipped {
+            reason: "because".to_owned(),
+            sources: vec!["k.cu".to_owned()],
+            is_wanted,
+            kernels: vec![SkippedKernel { name: name.to_owned(), source: "k.cu".to_owned() }],
+        };
+        CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() }
     }
 
     #[test]
@@ -374,7 +375,7 @@ mod tests {
 
     #[test]
     fn no_kernels() {
-        let text = generate(&[], &CudaOutcome::Built(Vec::new()), &[], &[]).unwrap();
+        let text = generate(&[], &CudaOutcome::default(), &[], &[]).unwrap();
         assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
     }
 
@@ -390,8 +391,9 @@ mod tests {
             kernel("sum", &[ArgType::POINTER], true),
             kernel("nothing", &[], false),
         ];
-        let image = CudaImage { source: "k.cu".to_owned(), fatbin: "k.fatbin".into(), kernels };
-        let text = generate(&[], &CudaOutcome::Built(vec![image]), &[], &["cuda".to_owned()]).unwrap();
+        let image = CudaImage { source: "k.cu".to_owned(), format: "fatbin", code: "k.fatbin".into(), kernels };
+        let cuda = CudaOutcome { images: vec![image], ..CudaOutcome::default() };
+        let text = generate(&[], &cuda, &[], &["cuda".to_owned()]).unwrap();
         for part in [
             "    /// `scale`, a CUDA kernel from k.cu.\n    ///\n    /// Arguments: tensor, `f32`, `u64`. Launch it with \
              `kernels::scale.launch(grid, block, (a0, a1, a2))?`.\n    pub static scale:",
@@ -411,11 +413,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_does_not_depend_on_the_machine() {
-        let skipped = |off| CudaOutcome::NotBuilt {
-            reason: "because".to_owned(),
-            kernels: vec![SkippedKernel { name: "f".to_owned(), source: "k.cu".to_owned() }],
-            off,
-        };
+        let skipped = |is_wanted| skipped("f", is_wanted);
         assert!(generate(&[], &skipped(false), &[], &[]).unwrap().contains("__has_cuda_kernels!()"));
         let text = generate(&[], &skipped(true), &[], &[]).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata_f"), "{text}");
@@ -423,8 +421,7 @@ mod tests {
 
     #[test]
     fn host_and_device_share_names() {
-        let skipped = SkippedKernel { name: "sobel".to_owned(), source: "k.cu".to_owned() };
-        let cuda = CudaOutcome::NotBuilt { reason: String::new(), kernels: vec![skipped], off: false };
+        let cuda = skipped("sobel", false);
         let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[]).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }

@@ -18,14 +18,43 @@
 //! the library as imported modules, and `kernels::edges.launch(grid, block, (&out, &input, n))` launches one. A crate with CUDA kernels
 //! needs kernpack's feature `cuda`.
 //!
-//! The build script runs again when an input, an included header or a variable that matters changes, and else never.
+//! # What is compiled when
+//!
+//! The build script runs again when an input, an included header, a compiler or a variable that matters changes, also
+//! when a compiler appears that was missing or that would be found first; else cargo runs nothing. When it runs, it
+//! compiles what changed: results are kept by the content of the source and of all headers that it reads, the options,
+//! the compiler (its place and version), the target and the variables that the compiler reads. A source whose text names
+//! `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since no list of headers shows what it takes in. A
+//! header that appears in an `include` folder where it would be found first counts when the script runs for another
+//! reason; one in the system's own folders does not.
+//!
+//! Compilers run in parallel, as many at a time as cargo allows: each further one takes a token of cargo's jobserver.
+//! `cargo build -vv` shows a line when a kernel has been compiled, and how long it took.
+//!
+//! # Variables
+//!
+//! | Variable | Meaning |
+//! |---|---|
+//! | `KERNPACK_CACHE` | where results are kept: a folder (absolute) that packages and builds share, or `off`. Without it they are in `OUT_DIR`, at most 256 MiB; a shared folder holds at most 4 GiB |
+//! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
+//! | `CUDA_HOME`, `CUDA_PATH` | folders of CUDA toolkits |
+//! | `NVCC`, `NVCC_CCBIN`, `NVCC_PREPEND_FLAGS`, `NVCC_APPEND_FLAGS` | nvcc, and what it reads by itself |
+//! | `CC`, `CFLAGS`, `CXX`, `CXXFLAGS`, `AR` and their relatives | as the `cc` crate reads them |
+//! | `CXXSTDLIB` | the C++ runtime library to link; empty for none |
 
+mod architecture;
+#[cfg(any(feature = "llvm", feature = "nvrtc"))]
+mod assembler;
 mod c;
+mod cache;
 mod cuda;
+mod cuda_options;
 mod cuda_source;
+mod digest;
 mod environment;
 mod error;
 mod generate;
+mod gpu;
 mod host;
 mod library;
 #[cfg(feature = "llvm")]
@@ -34,17 +63,28 @@ mod llvm;
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
+mod nvcc;
+#[cfg(feature = "llvm")]
+mod nvptx;
+#[cfg(feature = "nvrtc")]
+mod nvrtc;
 mod object_packer;
 mod opencl;
 mod pack;
 mod payload;
+mod permits;
+mod program;
 mod ptx;
 mod session;
+mod step;
 mod symbols;
 mod target;
 mod tool;
+mod toolkit;
 mod track;
+mod watch;
 
+pub use cuda_options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;

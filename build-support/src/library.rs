@@ -1,15 +1,16 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use crate::cuda::CudaOutcome;
+use crate::cuda_options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
 use crate::opencl::{self, OpenClImage};
 use crate::payload::Payload;
 use crate::session::Session;
-use crate::{Error, Result, c, cuda, generate, pack, symbols};
+use crate::{Error, Result, c, cuda, generate, pack, step, symbols};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
@@ -22,9 +23,7 @@ pub struct Library {
     llvm: Vec<LlvmInput>,
     #[cfg(not(feature = "llvm"))]
     llvm: Vec<PathBuf>,
-    cuda: Vec<PathBuf>,
-    cuda_architectures: Vec<String>,
-    cuda_flags: Vec<String>,
+    cuda: CudaInputs,
     opencl: Vec<PathBuf>,
     cpu: Option<String>,
     includes: Vec<PathBuf>,
@@ -93,11 +92,67 @@ impl Library {
     /// functions. The crate needs the feature `cuda` of kernpack: without it, compiling the crate is an error that says so, on
     /// machines without nvcc, too.
     ///
-    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`. `KERNPACK_CUDA` says what a missing nvcc means:
-    /// `auto` (the default) is a warning now and an error when the kernel is called, `require` is an error now, and
-    /// `off` skips CUDA in silence.
+    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`] says what else may compile.
+    /// `KERNPACK_CUDA` says what a missing compiler means: `auto` (the default) is a warning now and an error when the
+    /// kernel is called, `require` is an error now, and `off` skips CUDA in silence.
     pub fn cuda<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
-        self.cuda.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        for path in paths {
+            self.cuda.add(path.as_ref().to_owned(), CudaLanguage::Cuda, CudaOptions::default());
+        }
+        self
+    }
+
+    /// Adds one CUDA C++ file with options of its own; a file named `.ll` or `.bc` is LLVM IR, as in
+    /// [`Self::cuda_llvm_ir`].
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .cuda(["kernels/blur.cu"])
+    ///     .cuda_with("kernels/gemm.cu", |kernel| kernel.arch("90a").ptx_floor("80").flag("-use_fast_math"))
+    ///     .build()
+    /// # }
+    /// ```
+    pub fn cuda_with(mut self, path: impl AsRef<Path>, options: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
+        let path = path.as_ref().to_owned();
+        let is_ir = path.extension().is_some_and(|extension| extension == "ll" || extension == "bc");
+        let language = if is_ir { CudaLanguage::LlvmIr } else { CudaLanguage::Cuda };
+        self.cuda.add(path, language, options(CudaOptions::default()));
+        self
+    }
+
+    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM 22 compiles: no CUDA toolkit is needed.
+    ///
+    /// A kernel is a function `define ptx_kernel void @name(..)`, or one that `!nvvm.annotations` names. Functions of
+    /// libdevice (`__nv_expf`) are linked from the toolkit, the only thing it is needed for. Where ptxas and fatbinary
+    /// are installed the result is checked and becomes a fat binary with machine code for all architectures; else it is
+    /// PTX for the lowest, which drivers compile for the GPU at hand.
+    pub fn cuda_llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        for path in paths {
+            self.cuda.add(path.as_ref().to_owned(), CudaLanguage::LlvmIr, CudaOptions::default());
+        }
+        self
+    }
+
+    /// Says what compiles CUDA C++: nvcc, or NVRTC.
+    pub fn cuda_compiler(mut self, compiler: CudaCompiler) -> Self {
+        self.cuda.compiler = compiler;
+        self
+    }
+
+    /// Makes PTX for an architecture, such as `"75"`: the oldest GPU that drivers can compile it for. Without this it is
+    /// the lowest architecture of the kernel.
+    pub fn cuda_ptx_floor(mut self, architecture: impl Into<String>) -> Self {
+        self.cuda.options.ptx_floor = Some(architecture.into());
+        self
+    }
+
+    /// Compiles CUDA kernels also for the GPUs of the machine that builds, as nvidia-smi names them; for them alone if no
+    /// architecture is named. A machine without GPU gets a warning, and what it would get without this call.
+    ///
+    /// The library then depends on where it was built. Without this call, nobody asks nvidia-smi.
+    pub fn detect_gpu(mut self) -> Self {
+        self.cuda.detect_gpu = true;
         self
     }
 
@@ -105,15 +160,15 @@ impl Library {
     ///
     /// Every architecture gets machine code; the lowest also gets PTX, the floor from which a driver compiles for newer
     /// GPUs. Without this the list is 75, 80, 90, 100 and 120 as far as the toolkit knows them, so the floor is Turing.
-    /// The GPU of the machine that builds is never asked.
+    /// The GPU of the machine that builds is asked only by [`Self::detect_gpu`].
     pub fn cuda_arch<S: Into<String>>(mut self, architectures: impl IntoIterator<Item = S>) -> Self {
-        self.cuda_architectures.extend(architectures.into_iter().map(Into::into));
+        self.cuda.options.architectures.extend(architectures.into_iter().map(Into::into));
         self
     }
 
-    /// Adds an option for nvcc.
+    /// Adds an option of the CUDA compiler, for all kernels in CUDA C++.
     pub fn cuda_flag(mut self, flag: impl Into<String>) -> Self {
-        self.cuda_flags.push(flag.into());
+        self.cuda.options.flags.push(flag.into());
         self
     }
 
@@ -188,6 +243,10 @@ impl Library {
         session.includes.push(header_folder(&session)?);
         session.defines = self.defines.clone();
         let lines = self.run(&session);
+        session.cache.trim();
+        if session.cache.hits() > 0 {
+            step::progress(&format!("{} results were in the cache", session.cache.hits()));
+        }
         // Also after a failure: cargo then knows what the failure depends on.
         print!("{}", tracking(&session));
         print!("{}", lines?);
@@ -197,9 +256,13 @@ impl Library {
     /// Does the work; the result is what to tell cargo.
     fn run(self, session: &Session) -> Result<String> {
         let mut lines = String::new();
-        let c = c::compile(session, &self.c, &self.flags);
-        let llvm = compile_llvm(session, self.llvm);
-        let cuda = cuda::compile(session, &self.cuda, &self.cuda_architectures, &self.cuda_flags);
+        let (c, llvm, cuda) = thread::scope(|scope| {
+            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags));
+            let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
+            // Closures of the build script stay on their thread.
+            let llvm = compile_llvm(session, self.llvm);
+            (joined(c), llvm, joined(cuda))
+        });
         let opencl = opencl::read(session, &self.opencl);
         let (c, llvm, cuda, opencl) = all(c, llvm, cuda, opencl)?;
 
@@ -209,17 +272,16 @@ impl Library {
         let kernels = symbols::host_kernels(&inputs)?;
         let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
         let mut payloads = Vec::new();
-        match &cuda {
-            CudaOutcome::Built(images) => payloads.extend(pack::cuda_payloads(images)?),
-            CudaOutcome::NotBuilt { off: true, .. } => {}
-            CudaOutcome::NotBuilt { reason, .. } => {
-                let paths = self.cuda.iter().map(|path| session.name_of(path)).collect::<Vec<_>>().join(", ");
-                let _ = writeln!(
-                    lines,
-                    "cargo::warning={paths}: not compiled: {reason}. The kernels will say so when they are called; \
-                     KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error"
-                );
-            }
+        warnings(&mut lines, &cuda.warnings);
+        payloads.extend(pack::cuda_payloads(&cuda.images)?);
+        if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
+            let _ = writeln!(
+                lines,
+                "cargo::warning={}: not compiled: {}. The kernels will say so when they are called; \
+                 KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error",
+                skipped.sources.join(", "),
+                skipped.reason
+            );
         }
         payloads.extend(opencl.iter().map(OpenClImage::payload));
         payloads.extend(self.imports);
@@ -245,7 +307,7 @@ impl Library {
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
-        fs::write(&generated, generate::generate(&kernels, &cuda, &opencl, &kinds)?)
+        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &opencl, &kinds)?)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         Ok(lines)
@@ -263,6 +325,11 @@ fn compile_llvm(session: &Session, inputs: Vec<PathBuf>) -> Result<Vec<symbols::
             session.name_of(path)
         )))
     }))
+}
+
+/// What a thread returned.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// All four, or the problems of all four.
@@ -288,6 +355,11 @@ fn makes_cdylib(session: &Session) -> bool {
     true
 }
 
+/// Leaves a file alone that has this text already.
+fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
+}
+
 /// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.
 fn header_folder(session: &Session) -> Result<PathBuf> {
     let folder = session.work_dir.join("include");
@@ -301,7 +373,7 @@ fn header_folder(session: &Session) -> Result<PathBuf> {
 /// The lines that make cargo run the build script again when something changed.
 fn tracking(session: &Session) -> String {
     let mut lines = String::new();
-    for path in session.tracker.paths() {
+    for path in session.tracker.paths().into_iter().chain(session.watch.paths()) {
         let _ = writeln!(lines, "cargo::rerun-if-changed={}", path.display());
     }
     for name in session.environment.tracked() {

@@ -8,6 +8,7 @@ use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
     LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+    LLVMGetVersion,
 };
 use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -19,7 +20,10 @@ use inkwell::targets::{
 // Without this, rustc drops the flags that link LLVM.
 use kernpack_llvm_link as _;
 
+use crate::cache::Input;
+use crate::digest::Digester;
 use crate::session::Session;
+use crate::step::{Ran, Step};
 use crate::symbols::{Compiled, PREFIX};
 use crate::target::{Cpu, Target};
 use crate::{Error, Result, tool};
@@ -35,83 +39,164 @@ pub(crate) enum LlvmInput {
     Builder(ModuleBuilder, &'static Location<'static>),
 }
 
+/// The pipeline of optimizations.
+const PASSES: &str = "default<O3>";
+
 /// Optimizes and compiles every input, even when one fails.
 pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>) -> Result<Vec<Compiled>> {
     if inputs.is_empty() {
         return Ok(Vec::new());
     }
-    let machine = machine(&session.target)?;
-    Error::collect(inputs.into_iter().enumerate().map(|(index, input)| match input {
-        LlvmInput::File(path) => file(session, &machine, index, &path),
-        LlvmInput::Builder(build, location) => {
-            let source = format!("{}:{}", location.file(), location.line());
-            let object = session.work_dir.join(format!("llvm{index}.o"));
-            in_context(|context, diagnostics| {
-                let module = context.create_module(&source);
-                prepare(&module, &machine, &session.target.triple, &source)?;
-                build(context, &module).map_err(|e| e.within(&source))?;
-                emit(&module, &machine, diagnostics, &source, &object)
-            })?;
-            Ok(Compiled { source, object })
+    let machine = Machine::of(&session.target)?;
+    let count = inputs.len();
+    let mut files = Vec::new();
+    let mut builders = Vec::new();
+    for (index, input) in inputs.into_iter().enumerate() {
+        match input {
+            LlvmInput::File(path) => files.push((index, path)),
+            LlvmInput::Builder(build, location) => builders.push((index, build, location)),
         }
-    }))
+    }
+    let mut results: Vec<Option<Result<Compiled>>> = (0..count).map(|_| None).collect();
+    let places: Vec<usize> = files.iter().map(|(index, _)| *index).collect();
+    let compiled =
+        tool::in_parallel(session.jobs, files, |(index, path): (usize, PathBuf)| file(session, &machine, index, &path));
+    for (index, compiled) in places.into_iter().zip(compiled) {
+        results[index] = Some(compiled);
+    }
+    // Closures of the build script stay on their thread.
+    for (index, build, location) in builders {
+        results[index] = Some(built(session, &machine, index, build, location));
+    }
+    Error::collect(results.into_iter().flatten())
 }
 
-fn file(session: &Session, machine: &TargetMachine, index: usize, path: &Path) -> Result<Compiled> {
+fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Result<Compiled> {
     let source = session.name_of(path);
     session.input(path)?;
     let object = session.product("llvm", index, path, "o");
-    let bytes = std::fs::read(session.package_dir.join(path))
-        .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
-    let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, &source);
-    in_context(|context, diagnostics| {
-        let module = context
-            .create_module_from_ir(buffer)
-            .map_err(|e| Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string()))))?;
-        prepare(&module, machine, &session.target.triple, &source)?;
-        emit(&module, machine, diagnostics, &source, &object)
+    let mut recipe = machine.recipe(session);
+    recipe.field(&source);
+    let products = [object.clone()];
+    let step = Step { recipe: recipe.finish(), source: &source, tool: "LLVM", products: &products };
+    step.make(session, || {
+        let bytes = std::fs::read(session.package_dir.join(path))
+            .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+        let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, &source);
+        in_context(|context, diagnostics| {
+            let module = context.create_module_from_ir(buffer).map_err(|e| {
+                Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string())))
+            })?;
+            let machine = machine.create()?;
+            prepare(&module, &machine, &session.target.triple, &source)?;
+            emit(&module, &machine, diagnostics, &source, &object)
+        })?;
+        let inputs = vec![Input { path: path.to_owned(), exists: true }];
+        Ok(Ran { printed: String::new(), inputs })
     })?;
     Ok(Compiled { source, object })
 }
 
-pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
-    let config = InitializationConfig::default();
-    match target.arch.as_str() {
-        "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
-        "aarch64" => LlvmTarget::initialize_aarch64(&config),
-        arch => {
-            return Err(Error::new(format!(
-                "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for {arch} ({})",
-                target.triple
-            )));
+/// A module that a closure of the build script makes. The closure runs each time; what LLVM makes of it is in the cache.
+fn built(
+    session: &Session,
+    machine: &Machine,
+    index: usize,
+    build: ModuleBuilder,
+    location: &Location<'_>,
+) -> Result<Compiled> {
+    let source = format!("{}:{}", location.file(), location.line());
+    let object = session.work_dir.join(format!("llvm{index}.o"));
+    in_context(|context, diagnostics| {
+        let module = context.create_module(&source);
+        let target_machine = machine.create()?;
+        prepare(&module, &target_machine, &session.target.triple, &source)?;
+        build(context, &module).map_err(|e| e.within(&source))?;
+        // There may be no bitcode of a module that is not valid.
+        module.verify().map_err(|e| rejected(&source, &e.to_string()))?;
+        let mut recipe = machine.recipe(session);
+        recipe.field(module.write_bitcode_to_memory().as_slice());
+        let products = [object.clone()];
+        let step = Step { recipe: recipe.finish(), source: &source, tool: "LLVM", products: &products };
+        step.make(session, || {
+            emit(&module, &target_machine, diagnostics, &source, &object)?;
+            Ok(Ran { printed: String::new(), inputs: Vec::new() })
+        })
+    })?;
+    Ok(Compiled { source, object })
+}
+
+/// What LLVM compiles for. Each thread makes its own machine of it.
+struct Machine {
+    triple: String,
+    cpu: String,
+    features: String,
+}
+
+impl Machine {
+    fn of(target: &Target) -> Result<Self> {
+        let config = InitializationConfig::default();
+        match target.arch.as_str() {
+            "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
+            "aarch64" => LlvmTarget::initialize_aarch64(&config),
+            arch => {
+                return Err(Error::new(format!(
+                    "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for {arch} ({})",
+                    target.triple
+                )));
+            }
         }
+        let (cpu, features) = match &target.cpu {
+            Cpu::Baseline => (target.baseline_cpu().to_owned(), target.llvm_features()),
+            Cpu::Named(name) => (name.clone(), target.llvm_features()),
+            Cpu::Native => {
+                let host = TargetMachine::get_host_cpu_features().to_string();
+                let features = [host, target.llvm_features()].into_iter().filter(|list| !list.is_empty());
+                (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
+            }
+        };
+        Ok(Self { triple: target.triple.clone(), cpu, features })
     }
-    let (cpu, features) = match &target.cpu {
-        Cpu::Baseline => (target.baseline_cpu().to_owned(), target.llvm_features()),
-        Cpu::Named(name) => (name.clone(), target.llvm_features()),
-        Cpu::Native => {
-            let host = TargetMachine::get_host_cpu_features().to_string();
-            let features = [host, target.llvm_features()].into_iter().filter(|list| !list.is_empty());
-            (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
-        }
-    };
-    let triple = TargetTriple::create(&target.triple);
-    let llvm_target = LlvmTarget::from_triple(&triple)
-        .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", target.triple)))?;
-    llvm_target
-        .create_target_machine(
-            &triple,
-            &cpu,
-            &features,
-            OptimizationLevel::Aggressive,
-            RelocMode::PIC,
-            CodeModel::Default,
-        )
-        .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", target.triple)))
+
+    fn create(&self) -> Result<TargetMachine> {
+        let triple = TargetTriple::create(&self.triple);
+        let target = LlvmTarget::from_triple(&triple)
+            .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", self.triple)))?;
+        target
+            .create_target_machine(
+                &triple,
+                &self.cpu,
+                &self.features,
+                OptimizationLevel::Aggressive,
+                RelocMode::PIC,
+                CodeModel::Default,
+            )
+            .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", self.triple)))
+    }
+
+    /// All that decides what LLVM makes of a source, but the source.
+    fn recipe(&self, session: &Session) -> Digester {
+        let mut digester = session.recipe("llvm", &[]);
+        digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
+        digester
+    }
+}
+
+/// A machine for a target.
+pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
+    Machine::of(target)?.create()
+}
+
+/// The version of the LLVM in this process.
+pub(crate) fn version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: LLVM writes three numbers to live places.
+    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("LLVM {major}.{minor}.{patch}")
 }
 
 /// Makes the module one of the target. A module that names another architecture is an error.
-pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, triple: &str, source: &str) -> Result<()> {
+pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str, source: &str) -> Result<()> {
     let theirs = module.get_triple();
     let theirs = theirs.as_str().to_string_lossy();
     let ours = machine.get_triple();
@@ -121,26 +206,12 @@ pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, triple: &str
     let (their_arch, our_arch) = (arch(&normal(&TargetTriple::create(&theirs))), arch(&normal(&ours)));
     if !theirs.is_empty() && their_arch != "unknown" && their_arch != our_arch {
         return Err(Error::new(format!(
-            "{source}: is for {theirs}, but the target is {}; leave `target triple` and `target datalayout` out",
-            triple
+            "{source}: is for {theirs}, but the target is {target}; leave `target triple` and `target datalayout` out"
         )));
     }
     module.set_triple(&ours);
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     Ok(())
-}
-
-/// Verifies and optimizes.
-pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
-    let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
-    module.verify().map_err(|e| failed("LLVM's verifier rejects it", &e.to_string()))?;
-    check_signatures(module, source)?;
-    let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(true);
-    options.set_loop_slp_vectorization(true);
-    options.set_loop_interleaving(true);
-    options.set_loop_unrolling(true);
-    module.run_passes("default<O3>", machine, options).map_err(|e| failed("LLVM can not optimize it", &e.to_string()))
 }
 
 /// Verifies, optimizes and writes the object.
@@ -151,12 +222,47 @@ fn emit(
     source: &str,
     object: &Path,
 ) -> Result<()> {
-    let failed = |what: &str, message: &str| Error::new(format!("{source}: {what}\n{}", tool::indented(message)));
     optimize(module, machine, source)?;
+    write(module, machine, FileType::Object, diagnostics, source, object)
+}
+
+/// Verifies and optimizes a module of host kernels.
+pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    module.verify().map_err(|e| rejected(source, &e.to_string()))?;
+    check_signatures(module, source)?;
+    run_passes(module, machine, source)
+}
+
+/// Optimizes.
+pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    module
+        .run_passes(PASSES, machine, options)
+        .map_err(|e| Error::new(format!("{source}: LLVM can not optimize it\n{}", tool::indented(&e.to_string()))))
+}
+
+/// Writes the code.
+pub(crate) fn write(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kind: FileType,
+    diagnostics: &Diagnostics,
+    source: &str,
+    file: &Path,
+) -> Result<()> {
     machine
-        .write_to_file(module, FileType::Object, object)
-        .map_err(|e| failed("LLVM can not compile it", &e.to_string()))?;
+        .write_to_file(module, kind, file)
+        .map_err(|e| Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&e.to_string()))))?;
     diagnostics.check(source)
+}
+
+/// The error of a module that is not valid.
+pub(crate) fn rejected(source: &str, message: &str) -> Error {
+    Error::new(format!("{source}: LLVM's verifier rejects it\n{}", tool::indented(message)))
 }
 
 /// Kernels follow the packed calling convention; a function of another type would be called with the wrong arguments.

@@ -18,18 +18,18 @@ use crate::{Error, Result};
 /// The modules of CUDA images.
 pub(crate) fn cuda_payloads(images: &[CudaImage]) -> Result<Vec<Payload>> {
     Error::collect(images.iter().map(|image| {
-        let size = std::fs::metadata(&image.fatbin)
-            .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.fatbin.display())))?
+        let size = std::fs::metadata(&image.code)
+            .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.code.display())))?
             .len();
         let functions = image
             .kernels
             .iter()
             .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
         // The code comes last: its size, then the file's bytes as they are.
-        let mut head = DeviceImage::new("fatbin", functions.collect(), &[]).to_vec();
+        let mut head = DeviceImage::new(image.format, functions.collect(), &[]).to_vec();
         head.truncate(head.len() - size_of::<u64>());
         head.extend_from_slice(&size.to_le_bytes());
-        Ok(Payload::head_and_file("kernpack.cuda", head, image.fatbin.clone()))
+        Ok(Payload::head_and_file("kernpack.cuda", head, image.code.clone()))
     }))
 }
 

@@ -1,23 +1,34 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use crate::cache::Cache;
+use crate::digest::Digester;
 use crate::environment::Environment;
+use crate::permits::Permits;
 use crate::target::Target;
 use crate::tool;
 use crate::track::Tracker;
+use crate::watch::Watch;
 use crate::{Error, Result};
+
+/// Changes whenever this crate makes something else of the same source, compiler and flags.
+const RECIPES: &str = "1";
 
 /// One run of a build script: where it is, what it is for, and what it has read.
 pub(crate) struct Session {
     pub(crate) environment: Environment,
     pub(crate) tracker: Tracker,
+    pub(crate) watch: Watch,
+    pub(crate) cache: Cache,
+    pub(crate) permits: Permits,
     pub(crate) target: Target,
     pub(crate) package_name: String,
     pub(crate) package_dir: PathBuf,
     pub(crate) out_dir: PathBuf,
     /// Folder of objects and images, inside `out_dir`, empty at the start.
     pub(crate) work_dir: PathBuf,
-    /// How many tools may run at a time.
+    /// How many threads may wait for tools; `permits` says how many tools may run.
     pub(crate) jobs: usize,
     /// For every language: where `#include` looks.
     pub(crate) includes: Vec<PathBuf>,
@@ -28,6 +39,7 @@ impl Session {
     pub(crate) fn new(environment: Environment, cpu: Option<&str>) -> Result<Self> {
         let package_dir = environment.cargo_path("CARGO_MANIFEST_DIR")?;
         let out_dir = environment.cargo_path("OUT_DIR")?;
+        let started = SystemTime::now();
         let work_dir = out_dir.join("kernpack");
         let fresh = || -> std::io::Result<()> {
             if work_dir.exists() {
@@ -36,11 +48,15 @@ impl Session {
             fs::create_dir_all(&work_dir)
         };
         fresh().map_err(|e| Error::new(format!("{}: can not be created: {e}", work_dir.display())))?;
+        let jobs = environment.cargo_optional("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
         Ok(Self {
             tracker: Tracker::new(&package_dir, &out_dir),
+            watch: Watch::new(&out_dir),
+            cache: Cache::new(&environment, &package_dir, &out_dir, &work_dir, started)?,
+            permits: Permits::of_process(jobs),
             target: Target::new(&environment, cpu)?,
             package_name: environment.cargo("CARGO_PKG_NAME")?,
-            jobs: environment.cargo_optional("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1),
+            jobs,
             includes: Vec::new(),
             defines: Vec::new(),
             environment,
@@ -77,6 +93,27 @@ impl Session {
     pub(crate) fn product(&self, prefix: &str, index: usize, path: &Path, extension: &str) -> PathBuf {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         self.work_dir.join(format!("{prefix}{index}_{stem}.{extension}"))
+    }
+
+    /// A recipe for the cache that names this package and these values of variables. Texts with the path of `OUT_DIR` in
+    /// them go through [`Self::portable`].
+    pub(crate) fn recipe(&self, kind: &str, variables: &[&str]) -> Digester {
+        let mut digester = Digester::new(kind);
+        digester.field(env!("CARGO_PKG_VERSION")).field(RECIPES).field(self.package_dir.as_os_str().as_encoded_bytes());
+        digester.field(&self.target.triple);
+        for name in variables {
+            self.environment.track(name);
+            digester.field(name).list(self.environment.cargo_optional(name));
+        }
+        digester
+    }
+
+    /// A text that is the same in another `OUT_DIR`.
+    pub(crate) fn portable(&self, text: &str) -> String {
+        match self.out_dir.to_str() {
+            Some(out_dir) => text.replace(out_dir, "$OUT_DIR"),
+            None => text.to_owned(),
+        }
     }
 
     /// `-I` and `-D` options, as C compilers and nvcc take them.

@@ -27,20 +27,16 @@ impl Tracker {
         }
     }
 
-    /// Tracks every prerequisite of a dependency file that a compiler wrote (`-MD -MF`).
-    pub(crate) fn dependencies(&self, depfile: &Path) -> Result<()> {
-        let text = fs::read(depfile).map_err(|e| {
-            Error::new(format!("{}: can not read the list of included headers: {e}", depfile.display()))
-        })?;
-        for path in prerequisites(&String::from_utf8_lossy(&text)) {
-            self.file(Path::new(&path));
-        }
-        Ok(())
-    }
-
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
+}
+
+/// Every prerequisite of a dependency file that a compiler wrote (`-MD -MF`).
+pub(crate) fn dependencies(depfile: &Path) -> Result<Vec<PathBuf>> {
+    let text = fs::read(depfile)
+        .map_err(|e| Error::new(format!("{}: can not read the list of included headers: {e}", depfile.display())))?;
+    Ok(prerequisites(&String::from_utf8_lossy(&text)).into_iter().map(PathBuf::from).collect())
 }
 
 /// Prerequisites in a make rule: words after the first colon that ends a word; `\` escapes spaces, `#` and line ends,

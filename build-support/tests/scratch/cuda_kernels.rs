@@ -132,8 +132,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 if grep -q FAIL "$source"; then echo "$source(1): error: FAIL is not defined" >&2; exit 2; fi
-if [ -z "$ptx" ]; then printf '%s' "$arguments" > "$out"; exit 0; fi
 echo "kernel: $source kernels/include/factor.h" > "$depfile"
+if [ -z "$ptx" ]; then printf '%s' "$arguments" > "$out"; exit 0; fi
 case "$source" in
   *scale*) cat > "$out" <<'PTX'
 .extern .shared .align 16 .b8 line[];
@@ -155,12 +155,9 @@ esac
 "#;
 
 #[cfg(unix)]
-fn fake_cuda_home(package: &Package) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
-    package.write("cuda home/bin/nvcc", FAKE_NVCC);
-    let home = package.dir.join("cuda home");
-    std::fs::set_permissions(home.join("bin/nvcc"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    home
+pub(crate) fn fake_cuda_home(package: &Package) -> PathBuf {
+    package.script("cuda home/bin/nvcc", FAKE_NVCC);
+    package.dir.join("cuda home")
 }
 
 #[cfg(unix)]
@@ -222,7 +219,7 @@ fn every_kernel_that_fails_is_shown() {
 }
 
 /// `KERNPACK_TEST_CUDA_HOME`, else the toolkit of the environment.
-fn real_cuda_home() -> Option<PathBuf> {
+pub(crate) fn real_cuda_home() -> Option<PathBuf> {
     let homes = ["KERNPACK_TEST_CUDA_HOME", "CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     homes.map(PathBuf::from).find(|home| home.join("bin").join("nvcc").is_file())
 }

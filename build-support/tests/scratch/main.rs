@@ -1,6 +1,8 @@
 //! Small packages that use kernpack-build, built by cargo in a folder inside the target folder.
 
+mod caching;
 mod cuda_kernels;
+mod cuda_ways;
 mod host_kernels;
 mod host_programs;
 mod library;

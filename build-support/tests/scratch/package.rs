@@ -60,7 +60,7 @@ impl Package {
                      [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
                      [profile.dev]\ndebug = false\n\n[workspace]\n",
                     root.join("runtime").display(),
-                    if calls.contains(".cuda(") { CUDA_FEATURE } else { "" },
+                    if calls.contains(".cuda") { CUDA_FEATURE } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
                 ),
             )
@@ -84,6 +84,14 @@ impl Package {
         fs::write(path, text).expect("files can be written");
     }
 
+    /// Writes a program: a shell script.
+    #[cfg(unix)]
+    pub(crate) fn script(&self, path: &str, body: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.write(path, &format!("#!/bin/sh\n{}", body.trim_start_matches("#!/bin/sh\n")));
+        fs::set_permissions(self.dir.join(path), fs::Permissions::from_mode(0o755)).expect("it may be run");
+    }
+
     /// Runs cargo without network, and without what the user's environment says about compilers.
     pub(crate) fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Built {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -96,6 +104,7 @@ impl Package {
             "CXXFLAGS",
             "CUDA_HOME",
             "CUDA_PATH",
+            "KERNPACK_CACHE",
             "KERNPACK_CUDA",
             "NVCC",
             "RUSTFLAGS",
@@ -149,6 +158,41 @@ impl Package {
         self.target_dir.join(profile).join(file)
     }
 
+    /// Removes what earlier builds of a package of this name left.
+    pub(crate) fn forget(&self) {
+        for folder in self.script_folders() {
+            fs::remove_dir_all(folder).expect("the old folder can be removed");
+        }
+    }
+
+    /// `OUT_DIR` of the last run of the build script.
+    pub(crate) fn out_dir(&self) -> PathBuf {
+        self.script_folder().join("out")
+    }
+
+    /// What the build script printed when it ran last.
+    pub(crate) fn script_output(&self) -> String {
+        fs::read_to_string(self.script_folder().join("output")).expect("cargo keeps what build scripts print")
+    }
+
+    fn script_folder(&self) -> PathBuf {
+        self.script_folders().pop().expect("the build script has run")
+    }
+
+    /// Where the build script ran, the last one last.
+    fn script_folders(&self) -> Vec<PathBuf> {
+        let start = format!("{}-", self.name);
+        let entries = fs::read_dir(self.target_dir.join("debug/build")).into_iter().flatten();
+        let is_hash = |rest: &str| rest.len() == 16 && rest.chars().all(|c| c.is_ascii_hexdigit());
+        let folders = entries.map(|entry| entry.expect("readable").path()).filter(|folder| {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.strip_prefix(&start).is_some_and(is_hash) && folder.join("output").is_file()
+        });
+        let mut folders: Vec<PathBuf> = folders.collect();
+        folders.sort_by_key(|folder| fs::metadata(folder.join("output")).and_then(|m| m.modified()).ok());
+        folders
+    }
+
     /// The program of the last build.
     pub(crate) fn program(&self, profile: &str) -> BuiltLibrary {
         BuiltLibrary::open(&self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX)))
@@ -161,6 +205,7 @@ impl Package {
         let message = built.stderr.split("--- stderr\n").nth(1).unwrap_or_else(|| panic!("{}", built.stderr));
         message
             .lines()
+            .take_while(|line| !line.starts_with("warning: build failed"))
             .map(|line| line.strip_prefix("  ").unwrap_or(line))
             .collect::<Vec<_>>()
             .join("\n")

@@ -1,0 +1,205 @@
+//! How many tools may run at a time: as many as cargo allows.
+//!
+//! A process that cargo starts may do one thing at a time for free; for each further one it needs a token from the
+//! jobserver that cargo shares with everything that it runs. Without a jobserver, `NUM_JOBS` is the limit.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jobserver::{Acquired, Client, HelperThread};
+
+/// The right to run tools, one permit each.
+pub(crate) struct Permits {
+    shared: Arc<Shared>,
+    /// Asks the jobserver without blocking us. `None`: there is no jobserver.
+    helper: Option<Mutex<HelperThread>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Permits that need no token and are not in use.
+    free: usize,
+    /// Tokens that came and are not in use.
+    tokens: VecDeque<Acquired>,
+    waiting: usize,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A token from the jobserver. If the jobserver broke, everyone shares the one permit that needs no token.
+    fn token(&self, token: io::Result<Acquired>) {
+        let Ok(token) = token else { return };
+        let mut state = self.state();
+        // If nobody waits any more, dropping it gives it back.
+        if state.waiting > 0 {
+            state.tokens.push_back(token);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl Permits {
+    /// What cargo told this process, or `jobs` without a jobserver.
+    pub(crate) fn of_process(jobs: usize) -> Self {
+        // SAFETY: cargo passes the descriptors of its jobserver to build scripts, and nothing else in this process
+        // opens descriptors of these numbers. Nothing is read or written before the first request.
+        let client = unsafe { Client::from_env() };
+        match client {
+            Some(client) => Self::of_jobserver(client, jobs),
+            None => Self::of_number(jobs),
+        }
+    }
+
+    /// At most `jobs` at a time.
+    pub(crate) fn of_number(jobs: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        shared.state().free = jobs.max(1);
+        Self { shared, helper: None }
+    }
+
+    fn of_jobserver(client: Client, jobs: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        // The one permit that this process has by itself.
+        shared.state().free = 1;
+        let sink = Arc::clone(&shared);
+        match client.into_helper_thread(move |token| sink.token(token)) {
+            Ok(helper) => Self { shared, helper: Some(Mutex::new(helper)) },
+            Err(_) => Self::of_number(jobs),
+        }
+    }
+
+    /// Waits until a tool may run.
+    pub(crate) fn acquire(&self) -> Permit<'_> {
+        loop {
+            // The jobserver may have nothing to give for as long as others build.
+            if let Some(permit) = self.acquire_within(Duration::from_secs(3600)) {
+                return permit;
+            }
+        }
+    }
+
+    /// Up to `count` permits that can be had at once.
+    pub(crate) fn try_acquire(&self, count: usize) -> Vec<Permit<'_>> {
+        // A jobserver has no way to ask without waiting on every system, but an answer that is there comes soon.
+        std::iter::from_fn(|| self.acquire_within(Duration::from_millis(5))).take(count).collect()
+    }
+
+    fn acquire_within(&self, limit: Duration) -> Option<Permit<'_>> {
+        let end = Instant::now() + limit;
+        let mut state = self.shared.state();
+        if let Some(permit) = self.take(&mut state) {
+            return Some(permit);
+        }
+        state.waiting += 1;
+        if let Some(helper) = &self.helper {
+            helper.lock().unwrap_or_else(PoisonError::into_inner).request_token();
+        }
+        let permit = loop {
+            let left = end.saturating_duration_since(Instant::now());
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            match self.take(&mut state) {
+                None if Instant::now() < end => {}
+                permit => break permit,
+            }
+        };
+        state.waiting -= 1;
+        if state.waiting == 0 {
+            // Dropping them gives them back.
+            state.tokens.clear();
+        }
+        permit
+    }
+
+    fn take(&self, state: &mut State) -> Option<Permit<'_>> {
+        if state.free > 0 {
+            state.free -= 1;
+            return Some(Permit { permits: self, token: None });
+        }
+        state.tokens.pop_front().map(|token| Permit { permits: self, token: Some(token) })
+    }
+}
+
+/// One tool may run while this lives.
+pub(crate) struct Permit<'a> {
+    permits: &'a Permits,
+    token: Option<Acquired>,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.permits.shared.state();
+        match self.token.take() {
+            None => state.free += 1,
+            Some(token) if state.waiting > 0 => state.tokens.push_back(token),
+            // Dropping it gives it back to the jobserver.
+            Some(_) => {}
+        }
+        drop(state);
+        self.permits.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// The most that ran at a time, when eight threads do ten things each.
+    fn most_at_a_time(permits: &Permits) -> usize {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let _permit = permits.acquire();
+                        most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        thread::sleep(Duration::from_millis(1));
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        most.into_inner()
+    }
+
+    #[test]
+    fn never_more_than_cargo_allows() {
+        assert_eq!(most_at_a_time(&Permits::of_number(1)), 1);
+        assert!(most_at_a_time(&Permits::of_number(3)) <= 3);
+        // Two tokens and the permit that every process has.
+        let client = Client::new(2).unwrap();
+        let permits = Permits::of_jobserver(client.clone(), 8);
+        assert!(most_at_a_time(&permits) <= 3);
+        drop(permits);
+        assert_eq!(client.available().unwrap(), 2, "every token is back");
+    }
+
+    #[test]
+    fn more_permits_without_waiting() {
+        let permits = Permits::of_number(3);
+        let one = permits.acquire();
+        assert_eq!(permits.try_acquire(8).len(), 2);
+        drop(one);
+        let client = Client::new(2).unwrap();
+        let permits = Permits::of_jobserver(client.clone(), 8);
+        let one = permits.acquire();
+        let more = permits.try_acquire(1);
+        assert_eq!((more.len(), client.available().unwrap()), (1, 1));
+        drop((one, more));
+        assert_eq!(client.available().unwrap(), 2);
+    }
+}
