@@ -28,3 +28,40 @@ fn a_program_and_a_library_have_a_crate_in_common() -> Result<()> {
     assert_eq!(library.function("shapes.area")?.call_as::<f64>((&circle,))?, std::f64::consts::PI);
     Ok(())
 }
+
+/// Modules that a library makes, whose imports this program changes: both see the same tree, at any time.
+#[test]
+fn imports_of_a_librarys_modules() -> Result<()> {
+    let library = Module::load(std::env::current_exe().unwrap().with_file_name("libleft.so"))?;
+    let numbered = |name: &str, number: i64| library.function("numbered")?.call_as::<Module>((name, number));
+    let (root, first, second) = (numbered("root", 1)?, numbered("leaf", 2)?, numbered("leaf", 3)?);
+    let (ask, count) = (library.function("ask")?, library.function("count_imports")?);
+    let asked = |name: &str| ask.call_as::<Option<i64>>((&root, name)).unwrap();
+    for leaf in [&first, &second] {
+        // What the library remembers of the tree before does not hold any more.
+        assert_eq!((asked("root"), asked("leaf")), (Some(1), None));
+        root.import(leaf)?;
+        let number: i64 = leaf.function("leaf")?.call_as(())?;
+        for _ in 0..2 {
+            assert_eq!(asked("leaf"), Some(number));
+            assert_eq!(root.get_function("leaf", true)?.unwrap().call_as::<i64>(())?, number);
+        }
+        root.clear_imports()?;
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    assert!((0..3).contains(&count.call_as::<i64>((&root,)).unwrap()));
+                    assert!(asked("leaf").is_none_or(|number| number == 2 || number == 3));
+                }
+            });
+        }
+        for _ in 0..500 {
+            root.import(&first).unwrap();
+            root.import(&second).unwrap();
+            root.clear_imports().unwrap();
+        }
+    });
+    Ok(())
+}

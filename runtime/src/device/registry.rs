@@ -4,6 +4,7 @@
 //! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
 //! first called and returns its [`DeviceTable`].
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -46,8 +47,13 @@ type Known<T> = [AtomicPtr<T>; KINDS];
 static APIS: Known<&'static dyn DeviceApi> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
 /// The tables of the APIs that this artifact made.
 static TABLES: Known<DeviceTable> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
-/// Held while an API is made.
-static MAKING: Mutex<()> = Mutex::new(());
+/// Held while the API of a kind is made. One for each kind: an API may use other kinds while it is made, the CPU for example.
+static MAKING: [Mutex<()>; KINDS] = [const { Mutex::new(()) }; KINDS];
+
+thread_local! {
+    /// The kinds whose APIs this thread is making, one bit each.
+    static MAKES: Cell<u64> = const { Cell::new(0) };
+}
 
 /// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
 ///
@@ -136,10 +142,23 @@ pub(crate) fn register_devices() -> Result<()> {
 /// The table of an API of this artifact, which is made at first.
 fn own_table(info: &'static DeviceKindInfo) -> Result<&'static DeviceTable> {
     let Some(known) = entry(&TABLES, info.device_type) else { return Err(unknown(info.device_type)) };
-    let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut table = known.load(Ordering::Acquire);
+    // SAFETY: what is there lives forever.
+    if let Some(table) = unsafe { table.as_ref() } {
+        return Ok(table);
+    }
+    let bit = 1u64 << info.device_type;
+    if MAKES.get() & bit != 0 {
+        let name = kind_name(info.device_type);
+        return Err(crate::error!(RuntimeError, "the API of {name} devices uses such devices while it is made"));
+    }
+    let _one_at_a_time = MAKING[info.device_type as usize].lock().unwrap_or_else(PoisonError::into_inner);
+    table = known.load(Ordering::Acquire);
     if table.is_null() {
-        let api = caught(|| Ok((info.make)()))?;
+        MAKES.set(MAKES.get() | bit);
+        let api = caught(|| Ok((info.make)()));
+        MAKES.set(MAKES.get() & !bit);
+        let api = api?;
         table = Box::into_raw(Box::new(DeviceTable::new(info.device_type, Box::leak(api))));
         known.store(table, Ordering::Release);
     }
@@ -248,6 +267,7 @@ macro_rules! device_api {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Place;
 
     #[test]
     fn kinds_that_nobody_brings() {
@@ -261,6 +281,39 @@ mod tests {
             assert_eq!(error.to_string(), format!("RuntimeError: {message}"));
             assert!(!exists(Device::new(kind, 0)));
             assert!(attribute(Device::new(kind, 0), DeviceAttribute::WarpSize).is_err());
+        }
+    }
+
+    #[test]
+    fn an_api_may_use_other_kinds_while_it_is_made() {
+        fn uses(kind: i32) -> Box<dyn DeviceApi> {
+            struct Named(String);
+            #[rustfmt::skip]
+            impl DeviceApi for Named {
+                fn name(&self) -> &str { &self.0 }
+                fn device_count(&self) -> Result<i32> { Ok(0) }
+                fn attribute(&self, _: i32, _: DeviceAttribute) -> Result<Any> { Ok(Any::NONE) }
+                fn allocate(&self, _: i32, _: usize, _: usize) -> Result<*mut c_void> { crate::bail!(RuntimeError, "none") }
+                unsafe fn free(&self, _: i32, _: *mut c_void) -> Result<()> { Ok(()) }
+                unsafe fn copy(&self, _: Place, _: Place, _: usize, _: RawStream) -> Result<()> { Ok(()) }
+                fn create_stream(&self, _: i32) -> Result<RawStream> { Ok(RawStream::DEFAULT) }
+                unsafe fn free_stream(&self, _: i32, _: RawStream) -> Result<()> { Ok(()) }
+                unsafe fn synchronize(&self, _: i32, _: RawStream) -> Result<()> { Ok(()) }
+            }
+            // Not `api`, which may know the kind already: the way of a first use.
+            let used = find(kind).map(|api| api.name().to_owned()).unwrap_or_else(|error| error.message().to_owned());
+            Box::new(Named(used))
+        }
+        // SAFETY: neither gives memory.
+        static KINDS: [DeviceKindInfo; 2] =
+            unsafe { [DeviceKindInfo::new(60, || uses(device_type::CPU)), DeviceKindInfo::new(61, || uses(61))] };
+        for (info, name) in
+            KINDS.iter().zip(["cpu", "the API of device_type_61 devices uses such devices while it is made"])
+        {
+            let ours =
+                Function::from_fn(|| own_table(info).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>()));
+            Function::register_global(&function_name(info.device_type), &ours).unwrap();
+            assert_eq!(api(info.device_type).unwrap().name(), name);
         }
     }
 

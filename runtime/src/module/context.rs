@@ -203,3 +203,39 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
         Ok(Function::from_object(function))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::ModuleImpl;
+    use std::sync::OnceLock;
+
+    static ROOT: OnceLock<Module> = OnceLock::new();
+
+    /// Looks into the root's imports, of which it is one, to find a function.
+    struct Asking;
+
+    impl ModuleImpl for Asking {
+        fn kind(&self) -> &str {
+            "test.asking"
+        }
+
+        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+            match (name, ROOT.get()) {
+                ("outer", Some(root)) => root.find_import("inner"),
+                ("inner", _) => Ok(Some(Function::from_fn(|| 5i64))),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_may_lead_to_another() {
+        let root = ROOT.get_or_init(|| Module::new(Asking));
+        root.import(&Module::new(Asking)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(root.find_import("outer").unwrap().unwrap().call_as::<i64>(()).unwrap(), 5);
+            assert!(root.find_import("none").unwrap().is_none());
+        }
+    }
+}

@@ -5,16 +5,13 @@
 
 use core::ptr::null_mut;
 
-use super::Module;
+use super::{Module, import_order};
 use crate::abi::TVMFFIObject;
 use crate::embedded::atomic::{AtomicPtr, AtomicU64, Mutex, Ordering, lock};
 use crate::embedded::name_table::NameTable;
 use crate::embedded::shared_ref::SharedRef;
 use crate::function::Function;
 use crate::value::IntoAny;
-
-/// Number of the last change of any import tree. 0 and 1 have other meanings.
-static TREE: AtomicU64 = AtomicU64::new(2);
 
 /// Says of an entry that the function is the module's own.
 const OWN: u64 = 1;
@@ -24,12 +21,12 @@ const NOTHING: u64 = 0;
 
 /// The number of the import trees as they are.
 pub(super) fn tree() -> u64 {
-    TREE.load(Ordering::Acquire)
+    import_order::last_change()
 }
 
 /// Says that an import tree has changed.
 pub(crate) fn tree_changed() {
-    TREE.fetch_add(1, Ordering::AcqRel);
+    import_order::note_change();
 }
 
 /// What was found under a name.
@@ -96,7 +93,9 @@ impl FunctionCache {
         };
         let found = self.found.get_or_insert(name.as_bytes(), new);
         let alone = lock(&found.change);
-        if found.tree.load(Ordering::Relaxed) == OWN {
+        let known = found.tree.load(Ordering::Relaxed);
+        // What a slow search found in older trees says nothing about those of now.
+        if known == OWN || (tree != OWN && known > tree) {
             drop(alone);
             return give_up();
         }
@@ -117,4 +116,26 @@ pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
     let of = |module: &Module| unsafe { super::implementation::implementation(module.object()) };
     modules.iter().all(|module| of(module).is_some_and(|implementation| implementation.has_fixed_functions()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_search_does_not_undo_a_later_one() {
+        let cache = FunctionCache::new();
+        let (old, new) = (Function::from_fn(|| 1i64), Function::from_fn(|| 2i64));
+        // Later than what other tests of this program change meanwhile.
+        let now = tree() + (1 << 40);
+        cache.note_import("f", &new, now);
+        cache.note_import("f", &old, now - 1);
+        let found = cache.found.get(b"f").unwrap();
+        assert_eq!(found.tree.load(Ordering::Relaxed), now);
+        // SAFETY: a copy is a reference of its own.
+        let kept = unsafe { Function::from_object(found.function.copy()) };
+        assert_eq!(kept.call_as::<i64>(()).unwrap(), 2);
+        cache.note_own("f", &old);
+        assert_eq!(cache.get("f", false).unwrap().call_as::<i64>(()).unwrap(), 1);
+    }
 }

@@ -1,11 +1,12 @@
 use core::ffi::{CStr, c_char};
 use core::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
 use super::implementation::{
     ModuleImpl, ModuleProperties, implementation, is_nothing_found, new_module, nothing_found, vtable_of,
 };
+use super::import_order::ImportLock;
 use super::library::exported_functions;
 use super::{cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
@@ -16,10 +17,7 @@ use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, Str, ToArg, TypeSchema};
 use crate::{Result, embedded};
 
-/// Orders changes of import trees and looks at them, for all modules.
-static TREE: RwLock<()> = RwLock::new(());
-
-/// Orders the search of imports, and the use of what modules remember of it, for all modules.
+/// Orders the use of what modules remember of searches in their imports, for all modules. Nothing else runs while it is held.
 static FINDING: Mutex<()> = Mutex::new(());
 
 /// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
@@ -201,7 +199,9 @@ impl Module {
     /// # Errors
     /// What the host reports.
     pub fn clear_imports(&self) -> Result<()> {
-        let _alone = (!self.is_ours()).then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
+        // They go last: what a module's release does may wait for who waits for the lock.
+        let _last = self.imports();
+        let _alone = self.lock_if_not_ours();
         Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
     }
 
@@ -232,13 +232,13 @@ impl Module {
     /// The imported modules, in order.
     pub fn imports(&self) -> Vec<Module> {
         let array = {
-            let _unchanged = TREE.read().unwrap_or_else(PoisonError::into_inner);
+            let _unchanged = ImportLock::take();
             self.imports_array()
         };
         array.to_vec()
     }
 
-    /// The caller holds [`TREE`].
+    /// The caller holds the [`ImportLock`].
     fn imports_array(&self) -> Array<Module> {
         // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
         let raw = unsafe {
@@ -270,9 +270,13 @@ impl Module {
     /// # Errors
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
-        // Our own modules lock for themselves, below.
-        let _alone = (!self.is_ours()).then(|| TREE.write().unwrap_or_else(PoisonError::into_inner));
+        let _alone = self.lock_if_not_ours();
         Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
+    }
+
+    /// Modules of ours lock for themselves when they change; those in C++ do not.
+    fn lock_if_not_ours(&self) -> Option<ImportLock> {
+        (!self.is_ours()).then(ImportLock::take)
     }
 
     /// The import as the embedded implementation does it.
@@ -280,7 +284,7 @@ impl Module {
         let mut pending = vec![other.clone()];
         let mut seen = raw::Seen::default();
         // Unlocked before anything above is released: the release of a module may run any code.
-        let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ImportLock::take();
         while let Some(module) = pending.pop() {
             if module.same(self) {
                 return Err(crate::error!(
@@ -299,11 +303,11 @@ impl Module {
 
     /// Appends modules, of which the caller knows that none of them leads back here.
     pub(super) fn append_imports(&self, others: &[Module]) {
-        let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ImportLock::take();
         self.append(others);
     }
 
-    /// The caller holds [`TREE`] alone. The old array's modules are all in the new one, so none of them goes.
+    /// The caller holds the [`ImportLock`]. The old array's modules are all in the new one, so none of them goes.
     fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
         imports.extend_from_slice(others);
@@ -312,7 +316,7 @@ impl Module {
 
     pub(super) fn clear_imports_locally(&self) {
         let old = {
-            let _alone = TREE.write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = ImportLock::take();
             self.replace_imports(Vec::new())
         };
         drop(old);
@@ -345,7 +349,7 @@ impl Module {
         unsafe { embedded::is_unique(self.object.object()) }
     }
 
-    /// The caller holds [`TREE`] alone. The result is the old array.
+    /// The caller holds the [`ImportLock`]. The result is the old array.
     fn replace_imports(&self, imports: Vec<Module>) -> Any {
         function_cache::tree_changed();
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
@@ -358,30 +362,50 @@ impl Module {
 
     /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
     pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
-        let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Str::new(name).into_any();
-        // SAFETY: the object is a live module, whose cell owns a map that is only used here, under the lock.
-        let mut cache = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };
-        // SAFETY: as above; an entry is borrowed from the map and gets a reference of its own.
-        let known = unsafe { embedded::map::get(cache, key.as_view().raw()) }.ok().flatten();
-        if let Some(known) = known {
-            // SAFETY: the map keeps the value alive.
-            return unsafe { AnyView::from_raw(known) }.to_owned()?.to().map(Some);
+        {
+            let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = self.found_before(&key) {
+                return known.to().map(Some);
+            }
         }
+        // Unlocked: what a module does to find a function is its own business, and may come here again.
         for import in self.imports() {
             if let Some(function) = raw::visit(&import, true, &mut |module| raw::function(module, name))? {
-                if is_nothing_found(cache) {
-                    let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(Some(function)) };
-                    drop(self.replace_found(own));
-                    cache = own;
-                }
-                let value = function.clone().into_any().into_raw();
-                // SAFETY: as above, and the map is this module's own; it takes over key and value.
-                let _ = unsafe { embedded::map::set(cache, key.into_raw(), value) };
-                return Ok(Some(function));
+                return self.note_found(key, function).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// What was found under this name. The caller holds [`FINDING`].
+    fn found_before(&self, key: &Any) -> Option<Any> {
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
+        // map and gets a reference of its own.
+        unsafe {
+            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache;
+            let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
+            AnyView::from_raw(known).to_owned().ok()
+        }
+    }
+
+    /// Remembers what was found under a name, unless another thread was quicker; then that is the function for everyone.
+    fn note_found(&self, key: Any, function: Function) -> Result<Function> {
+        let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.found_before(&key) {
+            return known.to();
+        }
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
+        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object.object())).import_lookup_cache };
+        if is_nothing_found(found) {
+            let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(function) };
+            drop(self.replace_found(own));
+            found = own;
+        }
+        let value = function.clone().into_any().into_raw();
+        // SAFETY: as above, and the map is this module's own; it takes over key and value.
+        let _ = unsafe { embedded::map::set(found, key.into_raw(), value) };
+        Ok(function)
     }
 
     /// Whether both are the same module.

@@ -64,6 +64,7 @@ mod function_cache;
 mod handle;
 mod image_module;
 mod implementation;
+mod import_order;
 mod kept;
 mod kept_images;
 mod kinds;

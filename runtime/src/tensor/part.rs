@@ -91,9 +91,13 @@ impl Tensor {
             Some(bytes) => bytes as i128,
             None => return Err(crate::error!(ValueError, "elements of type {dtype} have no size")),
         };
-        let first = i128::from(start) * i128::from(strides[0]) * bits;
         // Where nothing is left, nothing is read, so it may as well begin where the whole begins.
-        let first = if start == end || layout.len == 0 { 0 } else { first };
+        let first = if start == end || layout.len == 0 {
+            0
+        } else {
+            let first = (i128::from(start) * i128::from(strides[0])).checked_mul(bits);
+            first.ok_or_else(|| outside(&strides))?
+        };
         ensure!(
             first % 8 == 0,
             ValueError,

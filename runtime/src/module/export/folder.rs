@@ -1,3 +1,4 @@
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +22,8 @@ impl Folder {
     pub(super) fn new() -> Result<Self> {
         loop {
             let path = std::env::temp_dir().join(format!("kernpack-export-{}", unique()));
-            match std::fs::create_dir(&path) {
+            // Nobody else puts anything into it that is compiled and loaded.
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self { path, is_ours: true }),
                 // Another process of the same number left it.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

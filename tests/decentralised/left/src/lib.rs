@@ -19,3 +19,38 @@ fn canvases() -> i64 {
 fn shift(point: kernpack::ObjRef<shapes::point::Point>, by: f64) -> kernpack::ObjRef<shapes::point::Point> {
     shapes::point::point(point.x + by, point.y)
 }
+
+/// A module with one function, which has its name and gives its number.
+struct Numbered {
+    name: String,
+    number: i64,
+}
+
+impl kernpack::module::ModuleImpl for Numbered {
+    fn kind(&self) -> &str {
+        "left.numbered"
+    }
+
+    fn get_function(&self, name: &str) -> kernpack::Result<Option<kernpack::Function>> {
+        let number = self.number;
+        Ok((name == self.name).then(|| kernpack::Function::from_fn(move || number)))
+    }
+}
+
+/// A module that this library makes.
+#[kernpack::packed_func]
+fn numbered(name: String, number: i64) -> kernpack::Module {
+    kernpack::Module::new(Numbered { name, number })
+}
+
+/// What the function of this name gives that this library finds in a module or its imports.
+#[kernpack::packed_func]
+fn ask(module: kernpack::Module, name: String) -> kernpack::Result<Option<i64>> {
+    module.get_function(&name, true)?.map(|function| function.call_as(())).transpose()
+}
+
+/// How many imports this library sees.
+#[kernpack::packed_func]
+fn count_imports(module: kernpack::Module) -> i64 {
+    module.imports().len() as i64
+}

@@ -1,0 +1,183 @@
+//! The order of changes of import trees: one for all modules of the process.
+//!
+//! A module of one artifact is imported, and asked for its imports, by every other one, so the lock and the number of the last change
+//! are the process's: libraries find them through the global function [`TABLE_FUNCTION`]. Modules in C++ change their imports without
+//! the lock, when C++ code tells them to.
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::function::Function;
+use crate::notice::notice;
+use crate::{Result, host};
+
+/// The global function that returns the address of the process's [`ImportTable`].
+const TABLE_FUNCTION: &str = "kernpack.import_order_v1";
+
+/// The order as libraries built from different versions share it.
+#[repr(C)]
+struct ImportTable {
+    /// Number of the last change of any import tree; 2 and more.
+    changes: AtomicU64,
+    /// Waits until no other thread has the lock; a thread that has it gets it again.
+    acquire: unsafe extern "C" fn(),
+    /// Gives up one of this thread's locks.
+    release: unsafe extern "C" fn(),
+}
+
+/// This artifact's own table, which serves until and unless another one is found.
+static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, release };
+static SHARED: AtomicPtr<ImportTable> = AtomicPtr::new(ptr::null_mut());
+
+/// While it lives, no other thread changes an import tree or looks at one. The same thread may take it again: changing a tree may
+/// call a host, which calls a module, which takes it.
+pub(super) struct ImportLock {
+    table: &'static ImportTable,
+    /// It is given up on the thread that took it.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl ImportLock {
+    /// Waits for the lock.
+    pub(super) fn take() -> Self {
+        let table = table();
+        // SAFETY: given up once, by this thread, when the result is dropped.
+        unsafe { (table.acquire)() };
+        Self { table, _not_send: PhantomData }
+    }
+}
+
+impl Drop for ImportLock {
+    fn drop(&mut self) {
+        // SAFETY: taken by this thread.
+        unsafe { (self.table.release)() };
+    }
+}
+
+/// The number of the last change.
+#[inline]
+pub(super) fn last_change() -> u64 {
+    table().changes.load(Ordering::Acquire)
+}
+
+/// Says that an import tree has changed.
+pub(super) fn note_change() {
+    table().changes.fetch_add(1, Ordering::AcqRel);
+}
+
+#[inline]
+fn table() -> &'static ImportTable {
+    let shared = SHARED.load(Ordering::Acquire);
+    if shared.is_null() {
+        return find_table();
+    }
+    // SAFETY: only the address of a static of this layout is stored; libraries are never unloaded.
+    unsafe { &*shared }
+}
+
+/// The process's table, at the first use after this artifact was bound; before that, nobody else can see our modules.
+#[cold]
+#[inline(never)]
+fn find_table() -> &'static ImportTable {
+    if host::bound().is_null() {
+        return &OWN;
+    }
+    let address = share().unwrap_or_else(|error| {
+        notice(format_args!("kernpack: {TABLE_FUNCTION}: {}", error.message()));
+        ptr::from_ref(&OWN).cast_mut()
+    });
+    // SAFETY: our own table, or that of another library, which is never unloaded.
+    let table = unsafe { &*address };
+    if !ptr::eq(table, &OWN) {
+        // What was noted under a number of ours is older than every number of theirs from here on.
+        table.changes.fetch_max(OWN.changes.load(Ordering::Acquire), Ordering::AcqRel);
+        table.changes.fetch_add(1, Ordering::AcqRel);
+    }
+    SHARED.store(address, Ordering::Release);
+    table
+}
+
+/// Finds the process's table, or offers our own as it.
+fn share() -> Result<*mut ImportTable> {
+    let offered = match Function::get_global(TABLE_FUNCTION)? {
+        Some(theirs) => theirs,
+        None => {
+            let ours = Function::from_fn(|| ptr::from_ref(&OWN).cast_mut().cast::<c_void>());
+            // Another library may be quicker; then its table is the one.
+            let _ = Function::register_global(TABLE_FUNCTION, &ours);
+            Function::global(TABLE_FUNCTION)?
+        }
+    };
+    let address: *mut c_void = offered.call_as(())?;
+    match address.is_null() {
+        true => Err(crate::error!(RuntimeError, "the function returned NULL")),
+        false => Ok(address.cast()),
+    }
+}
+
+/// Who has the lock.
+struct Holder {
+    thread: usize,
+    /// How often the thread has it; 0 when nobody has.
+    times: usize,
+}
+
+static HOLDER: Mutex<Holder> = Mutex::new(Holder { thread: 0, times: 0 });
+static GIVEN_UP: Condvar = Condvar::new();
+
+fn holder() -> MutexGuard<'static, Holder> {
+    HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What tells this thread from all others that live.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    // Without a destructor it is there until the thread has ended.
+    HERE.try_with(|here| ptr::from_ref(here).addr()).unwrap_or_default()
+}
+
+unsafe extern "C" fn acquire() {
+    let (thread, mut holder) = (this_thread(), holder());
+    while holder.times > 0 && holder.thread != thread {
+        holder = GIVEN_UP.wait(holder).unwrap_or_else(PoisonError::into_inner);
+    }
+    holder.thread = thread;
+    holder.times += 1;
+}
+
+unsafe extern "C" fn release() {
+    let mut holder = holder();
+    holder.times = holder.times.saturating_sub(1);
+    if holder.times == 0 {
+        drop(holder);
+        GIVEN_UP.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn one_thread_at_a_time_as_often_as_it_likes() {
+        static INSIDE: AtomicUsize = AtomicUsize::new(0);
+        let work = || {
+            for _ in 0..200 {
+                let _outer = ImportLock::take();
+                let _inner = ImportLock::take();
+                assert_eq!(INSIDE.fetch_add(1, Ordering::Relaxed), 0);
+                std::thread::yield_now();
+                assert_eq!(INSIDE.fetch_sub(1, Ordering::Relaxed), 1);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(work);
+            }
+        });
+    }
+}
