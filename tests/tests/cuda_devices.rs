@@ -1,6 +1,5 @@
 //! CUDA devices against the stand-in for the driver: tensors, copies, streams, events, attributes, and what goes wrong.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,6 +7,7 @@ use kernpack::abi::device_type;
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Stream};
 use kernpack::{Any, DataType, Device, Tensor};
 use kernpack_tests::cuda_stand_in::{Live, Session, StandIn, compile, open};
+use kernpack_tests::skip::skip_anywhere;
 
 fn session() -> Session<'static> {
     StandIn::load(env!("CARGO_TARGET_TMPDIR")).session()
@@ -275,24 +275,20 @@ fn drivers_that_can_not_serve_are_told_apart() {
     let whole = compile(env!("CARGO_TARGET_TMPDIR"), "libcuda_whole", &[]);
     let part = compile(env!("CARGO_TARGET_TMPDIR"), "libcuda_part", &["-DWITHOUT_LAUNCH_EX"]);
     #[rustfmt::skip]
-    let rows: &[(&Path, &[(&str, &str)], &str)] = &[
-        (&whole, &[("FAKE_CUDA_DEVICES", "0")], "RuntimeError: the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"),
-        (&whole, &[("FAKE_CUDA_VERSION", "11080")], "RuntimeError: the NVIDIA driver of this machine is too old: it supports CUDA 11.8, but CUDA 12.0 is needed; install a newer driver"),
-        (&whole, &[("FAKE_CUDA_INIT", "803")], "RuntimeError: the CUDA driver can not be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
+    let rows = [
+        (&whole, &[("FAKE_CUDA_DEVICES", "0")][..], "RuntimeError: the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"),
+        (&whole, &[("FAKE_CUDA_VERSION", "11080")][..], "RuntimeError: the NVIDIA driver of this machine is too old: it supports CUDA 11.8, but CUDA 12.0 is needed; install a newer driver"),
+        (&whole, &[("FAKE_CUDA_INIT", "803")][..], "RuntimeError: the CUDA driver can not be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
         (&part, &[], "RuntimeError: the NVIDIA driver of this machine lacks the function cuLaunchKernelEx; install a newer driver"),
     ];
     for (library, variables, expected) in rows {
-        assert_eq!(says(Some(library), variables), *expected);
+        assert_eq!(says(Some(library), variables), expected);
     }
     for library in [whole, part] {
         let _ = std::fs::remove_file(library);
     }
     if Path::new("/dev/nvidiactl").exists() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: this machine has a CUDA driver, so nothing can say that there is none"
-        );
-        return;
+        return skip_anywhere("this machine has a CUDA driver, so nothing can say that there is none");
     }
     assert_eq!(
         says(None, &[]),

@@ -1,6 +1,7 @@
 //! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules`.
 //!
-//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
+//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
+//! for another machine, valgrind) where root runs it.
 
 mod apache_tvm;
 mod artifacts;
@@ -8,6 +9,7 @@ mod asan;
 mod bench;
 mod ci;
 mod conformance;
+mod cross_compiler;
 mod cuda;
 mod debian;
 mod demo;

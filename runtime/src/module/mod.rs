@@ -64,6 +64,7 @@ mod function_cache;
 mod handle;
 mod image_module;
 mod implementation;
+mod imports;
 mod kept;
 mod kept_images;
 mod kinds;
@@ -71,6 +72,7 @@ pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
+mod object;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod provider;
@@ -82,6 +84,7 @@ mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+mod vtable;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
