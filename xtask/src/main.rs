@@ -40,7 +40,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
-  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image] (--seconds N, --merge)
+  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)

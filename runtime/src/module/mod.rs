@@ -56,6 +56,7 @@ mod cpp_call;
 mod cpp_exception;
 #[doc(hidden)]
 pub mod cpp_symbols;
+#[cfg(feature = "cuda")]
 mod cuda;
 pub mod device_image;
 mod elf;
@@ -84,6 +85,7 @@ mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+mod uncompiled;
 mod vtable;
 #[cfg(feature = "zstd")]
 pub mod zstd;
