@@ -175,8 +175,10 @@ mod tests {
 
     #[test]
     fn kernels_are_read_off_the_text() {
+        /// A kernel's name, its types, and whether it takes local memory.
+        type Expected = (&'static str, &'static str, bool);
         #[rustfmt::skip]
-        let rows: &[(&str, &[(&str, &str, bool)])] = &[
+        let rows: [(&str, &[Expected]); 6] = [
             ("__kernel void f() {}", &[("f", "", false)]),
             ("kernel void f(void) {}", &[("f", "", false)]),
             ("__kernel void f(__global float* restrict out, global const int *in, __constant float k[4], const float x) {}",
