@@ -58,30 +58,11 @@ fn write(blob: &Blob<'_>, target: &Target, path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use kernpack::module::library_bin::LibraryBinWriter;
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
-
     use super::*;
+    use crate::object_packer::tests::check_objects;
 
     #[test]
     fn the_object_defines_the_blob() {
-        let mut writer = LibraryBinWriter::new();
-        writer.add_library().unwrap();
-        let folder = std::env::temp_dir().join(format!("kernpack-llvm-packer-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-apple-darwin"] {
-            let target = Target::of_triple(triple).unwrap();
-            let blob = Blob::new("symbol", &writer);
-            let bytes = std::fs::read(LlvmPacker.pack(&blob, &target, &folder).unwrap()).unwrap();
-            let file = object::File::parse(bytes.as_slice()).unwrap();
-            let name = target.symbol_name("symbol");
-            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(&name)).unwrap();
-            assert_eq!(symbol.scope(), object::SymbolScope::Dynamic);
-            let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
-            assert_eq!(section.kind(), SectionKind::ReadOnlyData, "{triple}");
-            assert!(section.align() >= BLOB_ALIGNMENT);
-            assert_eq!(section.data().unwrap(), writer.to_vec());
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
+        check_objects(&LlvmPacker, "llvm-packer");
     }
 }

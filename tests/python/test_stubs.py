@@ -27,7 +27,8 @@ def test_stubs_are_up_to_date():
 
 
 def test_mypy_accepts_the_stubs_and_finds_wrong_uses(tmp_path):
-    pytest.importorskip("mypy", reason="mypy is not installed")
+    if not os.environ.get("CI"):
+        pytest.importorskip("mypy", reason="mypy is not installed")
     status, output = run("-m", "mypy", "--strict", "--warn-unused-ignores", "--cache-dir", str(tmp_path), "objects_stubs")
     assert status == 0, output
 

@@ -2,6 +2,8 @@
 //! hostile libraries, compile-fail tests. Their C and C++ programs are in `c/`, the Python half in `python/`.
 
 pub mod cuda_stand_in;
+pub mod skip;
+pub mod stock;
 
 /// How many objects the chains have that no operation may recurse through: a million, or what `KERNPACK_CHAIN_LENGTH` says where a
 /// checker makes everything slow.

@@ -7,41 +7,29 @@
 #[allow(dead_code, reason = "this test needs no headers of the wheel")]
 mod headers;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use kernpack_tests::skip::{skip, skip_anywhere};
+use kernpack_tests::stock::apache_tvm;
 
 const TESTS: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Files that this build of TVM may lack a compiler for.
 const OPTIONAL: [&str; 2] = ["vulkan.so", "rocm.so"];
 
-/// Past the test harness, which hides what a passing test prints.
-fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
-/// A Python with Apache TVM, or a line that says that there is none.
-fn python() -> Option<PathBuf> {
-    let named = std::env::var_os("KERNPACK_APACHE_TVM").map(PathBuf::from);
-    let python = named.unwrap_or_else(|| Path::new(TESTS).join("../target/venv-tvm/bin/python"));
-    let found = python.exists();
-    if !found {
-        skipped("set KERNPACK_APACHE_TVM to a Python with apache-tvm 0.27");
-    }
-    found.then_some(python)
-}
-
 /// The files that TVM exports into a folder of this name, without those that this build of it can not make.
 fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
-    let folder = (python()?, headers::scratch_dir(folder));
+    let folder = (apache_tvm()?, headers::scratch_dir(folder));
     let script = Path::new(TESTS).join("apache-tvm/export.py");
     let output = headers::run(Command::new(&folder.0).arg(script).arg(&folder.1));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut files = Vec::new();
     for line in text.lines() {
         match line.strip_prefix("skipped: ") {
-            Some(why) if OPTIONAL.iter().any(|file| why.starts_with(file)) => skipped(&format!("Apache TVM: {why}")),
+            Some(why) if OPTIONAL.iter().any(|file| why.starts_with(file)) => {
+                skip_anywhere(format_args!("Apache TVM: {why}"))
+            }
             Some(why) => panic!("Apache TVM did not export {why}"),
             None if line.ends_with(".so") || line.ends_with(".a") => files.push(line.to_owned()),
             None => {}
@@ -91,11 +79,11 @@ fn what_tvm_exports_runs_without_it() {
 
 #[test]
 fn our_libraries_run_in_its_process() {
-    let Some(python) = python() else { return };
+    let Some(python) = apache_tvm() else { return };
     let ours = std::env::current_exe().unwrap().with_file_name("libconversions.so");
     let imagekit = std::env::var_os("IMAGEKIT_LIBRARY").map(PathBuf::from);
     if imagekit.is_none() {
-        skipped("imagekit under Apache TVM: set IMAGEKIT_LIBRARY to the path of libimagekit.so");
+        skip("imagekit under Apache TVM: set IMAGEKIT_LIBRARY to the path of libimagekit.so");
     }
     let libraries: Vec<PathBuf> = [ours].into_iter().chain(imagekit).collect();
     let load = |packages: Option<&Path>, version: &str| {
@@ -117,6 +105,6 @@ fn our_libraries_run_in_its_process() {
     let found = std::fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path().join("site-packages"));
     match named.into_iter().chain(found).find(|folder| folder.join("tvm_ffi").is_dir()) {
         Some(packages) => load(Some(&packages), "0.1.14"),
-        None => skipped("under apache-tvm-ffi 0.1.14: set KERNPACK_TVM_FFI_PINNED to a folder with it"),
+        None => skip("under apache-tvm-ffi 0.1.14: set KERNPACK_TVM_FFI_PINNED to a folder with it"),
     }
 }

@@ -5,7 +5,6 @@ mod headers;
 mod library;
 mod visits;
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +14,7 @@ use kernpack::reflect::{
 };
 use kernpack::{Any, DataType, Device, Function, IntoAny, ObjRef, Object, ObjectRoot, Result, Shape, Tensor};
 
+use kernpack_tests::stock::stock_library;
 use visits::types::{All, Base, Figure, Node, Shared};
 use visits::{Log, log};
 
@@ -250,13 +250,8 @@ fn types_of_cpp() {
     let fields = headers::scratch_dir("attr_visitor").join("libfields.so");
     library::compile_cpp("fields.cc", &fields, &include_dirs, &["-shared", "-fPIC"]);
     run_inside("ours", library::library(), &fields);
-    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-        // Past the test harness, which hides what a passing test prints.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
-        return;
-    };
-    run_inside("stock", &Path::new(&folder).join("libtvm_ffi.so"), &fields);
+    let Some(stock) = stock_library() else { return };
+    run_inside("stock", &stock, &fields);
 }
 
 /// What runs in the process with another implementation; nothing in an ordinary run.

@@ -5,7 +5,6 @@ mod headers;
 #[allow(dead_code, reason = "this test compiles no programs that are linked with it")]
 mod library;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -13,6 +12,7 @@ use std::sync::OnceLock;
 use kernpack::host::{Origin, origin};
 use kernpack::module::{ModuleImpl, ModuleProperties};
 use kernpack::{Any, Bytes, Function, Module, Result, Str, bail};
+use kernpack_tests::stock::stock_library;
 
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_HOST";
 
@@ -51,13 +51,8 @@ fn with_the_stock_library() {
     if std::env::var_os(INSIDE).is_some() {
         return inside(true).unwrap();
     }
-    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-        // Past the test harness, which hides what a passing test prints.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
-        return;
-    };
-    run_inside("with_the_stock_library", &Path::new(&folder).join("libtvm_ffi.so"));
+    let Some(stock) = stock_library() else { return };
+    run_inside("with_the_stock_library", &stock);
 }
 
 /// Our own implementation as `libtvm_ffi.so`: Rust can not throw there, and says so on stderr.
@@ -94,8 +89,8 @@ fn in_a_program_of_ours() {
     };
     run("Embedded", None);
     run("Process", Some(library::library()));
-    if let Some(stock) = std::env::var_os("KERNPACK_TVM_FFI_LIB") {
-        run("Process", Some(&Path::new(&stock).join("libtvm_ffi.so")));
+    if let Some(stock) = stock_library() {
+        run("Process", Some(&stock));
     }
 }
 

@@ -1,7 +1,6 @@
 //! Libraries made of several crates, and several libraries with crates in common: everything registers, in whatever order they
 //! are loaded. Each case is a process of its own, in which this test runs itself again.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +8,7 @@ use kernpack::abi::device_type;
 use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::host::{Origin, origin};
 use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor};
+use kernpack_tests::stock::stock_library;
 
 /// What the inner process does: the libraries in their order, `host` for a first use by the program itself.
 const STEPS: &str = "KERNPACK_TEST_STEPS";
@@ -30,18 +30,13 @@ fn runs_inside(test: &str, cases: &[&str], hosts: &[Host]) -> bool {
         return true;
     }
     for host in hosts {
-        let mut preloaded = None;
-        if *host == Host::Stock {
-            let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-                // Past the test harness, which hides what a passing test prints.
-                _ = writeln!(
-                    std::io::stderr(),
-                    "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so"
-                );
-                continue;
-            };
-            preloaded = Some(Path::new(&folder).join("libtvm_ffi.so"));
-        }
+        let preloaded = match host {
+            Host::Program => None,
+            Host::Stock => match stock_library() {
+                None => continue,
+                library => library,
+            },
+        };
         for steps in cases {
             let mut inside = Command::new(std::env::current_exe().unwrap());
             inside.args(["--exact", test, "--nocapture"]).env(STEPS, steps);

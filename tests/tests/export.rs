@@ -2,7 +2,6 @@
 //! load and call it.
 
 use std::ffi::{CString, c_void};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +9,8 @@ use kernpack::module::export::BLOB_ALIGNMENT;
 use kernpack::module::{AssemblyPacker, CPacker, ExportOptions, ModuleImpl, ModuleProperties};
 use kernpack::{Bytes, Function, Module, Result, packed_func};
 use kernpack_build::{LlvmPacker, ObjectPacker, llvm_module, llvm_module_for};
+use kernpack_tests::skip::skip;
+use kernpack_tests::stock::{apache_tvm, stock_python};
 
 /// A module whose function gives its payload's length.
 struct Length {
@@ -276,26 +277,15 @@ fn mistakes_are_named() {
 fn code_for_another_machine_is_exported_by_its_compiler() {
     let compiler = Command::new("aarch64-linux-gnu-gcc").arg("--version").output();
     if !compiler.is_ok_and(|output| output.status.success()) {
-        let _ = writeln!(std::io::stderr(), "skipped: no aarch64-linux-gnu-gcc here");
-        return;
+        return skip(
+            "no aarch64-linux-gnu-gcc (Debian and Ubuntu: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)",
+        );
     }
     let module = llvm_module_for(constant_ir("far", 1), "aarch64-unknown-linux-gnu").unwrap();
     module.import(&length(vec![1; 100_000])).unwrap();
     let path = export(&module, "far.so", &ExportOptions::new().target("aarch64-unknown-linux-gnu"));
     let error = Module::load(path).unwrap_err();
     assert!(cfg!(target_arch = "aarch64") || error.message().contains("it is for AArch64"), "{error}");
-}
-
-/// A Python, if there is one.
-fn python(variable: &str, fallback: &str) -> Option<PathBuf> {
-    let fallback = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(fallback);
-    let python = std::env::var_os(variable).map_or(fallback, PathBuf::from);
-    if python.exists() {
-        return Some(python);
-    }
-    assert!(std::env::var_os("CI").is_none(), "{variable} is not set");
-    let _ = writeln!(std::io::stderr(), "skipped: set {variable} to a Python with that package");
-    None
 }
 
 /// Runs `python/exported.py`, which loads what this test exports.
@@ -332,14 +322,14 @@ fn check_in(python: &Path, name: &str) {
 
 #[test]
 fn the_stock_library_loads_it() {
-    if let Some(python) = python("KERNPACK_PYTHON", "target/venv/bin/python") {
+    if let Some(python) = stock_python() {
         check_in(&python, "tvm_ffi");
     }
 }
 
 #[test]
 fn apache_tvm_loads_it() {
-    if let Some(python) = python("KERNPACK_APACHE_TVM", "target/venv-tvm/bin/python") {
+    if let Some(python) = apache_tvm() {
         check_in(&python, "tvm");
     }
 }

@@ -8,9 +8,10 @@ mod headers;
 mod library;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use kernpack_tests::skip::skip;
 
 /// Steps where ours differs from a stock library that lives, and what ours prints.
 const INTENDED: &[(&str, &str)] = &[
@@ -56,9 +57,7 @@ fn stock_or_skip() -> Option<(Vec<PathBuf>, PathBuf)> {
     let include_dirs = headers::include_dirs_or_skip()?;
     let stock = stock_folder(&include_dirs);
     if stock.is_none() {
-        // Past the test harness, which hides what a passing test prints.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
+        skip("set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
     }
     Some((include_dirs, stock?))
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use kernpack::module::library_bin::{LibraryBin, LibraryBinWriter};
 use kernpack::module::{ExportOptions, ModuleImpl, ModuleProperties};
 use kernpack::{Bytes, Function, Module, Result, packed_func};
+use kernpack_tests::stock::apache_tvm;
 use proptest::prelude::*;
 
 /// A module of a kind that is nothing but its bytes.
@@ -106,13 +106,7 @@ fn bytes_of_modules_made_in_cpp() {
     if let Some(folder) = std::env::var_os(INSIDE) {
         return inside_apache_tvm(Path::new(&folder)).unwrap();
     }
-    let fallback = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/venv-tvm/bin/python");
-    let python = std::env::var_os("KERNPACK_APACHE_TVM").map_or(fallback, Into::into);
-    if !python.exists() {
-        // Past the test harness, which hides what a passing test prints.
-        let _ = writeln!(std::io::stderr(), "skipped: set KERNPACK_APACHE_TVM to a Python with apache-tvm 0.27");
-        return;
-    }
+    let Some(python) = apache_tvm() else { return };
     let find = "import importlib.util as u; print(*(u.find_spec(n).submodule_search_locations[0] for n in ('tvm', 'tvm_ffi')), sep='\\n')";
     let output = Command::new(python).args(["-c", find]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

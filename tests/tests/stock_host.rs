@@ -1,6 +1,5 @@
 //! A Rust program in a process that has the stock libtvm_ffi already: everything goes through that one.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -8,6 +7,7 @@ use std::sync::Mutex;
 use kernpack::host::{Origin, origin};
 use kernpack::module::library_bin::LibraryBinWriter;
 use kernpack::{Bytes, Function, IntoAny, Module, ObjRef, Object, Result, Tensor, bail};
+use kernpack_tests::stock::stock_library;
 
 const INSIDE: &str = "KERNPACK_TEST_INSIDE_STOCK_HOST";
 
@@ -25,15 +25,10 @@ fn joins_the_stock_library() {
     if std::env::var_os(INSIDE).is_some() {
         return inside().unwrap();
     }
-    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-        // Past the test harness, which hides what a passing test prints.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
-        return;
-    };
+    let Some(stock) = stock_library() else { return };
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "joins_the_stock_library", "--nocapture"])
-        .env("LD_PRELOAD", Path::new(&folder).join("libtvm_ffi.so"))
+        .env("LD_PRELOAD", stock)
         .env(INSIDE, "1")
         .output()
         .unwrap();

@@ -4,8 +4,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::io::Write as _;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +19,7 @@ use kernpack::{
     Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, embedded, host,
 };
 use kernpack_tests::chain_length;
+use kernpack_tests::stock::stock_library;
 
 /// An expression; where it was written does not count.
 #[derive(Object, Clone)]
@@ -1020,15 +1019,10 @@ fn under_the_stock_library() {
         assert_eq!(host::origin(), host::Origin::Process);
         return;
     }
-    let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
-        // Past the test harness, which hides what a passing test prints.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: set KERNPACK_TVM_FFI_LIB to the folder of the stock libtvm_ffi.so");
-        return;
-    };
+    let Some(stock) = stock_library() else { return };
     let output = Command::new(std::env::current_exe().unwrap())
         .arg("--test-threads=2")
-        .env("LD_PRELOAD", Path::new(&folder).join("libtvm_ffi.so"))
+        .env("LD_PRELOAD", stock)
         .env(INSIDE, "1")
         .output()
         .unwrap();

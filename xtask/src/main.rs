@@ -1,6 +1,7 @@
 //! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules`.
 //!
-//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once.
+//! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
+//! for another machine, valgrind) where root runs it.
 
 mod apache_tvm;
 mod artifacts;
@@ -8,6 +9,7 @@ mod asan;
 mod bench;
 mod ci;
 mod conformance;
+mod cross_compiler;
 mod cuda;
 mod debian;
 mod demo;
@@ -38,7 +40,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
-  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image] (--seconds N, --merge)
+  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)

@@ -306,7 +306,7 @@ def test_sobel_on_opencl(imagekit, gray):
     try:
         strength = imagekit.sobel_on_opencl(gray)
     except RuntimeError as error:
-        if os.environ.get("KERNPACK_OPENCL") == "require":
+        if os.environ.get("KERNPACK_OPENCL") == "require" or os.environ.get("CI"):
             raise
         pytest.skip(str(error))
     np.testing.assert_allclose(np.from_dlpack(strength), into(imagekit.sobel, gray), atol=1e-2)
@@ -316,6 +316,7 @@ def test_device_modules_report_errors(imagekit, tmp_path):
     images = {image.kind: image for image in imagekit.imports}
     assert "opencl" in images
     if "cuda" not in images:
+        assert not os.environ.get("CI"), "imagekit was built without nvcc; see its build's warning"
         pytest.skip("imagekit was built without nvcc, so it carries no CUDA image")
     image = images["cuda"]
     # C++ asks the module through its vtable and expects exceptions.

@@ -11,10 +11,10 @@ use super::KindInfo;
 use super::Module;
 use super::implementation::{ModuleImpl, ModuleProperties};
 use super::stream::{StreamError, StreamReader, put_bytes, put_strings};
-use crate::container::Array;
+use super::uncompiled::{function_of_code, returns_strings};
+use crate::Result;
 use crate::function::Function;
 use crate::value::{Bytes, Str};
-use crate::{Error, Result};
 
 /// Source code in C or a language like it, with the names of the packed functions that it defines.
 ///
@@ -108,21 +108,6 @@ impl Module {
     }
 }
 
-/// Why a function of code that is not compiled yet can not be called.
-pub(super) fn not_compiled(kind: &str, name: &str) -> Error {
-    crate::error!(
-        RuntimeError,
-        "'{name}' of a module of kind '{kind}' can not be called before the module is compiled: export it with export_library and \
-         load the library, or use Module::compile"
-    )
-}
-
-/// A function without arguments that returns strings.
-pub(super) fn returns_strings(strings: &[String]) -> Function {
-    let strings = strings.to_vec();
-    Function::from_fn(move || strings.iter().map(|string| Str::new(string)).collect::<Array<Str>>())
-}
-
 impl ModuleImpl for CSource {
     fn kind(&self) -> &str {
         "c"
@@ -135,14 +120,12 @@ impl ModuleImpl for CSource {
     /// The names that Apache TVM asks for; the code's own functions are an error.
     fn get_function(&self, name: &str) -> Result<Option<Function>> {
         match name {
-            "get_func_names" => Ok(Some(returns_strings(&self.functions))),
             "get_const_vars" => Ok(Some(returns_strings(&self.constants))),
             "get_symbol" => {
                 let symbol = self.functions.first().cloned().unwrap_or_default();
                 Ok(Some(Function::from_fn(move || Str::new(&symbol))))
             }
-            name if self.functions.iter().any(|function| function == name) => Err(not_compiled("c", name)),
-            _ => Ok(None),
+            name => function_of_code("c", &self.functions, name),
         }
     }
 
@@ -189,7 +172,7 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_tvm() {
-        // `ffi.Module.load_from_bytes.c` of Apache TVM 0.27 takes these (tests/python/test_export.py).
+        // `ffi.Module.load_from_bytes.c` of Apache TVM 0.27 takes these (tests/python/exported.py).
         let source = CSource::new("int x;").format("cc").functions(["f"]).constants(["c1"]);
         let bytes = source.save_to_bytes().unwrap();
         let mut expected = Vec::new();

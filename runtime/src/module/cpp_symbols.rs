@@ -10,7 +10,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use super::implementation::{self, This, or_throw};
+use super::vtable::{This, or_throw};
 use super::{Module, raw};
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded;
@@ -28,7 +28,7 @@ pub const NAMES: [&str; 8] = [
     "_ZTIN3tvm3ffi9ModuleObjE",
 ];
 
-pub use implementation::{vt_clear_imports as clear_imports, vt_import as import_module};
+pub use super::vtable::{vt_clear_imports as clear_imports, vt_import as import_module};
 
 /// The module behind a C++ `this`.
 ///

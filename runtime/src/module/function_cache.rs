@@ -114,7 +114,7 @@ impl FunctionCache {
 /// this artifact made all of them, and none gets or loses functions.
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
-    let of = |module: &Module| unsafe { super::implementation::implementation(module.object()) };
+    let of = |module: &Module| unsafe { super::object::implementation(module.object()) };
     modules.iter().all(|module| of(module).is_some_and(|implementation| implementation.has_fixed_functions()))
 }
 

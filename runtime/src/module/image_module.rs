@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Module;
 use super::device_image::{DeviceImage, OwnedImage};
-use super::implementation::{ModuleImpl, ModuleProperties, new_module};
+use super::implementation::{ModuleImpl, ModuleProperties};
 use super::kinds::own_loader;
 use super::launch::{DeviceCode, ImageKernel, metadata};
+use super::object::new_module;
 use crate::function::{Function, did_you_mean};
 use crate::value::{Bytes, Str};
 use crate::{Error, Result};

@@ -9,7 +9,6 @@ use crate::value::Bytes;
 /// The kinds, and what runs them.
 macro_rules! kept_kinds {
     ($($item:ident $kind:literal $why:literal;)*) => {$(
-        #[cfg(feature = "embedded")]
         #[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
         static $item: KindInfo = KindInfo {
             kind: $kind,
@@ -18,6 +17,7 @@ macro_rules! kept_kinds {
     )*};
 }
 
+#[cfg(feature = "embedded")]
 kept_kinds! {
     HIP "hip" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built \
         with USE_ROCM=ON";
@@ -31,7 +31,12 @@ kept_kinds! {
         web (tvmjs)";
 }
 
+#[cfg(not(feature = "cuda"))]
+kept_kinds! {
+    CUDA "cuda" "the kernpack that loaded it was built without its feature `cuda`; build the program, or the library, that loads it with this feature";
+}
+
 #[cfg(not(feature = "opencl"))]
 kept_kinds! {
-    OPENCL "opencl" "the kernpack that loaded it was built without its feature `opencl`; build with it";
+    OPENCL "opencl" "the kernpack that loaded it was built without its feature `opencl`; build the program, or the library, that loads it with this feature";
 }

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::elf::{self, FileKind};
-use super::implementation::new_module;
 use super::library::LibraryModule;
 use super::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
+use super::object::new_module;
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
 use super::{Module, context, kept, kinds, provider, raw};

@@ -56,6 +56,7 @@ mod cpp_call;
 mod cpp_exception;
 #[doc(hidden)]
 pub mod cpp_symbols;
+#[cfg(feature = "cuda")]
 mod cuda;
 pub mod device_image;
 mod elf;
@@ -65,6 +66,7 @@ mod handle;
 mod image_module;
 mod implementation;
 mod import_order;
+mod imports;
 mod kept;
 mod kept_images;
 mod kinds;
@@ -72,6 +74,7 @@ pub(crate) mod launch;
 mod library;
 pub mod library_bin;
 mod loader;
+mod object;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod provider;
@@ -83,6 +86,8 @@ mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+mod uncompiled;
+mod vtable;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 

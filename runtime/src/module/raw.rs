@@ -5,7 +5,8 @@ use core::ffi::c_void;
 use core::ptr::null;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use super::implementation::{function_cache, implementation, vtable_of};
+use super::object::{function_cache, implementation};
+use super::vtable::vtable_of;
 use super::{Module, cpp_call, function_cache};
 use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject};

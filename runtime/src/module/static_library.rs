@@ -9,9 +9,9 @@ use std::path::Path;
 
 use super::KindInfo;
 use super::Module;
-use super::c_source::{not_compiled, returns_strings};
 use super::implementation::{ModuleImpl, ModuleProperties};
 use super::stream::{StreamError, StreamReader, put_bytes, put_strings};
+use super::uncompiled::function_of_code;
 use crate::function::Function;
 use crate::value::Bytes;
 use crate::{Error, Result};
@@ -91,11 +91,7 @@ impl ModuleImpl for StaticLibrary {
     }
 
     fn get_function(&self, name: &str) -> Result<Option<Function>> {
-        match name {
-            "get_func_names" => Ok(Some(returns_strings(&self.functions))),
-            name if self.functions.iter().any(|function| function == name) => Err(not_compiled("static_library", name)),
-            _ => Ok(None),
-        }
+        function_of_code("static_library", &self.functions, name)
     }
 
     fn implements_function(&self, name: &str) -> Result<bool> {
@@ -135,7 +131,7 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_tvm() {
-        // `ffi.Module.load_from_bytes.static_library` of Apache TVM 0.27 takes these (tests/python/test_export.py).
+        // `ffi.Module.load_from_bytes.static_library` of Apache TVM 0.27 takes these (tests/python/exported.py).
         let expected = b"\x03\0\0\0\0\0\0\0OBJ\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0f";
         let module = Module::static_library(b"OBJ".to_vec(), &["f"]);
         assert_eq!(module.save_to_bytes().unwrap().to_vec(), expected);

@@ -5,6 +5,7 @@ use std::process::Command;
 use kernpack::abi::device_type;
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Place, Stream};
 use kernpack::{Any, Device, Result};
+use kernpack_tests::skip::skip;
 
 use crate::machine;
 
@@ -220,8 +221,7 @@ fn a_device_that_is_not_there_is_named() {
 fn attributes_are_what_clinfo_says() {
     let Some(devices) = machine::devices() else { return };
     let Ok(output) = Command::new("clinfo").arg("--raw").output() else {
-        eprintln!("skipped: clinfo is not installed");
-        return;
+        return skip("clinfo is not installed");
     };
     let text = String::from_utf8(output.stdout).unwrap();
     let said = |name: &str| -> Vec<String> {

@@ -4,16 +4,11 @@ use kernpack::abi::device_type;
 use kernpack::device;
 use kernpack::{Device, Error};
 
-/// Whether a test may say that it can not run here: not where someone has promised OpenCL.
-fn may_skip() -> bool {
-    std::env::var_os("CI").is_none() && std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require")
-}
-
+/// Says that a test can not run here; a panic where someone has promised OpenCL.
 fn skip(error: &Error) {
-    assert!(may_skip(), "{error}");
-    // Not through println!, which the harness hides.
-    let line = format!("skipped: {}: {}\n", std::thread::current().name().unwrap_or("a test"), error.message());
-    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+    assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{error}");
+    let test = std::thread::current();
+    kernpack_tests::skip::skip(format_args!("{}: {}", test.name().unwrap_or("a test"), error.message()));
 }
 
 /// All devices; None, and a line that says so, when there is none.

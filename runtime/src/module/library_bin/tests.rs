@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::module::stream::put_bytes;
+use crate::module::stream::{put_bytes, put_u64};
 
 /// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");

@@ -1,0 +1,185 @@
+//! Import trees: who imports whom, and what is found there. Two locks for all modules order changes and searches.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::import_order::ImportLock;
+use super::object::{is_nothing_found, nothing_found};
+use super::{Module, function_cache, raw};
+use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
+use crate::container::Array;
+use crate::function::Function;
+use crate::value::{Any, AnyView, FromAny, IntoAny, Str};
+use crate::{Result, embedded};
+
+/// Orders the use of what modules remember of searches in their imports, for all modules. Nothing else runs while it is held.
+static FINDING: Mutex<()> = Mutex::new(());
+
+impl Module {
+    /// The imported modules, in order.
+    pub fn imports(&self) -> Vec<Module> {
+        let array = {
+            let _unchanged = ImportLock::take();
+            self.imports_array()
+        };
+        array.to_vec()
+    }
+
+    /// The caller holds the [`ImportLock`].
+    fn imports_array(&self) -> Array<Module> {
+        // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
+        let raw = unsafe {
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, (*cell).imports.cast()))
+        };
+        // An array that holds something else than modules would break the ABI's contract; it counts as empty.
+        Array::from_any(&raw).unwrap_or_else(|_| Array::from_iter(std::iter::empty::<Module>()))
+    }
+
+    /// Adds a module to the imports.
+    ///
+    /// # Errors
+    /// RuntimeError when that would make a cycle.
+    pub fn import(&self, other: &Module) -> Result<()> {
+        let _alone = self.lock_if_not_ours();
+        Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
+    }
+
+    /// Modules of ours lock for themselves when they change; those in C++ do not.
+    fn lock_if_not_ours(&self) -> Option<ImportLock> {
+        (!self.is_ours()).then(ImportLock::take)
+    }
+
+    /// Empties the imports.
+    ///
+    /// # Errors
+    /// What the host reports.
+    pub fn clear_imports(&self) -> Result<()> {
+        // They go last: what a module's release does may wait for who waits for the lock.
+        let _last = self.imports();
+        let _alone = self.lock_if_not_ours();
+        Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
+    }
+
+    /// The import as the embedded implementation does it.
+    pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
+        let mut pending = vec![other.clone()];
+        let mut seen = raw::Seen::default();
+        // Unlocked before anything above is released: the release of a module may run any code.
+        let _alone = ImportLock::take();
+        while let Some(module) = pending.pop() {
+            if module.same(self) {
+                return Err(crate::error!(
+                    RuntimeError,
+                    "Cyclic dependency detected during import: a module of kind '{}' would import itself",
+                    self.kind()
+                ));
+            }
+            if seen.insert(&module) {
+                pending.extend(module.imports_array().to_vec());
+            }
+        }
+        self.append(std::slice::from_ref(other));
+        Ok(())
+    }
+
+    /// Appends modules, of which the caller knows that none of them leads back here.
+    pub(super) fn append_imports(&self, others: &[Module]) {
+        let _alone = ImportLock::take();
+        self.append(others);
+    }
+
+    /// The caller holds the [`ImportLock`]. The old array's modules are all in the new one, so none of them goes.
+    fn append(&self, others: &[Module]) {
+        let mut imports: Vec<Module> = self.imports_array().to_vec();
+        imports.extend_from_slice(others);
+        drop(self.replace_imports(imports));
+    }
+
+    pub(super) fn clear_imports_locally(&self) {
+        let old = {
+            let _alone = ImportLock::take();
+            self.replace_imports(Vec::new())
+        };
+        drop(old);
+    }
+
+    /// Empties the imports, and forgets what was found in them.
+    pub(super) fn forget_imports(&self) {
+        self.clear_imports_locally();
+        let one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.replace_found(nothing_found());
+        drop(one_at_a_time);
+        drop(found);
+    }
+
+    /// Puts a map in the place of what was found in the imports, and hands that out. The caller holds [`FINDING`] and gives up a
+    /// reference to the map.
+    fn replace_found(&self, map: *mut TVMFFIObject) -> Option<Any> {
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
+        // result.
+        unsafe {
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let found = core::mem::replace(&mut (*cell).import_lookup_cache, map);
+            (!found.is_null()).then(|| Any::from_object(found))
+        }
+    }
+
+    /// The caller holds the [`ImportLock`]. The result is the old array.
+    fn replace_imports(&self, imports: Vec<Module>) -> Any {
+        function_cache::tree_changed();
+        // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
+        unsafe {
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let array = imports.into_any().into_raw().payload.v_obj;
+            Any::from_object(core::mem::replace(&mut (*cell).imports, array))
+        }
+    }
+
+    /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
+    pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
+        let key = Str::new(name).into_any();
+        {
+            let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = self.found_before(&key) {
+                return known.to().map(Some);
+            }
+        }
+        // Unlocked: what a module does to find a function is its own business, and may come here again.
+        for import in self.imports() {
+            if let Some(function) = raw::visit(&import, true, &mut |module| raw::function(module, name))? {
+                return self.note_found(key, function).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was found under this name. The caller holds [`FINDING`].
+    fn found_before(&self, key: &Any) -> Option<Any> {
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
+        // map and gets a reference of its own.
+        unsafe {
+            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache;
+            let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
+            AnyView::from_raw(known).to_owned().ok()
+        }
+    }
+
+    /// Remembers what was found under a name, unless another thread was quicker; then that is the function for everyone.
+    fn note_found(&self, key: Any, function: Function) -> Result<Function> {
+        let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.found_before(&key) {
+            return known.to();
+        }
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
+        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache };
+        if is_nothing_found(found) {
+            let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(function) };
+            drop(self.replace_found(own));
+            found = own;
+        }
+        let value = function.clone().into_any().into_raw();
+        // SAFETY: as above, and the map is this module's own; it takes over key and value.
+        let _ = unsafe { embedded::map::set(found, key.into_raw(), value) };
+        Ok(function)
+    }
+}

@@ -1,0 +1,110 @@
+//! The object of a module made in Rust: the cell that the ABI fixes, then what is ours.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+use super::Module;
+use super::function_cache::FunctionCache;
+use super::implementation::ModuleImpl;
+use super::vtable::VTABLE;
+use crate::abi::{TVMFFIModuleCell, TVMFFIObject, type_index};
+use crate::embedded;
+
+/// Body of a module object: the ABI's cell, then ours.
+#[repr(C)]
+pub(super) struct ModuleBody {
+    cell: TVMFFIModuleCell,
+    pub(super) kind: CString,
+    cache: FunctionCache,
+    pub(super) implementation: Box<dyn ModuleImpl>,
+}
+
+// SAFETY: the two handles are references that the body owns; changes to the import tree are the caller's to order.
+unsafe impl Send for ModuleBody {}
+// SAFETY: as above.
+unsafe impl Sync for ModuleBody {}
+
+impl Drop for ModuleBody {
+    fn drop(&mut self) {
+        for handle in [self.cell.imports, self.cell.import_lookup_cache] {
+            if !handle.is_null() {
+                // SAFETY: the cell owns both references, whoever replaced them meanwhile.
+                unsafe { embedded::dec_ref(handle) };
+            }
+        }
+    }
+}
+
+/// A new reference to the array that all modules without imports share. An import replaces the array.
+fn no_imports() -> *mut TVMFFIObject {
+    static EMPTY: OnceLock<usize> = OnceLock::new();
+    shared(&EMPTY, || embedded::seq::new_array(Vec::new()))
+}
+
+/// A new reference to the map that all modules share in whose imports nothing was found yet. Whoever notes something there
+/// makes a map of the module's own first.
+pub(super) fn nothing_found() -> *mut TVMFFIObject {
+    shared(&NOTHING_FOUND, || embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()))
+}
+
+static NOTHING_FOUND: OnceLock<usize> = OnceLock::new();
+
+/// Whether this is the map that modules share.
+pub(super) fn is_nothing_found(map: *mut TVMFFIObject) -> bool {
+    NOTHING_FOUND.get() == Some(&map.addr())
+}
+
+/// A new reference to an object that is made once and never freed.
+fn shared(place: &OnceLock<usize>, new: fn() -> *mut TVMFFIObject) -> *mut TVMFFIObject {
+    let object: *mut TVMFFIObject = ptr::with_exposed_provenance_mut(*place.get_or_init(|| new().expose_provenance()));
+    if !object.is_null() {
+        // SAFETY: the static owns a reference for ever.
+        unsafe { embedded::inc_ref(object) };
+    }
+    object
+}
+
+/// Creates a module object.
+pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
+    let cell = TVMFFIModuleCell { imports: no_imports(), import_lookup_cache: nothing_found() };
+    // A name ends at its first NUL byte for C++, so for everyone.
+    let kind = implementation.kind().split('\0').next().unwrap_or_default();
+    let kind = CString::new(kind).unwrap_or_default();
+    let body = ModuleBody { cell, kind, cache: FunctionCache::new(), implementation: Box::new(implementation) };
+    let vtable = (&raw const VTABLE.kind).cast::<c_void>();
+    // SAFETY: the vtable is a static with the slots of the C++ class; a new module object's one reference goes to the handle.
+    unsafe { Module::from_object(embedded::new_polymorphic_object(type_index::MODULE, vtable, body)) }
+}
+
+/// The implementation of a module that was made by [`new_module`] in this artifact; `None` for all others.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a dyn ModuleImpl> {
+    // SAFETY: promised by the caller.
+    unsafe { own_body(object) }.map(|body| &*body.implementation)
+}
+
+/// What a module of this artifact remembers of its functions; `None` for all others.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn function_cache<'a>(object: *mut TVMFFIObject) -> Option<&'a FunctionCache> {
+    // SAFETY: promised by the caller.
+    unsafe { own_body(object) }.map(|body| &body.cache)
+}
+
+/// # Safety
+/// `object` is a live module.
+unsafe fn own_body<'a>(object: *mut TVMFFIObject) -> Option<&'a ModuleBody> {
+    // SAFETY: every module has a vtable pointer 8 bytes before its header; ours marks the modules whose body is ours.
+    unsafe {
+        let vtable = *object.cast::<*const c_void>().sub(1);
+        if !ptr::eq(vtable, (&raw const VTABLE.kind).cast()) {
+            return None;
+        }
+        Some(embedded::body::<ModuleBody>(object))
+    }
+}

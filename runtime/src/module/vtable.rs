@@ -1,0 +1,228 @@
+//! The C++ vtable of modules (abi.md section 12): ours, through which C++ uses modules made in Rust, and that of any module.
+
+use core::ffi::{c_char, c_void};
+use core::ptr;
+
+use super::implementation::ModuleImpl;
+use super::object::ModuleBody;
+use super::{Module, across, cpp_exception};
+use crate::abi::{TVMFFIAny, TVMFFIObject};
+use crate::function::Function;
+use crate::value::{AnyView, Bytes, FromAny, IntoAny};
+use crate::{Error, Result, embedded};
+
+/// The C++ object of a module: where its vtable pointer is.
+pub(super) type This = *mut c_void;
+
+/// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. Results with a destructor are written through a hidden first
+/// pointer, which is returned. C++ implementations may throw.
+#[repr(C)]
+pub(super) struct Vtable {
+    offset_to_top: isize,
+    type_info: *const c_void,
+    /// The vtable pointer of an object points here.
+    pub(super) kind: unsafe extern "C-unwind" fn(This) -> *const c_char,
+    pub(super) property_mask: unsafe extern "C-unwind" fn(This) -> i32,
+    pub(super) function: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) implements: unsafe extern "C-unwind" fn(This, *const TVMFFIAny) -> bool,
+    pub(super) doc: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) metadata: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) write_to_file: unsafe extern "C-unwind" fn(This, *const TVMFFIAny, *const TVMFFIAny),
+    pub(super) write_formats: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This) -> *mut c_void,
+    pub(super) save_to_bytes: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This) -> *mut c_void,
+    pub(super) inspect_source: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    pub(super) import: unsafe extern "C-unwind" fn(This, *const *mut TVMFFIObject),
+    pub(super) clear_imports: unsafe extern "C-unwind" fn(This),
+}
+
+// SAFETY: constant function pointers.
+unsafe impl Sync for Vtable {}
+
+/// The vtable of [`super::object::ModuleBody`]; its address tells modules of this artifact from all others.
+pub(super) static VTABLE: Vtable = Vtable {
+    offset_to_top: 0,
+    type_info: ptr::null(),
+    kind: vt_kind,
+    property_mask: vt_property_mask,
+    function: vt_function,
+    implements: vt_implements,
+    doc: vt_doc,
+    metadata: vt_metadata,
+    write_to_file: vt_write_to_file,
+    write_formats: vt_write_formats,
+    save_to_bytes: vt_save_to_bytes,
+    inspect_source: vt_inspect_source,
+    import: vt_import,
+    clear_imports: vt_clear_imports,
+};
+
+/// The implementation behind a C++ `this`.
+///
+/// # Safety
+/// `this` is the C++ address of a module of this artifact.
+unsafe fn of<'a>(this: This) -> &'a dyn ModuleImpl {
+    // SAFETY: promised by the caller.
+    unsafe { &*body(this).implementation }
+}
+
+/// # Safety
+/// As for [`of`].
+unsafe fn body<'a>(this: This) -> &'a ModuleBody {
+    // SAFETY: the header follows the vtable pointer, and the body follows the header.
+    unsafe { embedded::body(this.byte_add(8).cast()) }
+}
+
+/// A `const String&`.
+///
+/// # Safety
+/// `text` points to a valid string value that lives for `'a`.
+unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
+    // SAFETY: promised by the caller; a view is transparent over the raw struct.
+    let view: &'a AnyView<'a> = unsafe { &*text.cast() };
+    <&str>::from_any(view).unwrap_or_default()
+}
+
+/// Runs what a virtual function does. An error goes to a Rust caller that waits for it; else it is thrown as a C++ exception; where
+/// nothing can throw it, it is at least said. In the first and the last case the result is `None`.
+///
+/// # Safety
+/// Called from a virtual function of a module, which lets exceptions pass.
+pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
+    let error = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(error)) => error,
+        Err(payload) => {
+            embedded::discard_panic(payload);
+            Error::internal_error("a function of the module panicked")
+        }
+    };
+    let error = across::tell(error)?;
+    // SAFETY: promised by the caller.
+    let error = unsafe { cpp_exception::throw(error) };
+    crate::notice::notice(format_args!("kernpack: {error}"));
+    None
+}
+
+// Each function below is reached only through the vtable of a module made by `new_module`, so `this` is one, and the other
+// pointers are what the C++ signature says.
+
+unsafe extern "C-unwind" fn vt_kind(this: This) -> *const c_char {
+    // SAFETY: see above; the kind lives as long as the module.
+    unsafe { body(this) }.kind.as_ptr()
+}
+
+unsafe extern "C-unwind" fn vt_property_mask(this: This) -> i32 {
+    // SAFETY: see above.
+    unsafe { or_throw(|| Ok(of(this).properties().bits())) }.unwrap_or_default()
+}
+
+/// The module's own function, remembered.
+///
+/// # Safety
+/// As for [`of`].
+unsafe fn own_function(this: This, name: &str) -> Result<Option<Function>> {
+    // SAFETY: promised by the caller.
+    unsafe { Module::borrowed(this.byte_add(8).cast()) }.own_function(name)
+}
+
+unsafe extern "C-unwind" fn vt_function(
+    out: *mut *mut TVMFFIObject,
+    this: This,
+    name: *const TVMFFIAny,
+) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let function = or_throw(|| own_function(this, text(name))).flatten();
+        out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
+    }
+    out.cast()
+}
+
+unsafe extern "C-unwind" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
+    // SAFETY: see above.
+    unsafe { or_throw(|| of(this).implements_function(text(name))).unwrap_or_default() }
+}
+
+unsafe extern "C-unwind" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe { out.write(or_throw(|| of(this).function_doc(text(name))).flatten().into_any().into_raw()) };
+    out.cast()
+}
+
+unsafe extern "C-unwind" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe { out.write(or_throw(|| of(this).function_metadata(text(name))).flatten().into_any().into_raw()) };
+    out.cast()
+}
+
+unsafe extern "C-unwind" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
+    // SAFETY: see above.
+    unsafe { or_throw(|| of(this).write_to_file(text(path), text(format))) };
+}
+
+unsafe extern "C-unwind" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let formats = or_throw(|| Ok(of(this).write_formats())).unwrap_or_default();
+        out.write(formats.into_any().into_raw().payload.v_obj);
+    };
+    out.cast()
+}
+
+unsafe extern "C-unwind" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let bytes = or_throw(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
+        out.write(bytes.into_any().into_raw());
+    }
+    out.cast()
+}
+
+unsafe extern "C-unwind" fn vt_inspect_source(
+    out: *mut TVMFFIAny,
+    this: This,
+    format: *const TVMFFIAny,
+) -> *mut c_void {
+    // SAFETY: see above; the caller releases the result.
+    unsafe {
+        let source = or_throw(|| of(this).inspect_source(text(format))).unwrap_or_default();
+        out.write(source.into_any().into_raw());
+    }
+    out.cast()
+}
+
+/// `void ModuleObj::ImportModule(const Module& other)`, for every module.
+///
+/// # Safety
+/// Called as C++ calls it.
+pub unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
+    // SAFETY: see above; `other` is a `const Module&`, one pointer to a live module.
+    unsafe {
+        let module = Module::borrowed(this.byte_add(8).cast());
+        let other = Module::borrowed(*other);
+        or_throw(|| module.import_locally(&other));
+    }
+}
+
+/// `void ModuleObj::ClearImports()`, for every module.
+///
+/// # Safety
+/// Called as C++ calls it.
+pub unsafe extern "C-unwind" fn vt_clear_imports(this: This) {
+    // SAFETY: see above.
+    unsafe { Module::borrowed(this.byte_add(8).cast()) }.clear_imports_locally();
+}
+
+/// The vtable and the C++ address of any module, also one made in C++.
+///
+/// # Safety
+/// `object` is a live module.
+pub(super) unsafe fn vtable_of<'a>(object: *mut TVMFFIObject) -> (&'a Vtable, This) {
+    // SAFETY: every module's vtable pointer stands 8 bytes before its header and points to the `kind` slot; the two words
+    // before that slot are part of every Itanium vtable.
+    unsafe {
+        let this = object.byte_sub(8);
+        let slots = *this.cast::<*const u8>();
+        (&*slots.sub(core::mem::offset_of!(Vtable, kind)).cast::<Vtable>(), this.cast())
+    }
+}
