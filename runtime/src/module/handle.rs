@@ -8,7 +8,7 @@ use super::implementation::{
 };
 use super::import_order::ImportLock;
 use super::library::exported_functions;
-use super::{cpp_call, function_cache, raw};
+use super::{across, cpp_call, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::{Function, did_you_mean};
@@ -271,7 +271,9 @@ impl Module {
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
-        Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
+        // The host calls a virtual function, whose error may not get through it as an exception.
+        let import = Function::global("ffi.ModuleImportModule")?;
+        across::listening(|| import.call((self, other)).map(drop))
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.
