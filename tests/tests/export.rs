@@ -197,7 +197,9 @@ fn modules_are_compiled_for_this_process() {
     let root = Module::c_source(&constant("compiled", 11), "c", &["compiled"]);
     let error = root.function("compiled").unwrap_err();
     assert!(error.message().contains("can not be called before the module is compiled"), "{error}");
-    assert_eq!(call(&root.compile().unwrap(), "compiled"), 11);
+    let compiled = root.compile().unwrap();
+    assert_eq!(call(&compiled, "compiled"), 11);
+    assert_eq!(compiled.function_names(), ["compiled"], "though the file is gone");
     assert_eq!(call(&object("compiled", "linked", 12).compile().unwrap(), "linked"), 12);
     assert_eq!(call(&llvm_module(constant_ir("jitted", 13)).unwrap(), "jitted"), 13);
 }
@@ -336,7 +338,11 @@ fn apache_tvm_loads_it() {
 
 #[test]
 fn a_static_library_registers_itself() {
-    let root = Module::c_source(&constant("kps_inside", 17), "c", &["kps_inside"]);
+    // A name that C can not say, too.
+    let dotted = "int dotted(void* self, const void* args, int num_args, void* result) __asm__(\"__tvm_ffi_kps.dotted\");\n\
+                  int dotted(void* self, const void* args, int num_args, void* result) { return 0; }\n";
+    let code = format!("{}{dotted}", constant("kps_inside", 17));
+    let root = Module::c_source(&code, "c", &["kps_inside", "kps.dotted"]);
     root.import(&length(vec![3; 1_000])).unwrap();
     let path = export(&root, "static.a", &ExportOptions::new().system_library("kps_"));
     // A program that notes what is registered.
@@ -347,8 +353,9 @@ fn a_static_library_registers_itself() {
                      if (!strcmp(name, \"__tvm_ffi_kps_inside\")) {\n\
                        long long any[2];\n\
                        ((int (*)(void*, const void*, int, void*))symbol)(0, 0, 0, any);\n\
-                       value = any[1];\n\
+                       value += any[1];\n\
                      }\n\
+                     if (!strcmp(name, \"__tvm_ffi_kps.dotted\")) value += 100;\n\
                      return 0;\n\
                    }\n\
                    int main(void) { printf(\"%u %lld\\n\", size, value); return 0; }\n";
@@ -363,6 +370,6 @@ fn a_static_library_registers_itself() {
         .status();
     assert!(linked.unwrap().success());
     let output = Command::new(binary).output().unwrap();
-    let expected = format!("{} 17\n", root.serialize().unwrap().len() - 8);
+    let expected = format!("{} 117\n", root.serialize().unwrap().len() - 8);
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

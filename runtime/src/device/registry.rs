@@ -213,7 +213,8 @@ fn unknown(kind: i32) -> crate::Error {
 /// [`DeviceApi`](crate::device::DeviceApi).
 ///
 /// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
-/// serves all. The function is called when a device of the kind is first used.
+/// serves all. The function is called when a device of the kind is first used; it may use devices of other kinds, the CPU for
+/// example.
 ///
 /// `unsafe` is the promise that the API does what [`DeviceApi`](crate::device::DeviceApi) says: safe code relies on it that memory
 /// which the API allocates is there, as large as it was asked for, and nobody else's.

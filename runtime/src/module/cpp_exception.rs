@@ -3,7 +3,8 @@
 //! Rust can not throw C++ exceptions, but it can let them pass. The stock library has a C++ function that throws whatever
 //! error a global function of our choice raises: `Module::LoadFromFile` calls the loader that the file's extension names. So the
 //! error waits in a thread-local, a loader of our own raises it, and the exception passes through the virtual function
-//! (`extern "C-unwind"`) to its caller. Where the implementation is not the stock one, there is nobody to throw.
+//! (`extern "C-unwind"`) to its caller. Where the implementation is not the stock one, there is nobody to throw; and nothing passes
+//! through code that was built with `panic = "abort"`.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -36,6 +37,10 @@ struct Thrower {
 /// The caller was called by C++ code that expects exceptions, through frames that let them pass.
 pub(super) unsafe fn throw(error: Error) -> Error {
     static THROWER: OnceLock<Option<Thrower>> = OnceLock::new();
+    if cfg!(panic = "abort") {
+        // No exception passes through code that was built like this: it would end the process.
+        return error;
+    }
     let Some(thrower) = THROWER.get_or_init(find_thrower) else { return error };
     PENDING.set(Some(error));
     let mut module = ptr::null_mut();

@@ -50,7 +50,8 @@ impl core::ops::BitOr for ModuleProperties {
 /// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`].
 ///
 /// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these functions through its
-/// virtual functions. Where an error can not be thrown there (no stock libtvm_ffi in the process), it is written to stderr.
+/// virtual functions. Where an error can not be thrown there (no stock libtvm_ffi in the process, or a build with
+/// `panic = "abort"`), it is written to stderr.
 ///
 /// A kind that is to travel inside libraries has a loader: a global function from its bytes to a module. Nothing else lists the
 /// kind.

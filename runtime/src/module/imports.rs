@@ -1,10 +1,11 @@
-//! Import trees: who imports whom, and what is found there. Two locks for all modules order changes and searches.
+//! Import trees: who imports whom, and what is found there. Two locks order changes and searches: one of all modules of the
+//! process, one of this artifact's.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::import_order::ImportLock;
 use super::object::{is_nothing_found, nothing_found};
-use super::{Module, function_cache, raw};
+use super::{Module, across, function_cache, raw};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::Function;
@@ -41,7 +42,9 @@ impl Module {
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
-        Function::global("ffi.ModuleImportModule")?.call((self, other)).map(drop)
+        // The host calls a virtual function, whose error may not get through it as an exception.
+        let import = Function::global("ffi.ModuleImportModule")?;
+        across::listening(|| import.call((self, other)).map(drop))
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.

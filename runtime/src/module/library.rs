@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::implementation::{ModuleImpl, ModuleProperties};
 use super::symbols::Symbols;
@@ -17,12 +17,14 @@ pub(super) struct LibraryModule {
     library: Arc<dyn Symbols>,
     /// Whether the functions are those of a Kernpack library.
     is_ours: bool,
+    /// What the file exports, once it was read.
+    names: OnceLock<Vec<String>>,
 }
 
 impl LibraryModule {
     pub(super) fn new(library: Arc<dyn Symbols>) -> Self {
         let is_ours = !library.symbol("__kernpack_api_v1").is_null();
-        Self { library, is_ours }
+        Self { library, is_ours, names: OnceLock::new() }
     }
 
     /// Calls a symbol without arguments that returns a string.
@@ -97,7 +99,7 @@ impl ModuleImpl for LibraryModule {
     }
 
     fn function_names(&self) -> Vec<String> {
-        self.library.path().map(exported_functions).unwrap_or_default()
+        self.names.get_or_init(|| self.library.path().map(exported_functions).unwrap_or_default()).clone()
     }
 }
 

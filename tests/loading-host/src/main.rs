@@ -98,6 +98,13 @@ fn cpp_modules() -> Result<()> {
     check_error(wrong, "ValueError", "a counter is not written as elf");
 
     let root = Module::new(Root);
+    let importer = counter(1, "")?;
+    importer.import(&root)?;
+    assert_eq!(importer.imports(), std::slice::from_ref(&root));
+    let cycle = importer.import(&importer).map(|()| 0).unwrap_err();
+    assert!(cycle.message().starts_with("Cyclic dependency detected during import"), "{cycle}");
+    importer.clear_imports()?;
+    assert!(importer.imports().is_empty());
     root.import(&module)?;
     let call: Function = Function::global("cpp_modules.call_imported")?;
     assert_eq!(call.call_as::<i64>((&root, "count", 1))?, 43);

@@ -14,7 +14,7 @@ pub use packer::{AssemblyPacker, Blob, CPacker, Packer};
 
 use super::library_bin::LIBRARY_BIN_SYMBOL;
 use super::serialize::{Exportable, ImportTree, Serialized};
-use super::{Module, ModuleProperties};
+use super::{Module, ModuleProperties, raw};
 use crate::{Error, Result};
 use compiler::Tool;
 use folder::Folder;
@@ -261,8 +261,13 @@ impl Module {
         let folder = Folder::new()?;
         let path = folder.path().join("module.so");
         self.export_library(&path, &ExportOptions::new())?;
-        // What is loaded stays when the file goes.
-        Self::load(&path)
+        // What is loaded stays when the file goes; the names of its functions are read before.
+        let module = Self::load(&path)?;
+        raw::visit(&module, true, &mut |module| {
+            module.function_names();
+            Ok(None::<()>)
+        })?;
+        Ok(module)
     }
 }
 
