@@ -26,8 +26,10 @@ pub use bound::{call_bound, call_getter, no_entry_point};
 pub use closure::TypedClosure;
 pub use handle::Function;
 pub(crate) use handle::invoke_as;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) use info::register_entry_point;
 pub use info::{FunctionInfo, ParamInfo};
-pub(crate) use info::{register_entry_point, schema_metadata, write_function_metadata, write_json_string};
+pub(crate) use info::{schema_metadata, write_function_metadata, write_json_string};
 pub use kernel::{
     DeviceKernel, ImageStatus, Kernel, KernelInfo, KernelTypes, call_device_kernel, device_kernel_metadata,
 };
