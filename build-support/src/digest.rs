@@ -39,7 +39,7 @@ pub(crate) struct Digester(Box<Xxh3>);
 impl Digester {
     /// `kind` keeps fingerprints of different things apart.
     pub(crate) fn new(kind: &str) -> Self {
-        let mut digester = Self(Box::new(Xxh3::new()));
+        let mut digester = Self(Box::default());
         digester.field(kind);
         digester
     }

@@ -95,6 +95,7 @@ impl Target {
         !matches!(self.os.as_str(), "windows" | "macos" | "ios" | "tvos" | "watchos" | "visionos" | "uefi")
     }
 
+    #[cfg(feature = "llvm")]
     pub(crate) fn is_apple(&self) -> bool {
         matches!(self.os.as_str(), "macos" | "ios" | "tvos" | "watchos" | "visionos")
     }

@@ -26,7 +26,8 @@ fn cuda_launches_are_checked_first() {
     for (result, expected) in [
         (
             kernel.launch(1, 32, (&on_cpu, 1.0, 4)),
-            "ValueError: cuda kernel 'scale': argument 0: expected a tensor on cuda, got one on cpu:0",
+            "ValueError: cuda kernel 'scale': argument 0: expected a tensor on cuda, got one on cpu:0; copy it there \
+             first: tensor.to(device) in Rust, kernpack.tensor.to(tensor, device) elsewhere",
         ),
         (
             kernel.launch((1, 1), [32, 1, 0], ((), 1.0, 4)),

@@ -64,6 +64,7 @@ fn module(module: &Module<'_>) -> Value {
         "size": module.payload.map(<[u8]>::len),
         "imports": module.imports,
         "image": image,
+        "inside": module.inside.map(|(kind, size)| json!({ "kind": kind, "size": size })),
         "problem": module.problem,
     })
 }

@@ -154,6 +154,10 @@ pub(crate) fn summary(module: &Module<'_>) -> String {
     } else {
         let _ = write!(text, ", {}", size(payload.len()));
     }
+    if let Some((kind, length)) = module.inside {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let _ = write!(text, ": {} of {}, compressed", shown(kind), size(length));
+    }
     if !module.architectures.is_empty() {
         text.push_str(": ");
         text.push_str(&shown(&module.architectures.join(", ")));

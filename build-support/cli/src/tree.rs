@@ -3,6 +3,7 @@
 use kernpack::module::OWN_KIND_PREFIX;
 use kernpack::module::device_image::DeviceImage;
 use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
+use kernpack::module::zstd;
 
 use crate::{Result, architecture};
 
@@ -20,6 +21,8 @@ pub(crate) struct Module<'a> {
     pub(crate) imports: Vec<usize>,
     pub(crate) image: Option<DeviceImage<'a>>,
     pub(crate) architectures: Vec<String>,
+    /// Of a compressed module: what is inside, and how large it is there.
+    pub(crate) inside: Option<(&'a str, u64)>,
     /// Why an image can not be read.
     pub(crate) problem: Option<String>,
 }
@@ -70,12 +73,37 @@ impl<'a> Module<'a> {
         };
         let architectures =
             image.as_ref().map(|image| architecture::of(image.format(), image.code())).unwrap_or_default();
-        Self { kind, payload, imports, image, architectures, problem }
+        let inside = payload.filter(|_| kind == zstd::KIND).and_then(inside);
+        Self { kind, payload, imports, image, architectures, inside, problem }
     }
 
     /// The code of a device image, the whole payload of another module and of an image with code for each kernel.
     pub(crate) fn code(&self) -> &'a [u8] {
         let whole = self.image.as_ref().filter(|image| image.codes().is_empty());
         whole.map(DeviceImage::code).or(self.payload).unwrap_or_default()
+    }
+}
+
+/// Kind and size at the head of a compressed module (see [`zstd`]); nothing is decompressed.
+fn inside(payload: &[u8]) -> Option<(&str, u64)> {
+    let (length, rest) = payload.split_first_chunk()?;
+    let (kind, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    Some((std::str::from_utf8(kind).ok()?, u64::from_le_bytes(*rest.first_chunk()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_of_a_compressed_module() {
+        let payload = zstd::compress("my.image", &[7; 5000]);
+        assert_eq!(inside(&payload), Some(("my.image", 5000)));
+        for end in 0..8 + "my.image".len() + 8 {
+            assert_eq!(inside(&payload[..end]), None, "{end} bytes");
+        }
+        assert_eq!(inside(&[0xff; 40]), None);
+        let module = Module::new(zstd::KIND, Some(&payload), Vec::new());
+        assert!(crate::report::summary(&module).ends_with(" bytes: my.image of 4.9 KiB, compressed"));
     }
 }

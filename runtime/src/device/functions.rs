@@ -8,71 +8,105 @@
 //! | `kernpack.device.synchronize(device)` | waits for the work in the device's current stream |
 //! | `kernpack.tensor.empty(shape, dtype, device)` | a tensor on any device; its content is undefined |
 //! | `kernpack.tensor.to(tensor, device)` | a copy of a tensor on any device |
+//!
+//! A device may be given by its name, too: `"opencl:0"`. A shape is one of the ABI (`tensor.shape` in Python), or a sequence of integers.
+
+use core::ffi::c_void;
 
 use super::{DeviceAttribute, api, attribute, current_stream, exists};
-use crate::Result;
-use crate::function::{Function, ParamInfo};
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::container::Shape;
+use crate::function::{Function, FunctionInfo, ParamInfo, arg, call_packed, register_entry_point};
 use crate::tensor::Tensor;
-use crate::value::{Any, DataType, Device, Schema, TypeSchema};
+use crate::value::{Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
+use crate::{Error, Result};
 
-const fn param<T: Schema>(name: &'static str) -> ParamInfo {
-    ParamInfo { name, ty: T::TYPE }
+/// A device, or its name.
+struct Named(Device);
+
+impl Schema for Named {
+    const TYPE: TypeSchema = TypeSchema { key: "Union", args: &[<Device as Schema>::TYPE, <String as Schema>::TYPE] };
 }
 
-/// A global function of this file.
-struct Row {
-    name: &'static str,
-    doc: &'static str,
-    params: &'static [ParamInfo],
-    result: TypeSchema,
-    make: fn() -> Function,
+impl<'a> FromAny<'a> for Named {
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        match <&str>::from_any(value) {
+            Ok(text) => text.parse().map(Self).map_err(|error: Error| Mismatch::value(error.message().to_owned())),
+            Err(_) => Device::from_any(value).map(Self),
+        }
+    }
 }
 
-static ROWS: [Row; 5] = [
-    Row {
-        name: "kernpack.device.exists",
-        doc: "Whether there is such a device.",
-        params: &[param::<Device>("device")],
-        result: <bool as Schema>::TYPE,
-        make: || Function::from_fn(exists),
-    },
-    Row {
-        name: "kernpack.device.attribute",
-        doc: "An attribute of a device, by its number; None when such devices do not have it.",
-        params: &[param::<Device>("device"), param::<i64>("attribute")],
-        result: <Any as Schema>::TYPE,
-        make: || Function::from_fn(attribute_of),
-    },
-    Row {
-        name: "kernpack.device.synchronize",
-        doc: "Waits for the work in the device's current stream.",
-        params: &[param::<Device>("device")],
-        result: <() as Schema>::TYPE,
-        make: || Function::from_fn(synchronize),
-    },
-    Row {
-        name: "kernpack.tensor.empty",
-        doc: "A tensor on any device; its content is undefined.",
-        params: &[param::<Vec<i64>>("shape"), param::<DataType>("dtype"), param::<Device>("device")],
-        result: <Tensor as Schema>::TYPE,
-        make: || {
-            Function::from_fn(|shape: Vec<i64>, dtype: DataType, device: Device| Tensor::empty(dtype, &shape, device))
-        },
-    },
-    Row {
-        name: "kernpack.tensor.to",
-        doc: "A copy of a tensor on any device.",
-        params: &[param::<Tensor>("tensor"), param::<Device>("device")],
-        result: <Tensor as Schema>::TYPE,
-        make: || Function::from_fn(|tensor: Tensor, device: Device| tensor.to(device)),
-    },
+/// Describes a global function of this file: its parameters by position, its name, its documentation, what it does.
+macro_rules! global {
+    ($name:literal, $doc:literal, $count:literal: ($($index:literal $param:ident: $ty:ty),*) -> $ret:ty, $body:expr) => {{
+        unsafe extern "C" fn call(
+            _: *mut c_void,
+            args: *const TVMFFIAny,
+            num_args: i32,
+            result: *mut TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the ABI's calling convention; each argument is converted once.
+            unsafe {
+                call_packed::<$count, _>(&INFO, args, num_args, result, |args| {
+                    let body: fn($($ty),*) -> Result<$ret> = $body;
+                    body($(arg::<$ty>(&INFO, args, $index)?),*).into_return()
+                })
+            }
+        }
+        static INFO: FunctionInfo = FunctionInfo {
+            name: $name,
+            global_name: Some($name),
+            doc: $doc,
+            params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE }),*],
+            ret: <$ret as Schema>::TYPE,
+            call: call as SafeCall,
+            crate_name: env!("CARGO_PKG_NAME"),
+            file: file!(),
+            line: line!(),
+        };
+        &INFO
+    }};
+}
+
+static FUNCTIONS: [&FunctionInfo; 5] = [
+    global!(
+        "kernpack.device.exists",
+        "Whether there is such a device.",
+        1: (0 device: Named) -> bool,
+        |device| Ok(exists(device.0))
+    ),
+    global!(
+        "kernpack.device.attribute",
+        "An attribute of a device, by its number; None when such devices do not have it.",
+        2: (0 device: Named, 1 attribute: i64) -> Any,
+        |device, number| attribute_of(device.0, number)
+    ),
+    global!(
+        "kernpack.device.synchronize",
+        "Waits for the work in the device's current stream.",
+        1: (0 device: Named) -> (),
+        |device| synchronize(device.0)
+    ),
+    global!(
+        "kernpack.tensor.empty",
+        "A tensor on any device; its content is undefined.",
+        3: (0 shape: Shape, 1 dtype: DataType, 2 device: Named) -> Tensor,
+        |shape, dtype, device| Tensor::empty(dtype, &shape, device.0)
+    ),
+    global!(
+        "kernpack.tensor.to",
+        "A copy of a tensor on any device.",
+        2: (0 tensor: Tensor, 1 device: Named) -> Tensor,
+        |tensor, device| tensor.to(device.0)
+    ),
 ];
 
 /// Registers the functions, unless another library of the process has.
 pub(crate) fn register() -> Result<()> {
-    for row in &ROWS {
-        if Function::get_global(row.name)?.is_none() {
-            (row.make)().register_with_schema(row.name, row.doc, row.params, &row.result)?;
+    for info in FUNCTIONS {
+        if Function::get_global(info.name)?.is_none() {
+            register_entry_point(info.name, info.doc, &info.metadata_json(), info.call, || "kernpack".to_owned())?;
         }
     }
     Ok(())
@@ -116,6 +150,21 @@ mod tests {
         let empty: Tensor =
             call("kernpack.tensor.empty").call_as((vec![2i64, 3], DataType::FLOAT32, Device::CPU)).unwrap();
         assert_eq!((empty.shape(), empty.dtype()), (&[2i64, 3][..], DataType::FLOAT32));
+        // What Python has at hand: another tensor's shape, and a device's name.
+        let other: Tensor = call("kernpack.tensor.empty").call_as((Shape::new(tensor.shape()), "int8", "cpu")).unwrap();
+        assert_eq!((other.shape(), other.device()), (tensor.shape(), Device::CPU));
+        assert!(call("kernpack.device.exists").call_as::<bool>(("cpu:0",)).unwrap());
+        let error = call("kernpack.tensor.to").call((&tensor, "cpu:x")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "ValueError: kernpack.tensor.to(tensor: Tensor, device: Union[Device, str]): argument 'device': 'cpu:x' names no device; \
+             write a kind and an index, such as cpu:0 or cuda:1"
+        );
+        let error = call("kernpack.tensor.to").call((&tensor, 0)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "TypeError: kernpack.tensor.to(tensor: Tensor, device: Union[Device, str]): argument 'device': expected Union[Device, str], got int"
+        );
         // A second library of the process finds them there.
         register().unwrap();
     }

@@ -26,6 +26,8 @@ pub use bound::{call_bound, call_getter, no_entry_point};
 pub use closure::TypedClosure;
 pub use handle::Function;
 pub(crate) use handle::invoke_as;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) use info::register_entry_point;
 pub use info::{FunctionInfo, ParamInfo};
 pub(crate) use info::{schema_metadata, write_function_metadata, write_json_string};
 pub use kernel::{

@@ -301,7 +301,8 @@ fn what_does_not_fit_is_said() {
     let wrong = fill.launch(1, 16, (&on_cpu, 1.0, 16)).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "ValueError: opencl kernel 'fill': argument 0: expected a tensor on opencl, got one on cpu:0"
+        "ValueError: opencl kernel 'fill': argument 0: expected a tensor on opencl, got one on cpu:0; copy it there \
+             first: tensor.to(device) in Rust, kernpack.tensor.to(tensor, device) elsewhere"
     );
 }
 
@@ -349,7 +350,8 @@ fn kernels_of_two_devices_are_not_mixed() {
     let error = module().kernel("scale").unwrap().launch(1, 4, (&tensor(first), &tensor(second), 1.0, 4)).unwrap_err();
     assert_eq!(
         error.message(),
-        "opencl kernel 'scale': argument 1: is on opencl:1, but an argument before is on opencl:0"
+        "opencl kernel 'scale': argument 1: the tensor is on opencl:1, but one before it is on opencl:0; \
+         a launch is on one device"
     );
 }
 

@@ -262,14 +262,22 @@ impl Signature {
     #[cold]
     fn elsewhere(&self, index: usize, device: Device, first: i32) -> Error {
         let first = Device::new(device.kind(), first);
-        self.wrong("ValueError", index, format_args!("is on {device}, but an argument before is on {first}"))
+        self.wrong(
+            "ValueError",
+            index,
+            format_args!("the tensor is on {device}, but one before it is on {first}; a launch is on one device"),
+        )
     }
 
     #[cold]
     fn unreachable(&self, index: usize, device: Device, reach: &Reach<'_>) -> Error {
         let wanted = Device::new(reach.device_type, 0).to_string();
         let wanted = wanted.trim_end_matches(":0");
-        self.wrong("ValueError", index, format_args!("expected a tensor on {wanted}, got one on {device}"))
+        let clause = format_args!(
+            "expected a tensor on {wanted}, got one on {device}; copy it there first: tensor.to(device) in Rust, \
+             kernpack.tensor.to(tensor, device) elsewhere"
+        );
+        self.wrong("ValueError", index, clause)
     }
 
     #[cold]

@@ -127,7 +127,7 @@ fn wrong_arguments_are_named() {
         ("pointer", value(0), "TypeError: opencl kernel 'pointer': argument 0: expected Tensor, got int"),
         ("pointer", strided.view(), "ValueError: opencl kernel 'pointer': argument 0: the tensor is not contiguous; pass a contiguous copy"),
         ("pointer", negative.view(), "ValueError: opencl kernel 'pointer': argument 0: the tensor has a negative dimension: [2, -3]"),
-        ("pointer", on_cpu.view(), "ValueError: opencl kernel 'pointer': argument 0: expected a tensor on ext_dev, got one on cpu:0"),
+        ("pointer", on_cpu.view(), "ValueError: opencl kernel 'pointer': argument 0: expected a tensor on ext_dev, got one on cpu:0; copy it there first: tensor.to(device) in Rust, kernpack.tensor.to(tensor, device) elsewhere"),
         ("pointer", on_99.view(), "RuntimeError: opencl kernel 'pointer': there are 20 devices; launched on ext_dev:99 with grid [1, 1, 1], block [1, 1, 1] and 0 bytes of dynamic shared memory"),
         ("i8", value(0), "ValueError: opencl kernel 'i8': argument 0: 128 is out of range for a 8-bit integer (-128 to 127)"),
         ("i32", value(1), "ValueError: opencl kernel 'i32': argument 0: 1099511627776 is out of range for a 32-bit integer (-2147483648 to 2147483647)"),
@@ -175,7 +175,7 @@ fn tensors_are_on_one_device() {
     let (first, second) = (Fake::on(1), Fake::on(2));
     assert_eq!(
         message(module.function("f").unwrap().call((first.view(), second.view()))),
-        "ValueError: opencl kernel 'f': argument 1: is on ext_dev:2, but an argument before is on ext_dev:1"
+        "ValueError: opencl kernel 'f': argument 1: the tensor is on ext_dev:2, but one before it is on ext_dev:1; a launch is on one device"
     );
 }
 

@@ -112,7 +112,7 @@ fn kernels_behind_a_packed_call() {
     for (result, expected) in [
         (
             f.launch(1, 1, (on_cpu.view(), 5)),
-            "ValueError: cuda kernel 'f': argument 0: expected a tensor on cuda, got one on cpu:0",
+            "ValueError: cuda kernel 'f': argument 0: expected a tensor on cuda, got one on cpu:0; copy it there first: tensor.to(device) in Rust, kernpack.tensor.to(tensor, device) elsewhere",
         ),
         (
             f.launch(1, 1, (tensor.view(), 1i64 << 31)),
