@@ -25,7 +25,7 @@ impl OpenClImage {
             .kernels
             .iter()
             .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-        Payload::bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
+        Payload::bytes("kernpack.opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
     }
 }
 
@@ -175,18 +175,22 @@ mod tests {
 
     #[test]
     fn kernels_are_read_off_the_text() {
-        /// A kernel's name, its types, and whether it takes local memory.
-        type Expected = (&'static str, &'static str, bool);
-        #[rustfmt::skip]
-        let rows: [(&str, &[Expected]); 6] = [
+        type Row<'a> = (&'a str, &'a [(&'a str, &'a str, bool)]);
+        let rows: &[Row<'_>] = &[
             ("__kernel void f() {}", &[("f", "", false)]),
             ("kernel void f(void) {}", &[("f", "", false)]),
-            ("__kernel void f(__global float* restrict out, global const int *in, __constant float k[4], const float x) {}",
-             &[("f", "p p p f32", false)]),
-            ("__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(uint n, unsigned int m, unsigned k, long l, ulong, half h, double d, char c, unsigned char b, short s, ushort t) {}",
-             &[("f", "u32 u32 u32 i64 u64 f16 f64 i8 u8 i16 u16", false)]),
-            ("__kernel void f(__global int* out, int n, __local float* shared) {} // __kernel void g() {}\n__kernel void h(int a) {}",
-             &[("f", "p i32", true), ("h", "i32", false)]),
+            (
+                "__kernel void f(__global float* restrict out, global const int *in, __constant float k[4], const float x) {}",
+                &[("f", "p p p f32", false)],
+            ),
+            (
+                "__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(uint n, unsigned int m, unsigned k, long l, ulong, half h, double d, char c, unsigned char b, short s, ushort t) {}",
+                &[("f", "u32 u32 u32 i64 u64 f16 f64 i8 u8 i16 u16", false)],
+            ),
+            (
+                "__kernel void f(__global int* out, int n, __local float* shared) {} // __kernel void g() {}\n__kernel void h(int a) {}",
+                &[("f", "p i32", true), ("h", "i32", false)],
+            ),
             ("int my_kernel(int a) { return a; } __kernel void f(__global int* kernels) {}", &[("f", "p", false)]),
         ];
         for (code, expected) in rows {

@@ -29,7 +29,7 @@ pub(crate) fn cuda_payloads(images: &[CudaImage]) -> Result<Vec<Payload>> {
         let mut head = DeviceImage::new("fatbin", functions.collect(), &[]).to_vec();
         head.truncate(head.len() - size_of::<u64>());
         head.extend_from_slice(&size.to_le_bytes());
-        Ok(Payload::head_and_file("cuda", head, image.fatbin.clone()))
+        Ok(Payload::head_and_file("kernpack.cuda", head, image.fatbin.clone()))
     }))
 }
 

@@ -274,15 +274,16 @@ fn drivers_that_can_not_serve_are_told_apart() {
     };
     let whole = compile(env!("CARGO_TARGET_TMPDIR"), "libcuda_whole", &[]);
     let part = compile(env!("CARGO_TARGET_TMPDIR"), "libcuda_part", &["-DWITHOUT_LAUNCH_EX"]);
+    type Row<'a> = (&'a Path, &'a [(&'a str, &'a str)], &'a str);
     #[rustfmt::skip]
-    let rows = [
-        (&whole, &[("FAKE_CUDA_DEVICES", "0")][..], "RuntimeError: the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"),
-        (&whole, &[("FAKE_CUDA_VERSION", "11080")][..], "RuntimeError: the NVIDIA driver of this machine is too old: it supports CUDA 11.8, but CUDA 12.0 is needed; install a newer driver"),
-        (&whole, &[("FAKE_CUDA_INIT", "803")][..], "RuntimeError: the CUDA driver can not be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
+    let rows: &[Row<'_>] = &[
+        (&whole, &[("FAKE_CUDA_DEVICES", "0")], "RuntimeError: the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"),
+        (&whole, &[("FAKE_CUDA_VERSION", "11080")], "RuntimeError: the NVIDIA driver of this machine is too old: it supports CUDA 11.8, but CUDA 12.0 is needed; install a newer driver"),
+        (&whole, &[("FAKE_CUDA_INIT", "803")], "RuntimeError: the CUDA driver can not be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
         (&part, &[], "RuntimeError: the NVIDIA driver of this machine lacks the function cuLaunchKernelEx; install a newer driver"),
     ];
     for (library, variables, expected) in rows {
-        assert_eq!(says(Some(library), variables), expected);
+        assert_eq!(says(Some(library), variables), *expected);
     }
     for library in [whole, part] {
         let _ = std::fs::remove_file(library);

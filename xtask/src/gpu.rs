@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::artifacts::{self, Imagekit};
-use crate::bench::launches::{self, Launches};
+use crate::bench::devices::{self, Launches};
 use crate::environment::Environment;
 use crate::runner::Report;
 use crate::totals::Totals;
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result {
         ("a launch, by this machine's driver", programs.with_driver(&environment.workspace)?),
     ] {
         if !measured.is_empty() {
-            println!("\n{}", launches::table(title, &measured));
+            println!("\n{}", devices::table(title, "cudarc", &measured));
         }
     }
     report.close()

@@ -38,7 +38,10 @@ fn package(name: &str, calls: &str) -> Package {
 /// Checks the import tree of a library of [`package`]; the result is the code of both images.
 fn check_images(bytes: &[u8]) -> [Vec<u8>; 2] {
     let tree = LibraryBin::parse(bytes).unwrap();
-    assert_eq!(tree.modules().iter().map(|module| module.kind()).collect::<Vec<_>>(), ["_lib", "cuda", "cuda"]);
+    assert_eq!(
+        tree.modules().iter().map(|module| module.kind()).collect::<Vec<_>>(),
+        ["_lib", "kernpack.cuda", "kernpack.cuda"]
+    );
     assert_eq!(tree.imports(0).collect::<Vec<_>>(), [1, 2]);
     let mut images = [1, 2].map(|index| DeviceImage::parse(tree.modules()[index].payload().unwrap()).unwrap());
     // Import trees are written in an order of their own.

@@ -23,16 +23,23 @@ pub struct CarriedKind {
     pub kind: &'static str,
 }
 
+/// What stands before the kind of an image that a build script packs: `kernpack.cuda` has the bytes of a `cuda` module, and is restored
+/// as one. The library brings the loader of that kind, and so never takes the name of Apache TVM's, whose own CUDA runtime would end
+/// the process when it loads later and finds `ffi.Module.load_from_bytes.cuda` taken.
+pub const OWN_KIND_PREFIX: &str = "kernpack.";
+
 /// The loader of a kind that this crate knows.
 pub(super) fn own_loader(kind: &str) -> Option<Function> {
-    KERNPACK_KINDS_V1.iter().find(|info| info.kind == kind).map(|info| (info.loader)())
+    let find = |kind: &str| KERNPACK_KINDS_V1.iter().find(|info| info.kind == kind);
+    let info = find(kind).or_else(|| kind.strip_prefix(OWN_KIND_PREFIX).and_then(find))?;
+    Some((info.loader)())
 }
 
 /// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it. Kinds that are not ours have
 /// loaders of their own.
 pub(crate) fn register_carried() -> Result<()> {
     let carried = KERNPACK_CARRIED_V1.iter().map(|carried| carried.kind);
-    carried.filter(|kind| KERNPACK_KINDS_V1.iter().any(|info| info.kind == *kind)).try_for_each(enable)
+    carried.filter(|kind| own_loader(kind).is_some()).try_for_each(enable)
 }
 
 /// Lets this process restore modules of a kind, whoever loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has

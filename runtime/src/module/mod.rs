@@ -96,10 +96,10 @@ pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub(crate) use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
-pub use kinds::enable;
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::{CarriedKind, KindInfo};
+pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
 pub(crate) use serialize::import_order;

@@ -12,6 +12,8 @@ enum Provider {
 static PROVIDERS: &[(&str, Provider)] = &[
     ("cuda", Provider::Feature("cuda", Some("libtvm_runtime_cuda.so"))),
     ("opencl", Provider::Feature("opencl", Some("libtvm_runtime_opencl.so"))),
+    ("kernpack.cuda", Provider::Feature("cuda", None)),
+    ("kernpack.opencl", Provider::Feature("opencl", None)),
     ("kernpack.zstd", Provider::Feature("zstd", None)),
     ("relax.VMExecutable", Provider::ApacheTvm("libtvm_runtime.so", "a program for the relax virtual machine")),
     ("const_loader", Provider::ApacheTvm("libtvm_runtime.so", "constants of compiled functions")),

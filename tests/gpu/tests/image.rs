@@ -32,7 +32,7 @@ fn images_are_kept_byte_for_byte() {
         assert_eq!(parsed.to_vec(), &bytes[..]);
         names.extend(parsed.kernels().iter().map(|kernel| kernel.name.to_owned()));
         let restored: Module =
-            Function::global("ffi.Module.load_from_bytes.cuda").unwrap().call_as((bytes.clone(),)).unwrap();
+            Function::global("ffi.Module.load_from_bytes.kernpack.cuda").unwrap().call_as((bytes.clone(),)).unwrap();
         assert_eq!(restored.save_to_bytes().unwrap(), bytes);
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("image-{}.fatbin", std::process::id()));
         restored.write_to_file(file.to_str().unwrap(), "fatbin").unwrap();

@@ -2,7 +2,7 @@
 
 mod caller;
 pub(crate) mod calls;
-pub(crate) mod launches;
+pub(crate) mod devices;
 pub(crate) mod modules;
 mod programs;
 pub(crate) mod runtime;

@@ -1,10 +1,12 @@
 //! `cargo xtask bench modules`: loading, looking up and serializing modules, ours beside the stock loader and Apache TVM, in
 //! interleaved rounds. Each sample is a process of its own, because a library is loaded once.
 
+use super::devices::{self, Launches};
 use super::programs;
 use super::samples::Samples;
 use crate::Result;
 use crate::apache_tvm;
+use crate::opencl;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path, shared_library};
@@ -106,7 +108,13 @@ pub(crate) fn run(rounds: usize) -> Result {
             }
         }
     }
-    let report = report(&pairs, rounds, &super::calls::machine(&workspace, &python));
+    let mut report = report(&pairs, rounds, &super::calls::machine(&workspace, &python));
+    let launches = Launches::build(&workspace, &python)?;
+    let alone = launches.without_driver(&workspace)?;
+    report += &devices::table("CUDA launch, with a driver that does nothing", "cudarc", &alone);
+    report += &devices::table("CUDA launch on this machine's GPU", "cudarc", &launches.with_driver(&workspace)?);
+    let opencl = devices::opencl(&workspace, &python, &opencl::prepare(&workspace)?)?;
+    report += &devices::table("OpenCL (opencl:0)", "clEnqueue*", &opencl);
     println!("\n{report}");
     let file = workspace.folder("bench")?.join("modules.md");
     fs::write(&file, report).map_err(|error| format!("cannot write {}: {error}", file.display()))?;

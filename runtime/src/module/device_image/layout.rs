@@ -1,3 +1,5 @@
+use crate::module::OWN_KIND_PREFIX;
+
 /// How the payload of a kind of device module is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -15,7 +17,7 @@ pub(super) const WGSL: &str = "wgsl";
 impl Layout {
     /// Of a kind of module; `None` for kinds that are no device images.
     pub(super) fn of(kind: &str) -> Option<Self> {
-        match kind {
+        match kind.strip_prefix(OWN_KIND_PREFIX).unwrap_or(kind) {
             "cuda" | "hip" | "rocm" | "opencl" => Some(Self::Whole),
             "vulkan" | "metal" => Some(Self::Each),
             "webgpu" => Some(Self::EachWgsl),
