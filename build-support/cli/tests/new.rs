@@ -32,6 +32,8 @@ fn succeed(command: &mut Command) -> String {
 fn new_crate(name: &str, options: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     std::fs::create_dir_all(&folder).unwrap();
+    // The nearest settings count: not those of this workspace, in whose folder `target` may be.
+    std::fs::write(folder.join("rustfmt.toml"), "").unwrap();
     let crate_folder = folder.join(name);
     std::fs::remove_dir_all(&crate_folder).ok();
     let root = workspace();

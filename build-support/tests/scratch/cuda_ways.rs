@@ -10,7 +10,7 @@ use kernpack::module::library_bin::LibraryBin;
 
 use crate::cuda_kernels::{fake_cuda_home, real_cuda_home};
 use crate::library::BuiltLibrary;
-use crate::package::Package;
+use crate::package::{Package, cuda_is_mine};
 
 const SCALE: &str = "
 define ptx_kernel void @scale(ptr %out, ptr %in, float %factor, i32 %n) {
@@ -70,6 +70,7 @@ fn text(code: &[u8]) -> String {
 
 #[test]
 fn llvm_needs_no_toolkit() {
+    let _alone = cuda_is_mine();
     let package = Package::new("ptx-only", ".cuda_llvm_ir([\"scale.ll\", \"fill.ll\"]).cuda_arch([\"90\", \"80\"])")
         .file("scale.ll", SCALE)
         .file("fill.ll", ANNOTATED);
@@ -100,6 +101,7 @@ fn llvm_needs_no_toolkit() {
 
 #[test]
 fn mistakes_in_device_ir_are_all_named() {
+    let _alone = cuda_is_mine();
     let calls = ".cuda_llvm_ir([\"text.ll\", \"open.ll\", \"host.ll\", \"exp.ll\", \"value.ll\", \"good.ll\"])\
                  .cuda_with(\"arch.ll\", |kernel| kernel.arch(\"sm_91\"))";
     let package = Package::new("device-mistakes", calls)
@@ -159,6 +161,7 @@ arch.ll: LLVM does not know the GPU architecture 91; it knows 50, 52, 53, 60, 61
 #[cfg(unix)]
 #[test]
 fn kernels_have_options_of_their_own() {
+    let _alone = cuda_is_mine();
     let calls = ".cuda([\"kernels/fill.cu\"]).cuda_arch([\"80\"]).cuda_flag(\"-all\")\
                  .cuda_with(\"kernels/scale.cu\", |kernel| {\n    \
                      kernel.arch(\"90a\").arch(\"100\").ptx_floor(\"75\").flag(\"-use_fast_math\").define(\"N\", \"4\")\n})";
@@ -198,6 +201,7 @@ fn kernels_have_options_of_their_own() {
 #[cfg(unix)]
 #[test]
 fn nvcc_that_appears_later_is_noticed() {
+    let _alone = cuda_is_mine();
     let package = Package::new("later-nvcc", ".cuda([\"kernels/fill.cu\"])")
         .file("kernels/fill.cu", "__global__ void fill(int* out, int value);\n")
         .file("kernels/include/factor.h", "")
@@ -227,6 +231,7 @@ fn nvcc_that_appears_later_is_noticed() {
 
 #[test]
 fn a_real_toolkit_assembles_device_ir() {
+    let _alone = cuda_is_mine();
     let Some(home) = real_cuda_home() else {
         let _ = writeln!(std::io::stderr(), "skipped: no ptxas; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME");
         return;
@@ -260,6 +265,7 @@ fn a_real_toolkit_assembles_device_ir() {
 
 #[test]
 fn nvrtc_is_a_compiler_too() {
+    let _alone = cuda_is_mine();
     let Some(home) = nvrtc_home() else {
         let _ = writeln!(
             std::io::stderr(),

@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::library::BuiltLibrary;
 
@@ -228,6 +229,12 @@ impl Built {
             .lines()
             .any(|line| ["Compiling", "Running", "Dirty"].iter().any(|word| line.trim_start().starts_with(word)))
     }
+}
+
+/// Held by a test whose packages need CUDA, while it runs: cudarc, which they all share, is built again whenever `CUDA_HOME` is another.
+pub(crate) fn cuda_is_mine() -> MutexGuard<'static, ()> {
+    static CUDA: Mutex<()> = Mutex::new(());
+    CUDA.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn path_without_nvcc() -> std::ffi::OsString {

@@ -47,7 +47,7 @@ impl core::ops::BitOr for ModuleProperties {
     }
 }
 
-/// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`].
+/// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`](crate::Module::new).
 ///
 /// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these functions through its
 /// virtual functions. Where an error can not be thrown there (no stock libtvm_ffi in the process, or a build with
@@ -107,7 +107,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
 
     /// The module's own function of this name; `None` when it has none.
     ///
-    /// Imports are not this function's business: [`Module::get_function`] searches them.
+    /// Imports are not this function's business: [`Module::get_function`](crate::Module::get_function) searches them.
     ///
     /// # Errors
     /// Whatever keeps a function that is there from being used.
