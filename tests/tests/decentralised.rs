@@ -119,7 +119,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     for (_, module) in take_steps()? {
         module?;
     }
-    let made = || ["left.canvases", "right.canvases"].map(|name| call(name, &[]).to::<i64>().unwrap());
+    let made = || ["left.canvases", "right.canvases_made"].map(|name| call(name, &[]).to::<i64>().unwrap());
     assert_eq!(made(), [0, 0], "not before it is used");
     assert!(device::exists(canvas) && !device::exists(Device::new(device_type::HEXAGON, 1)));
 

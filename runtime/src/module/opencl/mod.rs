@@ -52,7 +52,7 @@ fn load(payload: Bytes) -> Result<Module> {
 /// ```no_run
 /// use kernpack::{Device, Module, module::opencl};
 /// let library = Module::load("libfilters.so")?;
-/// let [source] = &library.imports()?[..] else { panic!() };
+/// let [source] = &library.imports()[..] else { panic!() };
 /// let compiled = opencl::compile(source, "opencl:0".parse::<Device>()?)?;
 /// compiled.write_to_file("filters.clbin", "clbin")?;
 /// # kernpack::Result::Ok(())

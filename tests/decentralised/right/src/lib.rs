@@ -10,7 +10,7 @@ fn off_canvas(tensor: kernpack::Tensor) -> kernpack::Result<kernpack::Tensor> {
 
 /// How often this library's copy of `shapes` made the device.
 #[kernpack::packed_func]
-fn canvases() -> i64 {
+fn canvases_made() -> i64 {
     forms::canvas::made()
 }
 
