@@ -74,7 +74,7 @@ def test_the_report(report, wheel):
     assert re.fullmatch(r"imagekit-0\.1\.0-py3-none-(manylinux_2_\d+_(x86_64|aarch64))\.whl", wheel.name)
     assert wheel.name.endswith(f"{report['platform']}.whl")
     assert (report["schema"], report["package"], report["module"]) == (1, "imagekit", "imagekit")
-    assert (report["functions"], report["types"], report["nameless"]) == (15, 2, [])
+    assert (report["functions"], report["types"], report["nameless"]) == (17, 2, [])
     assert report["size"] == wheel.stat().st_size
 
 
@@ -114,7 +114,7 @@ def test_pip_installs_it_and_numpy_goes_in(fresh):
     status, output, _ = run(fresh, "-m", "pip", "check", "--disable-pip-version-check")
     assert status == 0, output
     status, output, _ = run(fresh, "-m", "pip", "show", "--disable-pip-version-check", "imagekit")
-    assert "Summary: Image filters in Rust, C, LLVM IR and CUDA in one shared library\n" in output
+    assert "Summary: Image filters in Rust, C, LLVM IR, CUDA and OpenCL in one shared library\n" in output
     assert "Requires: apache-tvm-ffi\n" in output
 
 
