@@ -116,9 +116,16 @@ def main() -> int:
     strength = report.compare("sobel", "LLVM IR", "sobel", 1e-2, lambda: into(imagekit.sobel, gray))
     save(pictures / "sobel.png", strength, strength.max())
 
+    def sobel_on_cuda():
+        """The picture goes to the device; what comes out there comes back."""
+        to = tvm_ffi.get_global_func("kernpack.tensor.to")
+        src, dst = to(gray, "cuda:0"), to(gray, "cuda:0")
+        imagekit.sobel_on_cuda(src, dst)
+        return to(dst, "cpu:0")
+
     try:
-        report.compare("sobel_on_cuda", "CUDA", "sobel", 1e-2, lambda: into(imagekit.sobel_on_cuda, gray))
-    except (RuntimeError, TypeError) as error:  # no image, no driver, no device; or a NumPy array, which is not on it
+        report.compare("sobel_on_cuda", "CUDA", "sobel", 1e-2, sobel_on_cuda)
+    except RuntimeError as error:  # no image, no driver, no device
         report.row("sobel_on_cuda", "CUDA", f"not run: {str(error).strip().splitlines()[0]}", "")
 
     try:

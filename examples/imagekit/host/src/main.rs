@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use kernpack::{Any, Array, Bytes, Error, Function, Map, Module, Tensor};
+use kernpack::{Any, Array, Bytes, Device, Error, Function, Map, Module, Tensor};
 use report::Report;
 
 /// Whatever stops the program: a file that can not be read, a function that fails.
@@ -70,7 +70,12 @@ fn run() -> Result<usize, Failure> {
     save("sobel.png", &strength, brightest(&strength)?)?;
 
     let sobel_on_cuda = imagekit.function("sobel_on_cuda")?;
-    let call = || into(&gray, |dst| sobel_on_cuda.call((&gray, dst)));
+    // The picture goes to the device; what comes out there comes back.
+    let call = || {
+        let (src, dst) = (gray.to(Device::cuda(0))?, gray.to(Device::cuda(0))?);
+        sobel_on_cuda.call((&src, &dst))?;
+        dst.to(Device::CPU)
+    };
     match call() {
         Ok(_) => drop(report.compare("sobel_on_cuda", "CUDA", "sobel", 1e-2, call, numbers)?),
         Err(error) => report.not_run("sobel_on_cuda", "CUDA", &error),
