@@ -16,7 +16,7 @@ use crate::module::{CarriedKind, KindInfo};
 use crate::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
-use crate::{Error, Result, exports, module, object, tensor};
+use crate::{Error, Result, exports, module, object};
 
 /// Packed functions of this artifact.
 #[distributed_slice]
@@ -99,7 +99,6 @@ pub(crate) fn register_all(origin: Origin) -> Result<()> {
     #[cfg(feature = "embedded")]
     if origin == Origin::Embedded {
         note(builtins::register());
-        tensor::serve_environment();
     }
     #[cfg(not(feature = "embedded"))]
     let _ = origin;

@@ -28,11 +28,6 @@ const INTENDED: &[(&str, &str)] = &[
         "TypeRegisterAttr INT32_MIN",
         "-1 \"InternalError\": \"Check failed: (entry != nullptr) is false: Cannot find type info for type_index=-2147483648\"",
     ),
-    // Where no frontend has set an allocator, ours allocates.
-    (
-        "EnvTensorAlloc without allocator",
-        "ok elsewhere +0 on 1:0 2/32/1 shape 2 3 strides 3 1 strong 1 weak 1 type 70 alive 0 alive 0",
-    ),
     // Impossible tensors are refused.
     (
         "TensorFromDLPack of -1 dimensions",

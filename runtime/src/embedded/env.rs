@@ -93,18 +93,6 @@ unsafe fn function<F: Copy>(address: &AtomicPtr<c_void>) -> Option<F> {
     unsafe { core::mem::transmute_copy(&address.load(Ordering::Acquire)) }
 }
 
-/// Allocates a tensor like the prototype when no frontend has set an allocator. The result is a new reference, which the caller
-/// owns, or NULL: the thread's error is raised then.
-pub type DefaultAllocator = unsafe fn(prototype: *const DLTensor) -> *mut TVMFFIObject;
-
-/// NULL or a [`DefaultAllocator`].
-static DEFAULT_ALLOCATOR: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-
-/// Says who allocates while no frontend does.
-pub fn set_default_allocator(allocator: DefaultAllocator) {
-    DEFAULT_ALLOCATOR.store(allocator as *mut c_void, Ordering::Release);
-}
-
 /// What became of an allocation.
 #[derive(Debug)]
 pub enum Allocation {
@@ -114,17 +102,19 @@ pub enum Allocation {
     Failed(i32),
 }
 
-/// Allocates a tensor like `prototype` with the current allocator, else with the default one.
+/// Allocates a tensor like `prototype` with the current allocator.
 ///
 /// # Errors
-/// `RuntimeError` when there is neither, or the allocator returns nothing.
+/// `RuntimeError` when there is no allocator or it returns nothing.
 ///
 /// # Safety
 /// `prototype` is a valid tensor (data, strides and offset do not matter).
 pub unsafe fn allocate_tensor(prototype: *mut DLTensor) -> Result<Allocation, Failure> {
     let Some(allocator) = tensor_allocator() else {
-        // SAFETY: NULL or a function of this type, see `set_default_allocator`; the rest is promised by the caller.
-        return unsafe { allocate_by_default(function(&DEFAULT_ALLOCATOR), prototype) };
+        return Err(Failure::runtime(
+            "TVMFFIEnvTensorAlloc: allocator is nullptr, likely because TVMFFIEnvSetDLPackManagedTensorAllocator has not \
+             been called.",
+        ));
     };
     let mut managed: *mut DLManagedTensorVersioned = null_mut();
     // SAFETY: the frontend gave this allocator for such calls; the prototype is valid.
@@ -151,23 +141,6 @@ pub unsafe fn allocate_tensor(prototype: *mut DLTensor) -> Result<Allocation, Fa
             Err(failure)
         }
     }
-}
-
-/// # Safety
-/// As for [`allocate_tensor`].
-unsafe fn allocate_by_default(
-    allocate: Option<DefaultAllocator>,
-    prototype: *mut DLTensor,
-) -> Result<Allocation, Failure> {
-    let Some(allocate) = allocate else {
-        return Err(Failure::runtime(
-            "TVMFFIEnvTensorAlloc: allocator is nullptr, likely because TVMFFIEnvSetDLPackManagedTensorAllocator has not \
-             been called.",
-        ));
-    };
-    // SAFETY: promised by the caller.
-    let tensor = unsafe { allocate(prototype) };
-    Ok(if tensor.is_null() { Allocation::Failed(-1) } else { Allocation::Tensor(tensor) })
 }
 
 unsafe extern "C" fn set_error(_context: *mut c_void, kind: *const c_char, message: *const c_char) {
@@ -270,7 +243,7 @@ mod tests {
         // SAFETY: the failing allocator does not look at the prototype.
         unsafe {
             let prototype = null_mut();
-            assert!(allocate_by_default(None, prototype).unwrap_err().message().contains("allocator is nullptr"));
+            assert!(allocate_tensor(prototype).unwrap_err().message().contains("allocator is nullptr"));
             assert!(set_tensor_allocator(Some(failing), false).is_none());
             assert!(matches!(allocate_tensor(prototype), Ok(Allocation::Failed(-3))));
             let error = raised::take_raised();

@@ -2,12 +2,12 @@
 
 use core::ptr;
 
-use super::layout::{Layout, count, row_major, size_of_elements};
+use super::layout::{count, row_major, size_of_elements};
 use super::{Element, Tensor};
-use crate::abi::{DLTensor, TVMFFIObject};
+use crate::abi::DLTensor;
 use crate::device::DeviceMemory;
 use crate::value::{DataType, Device};
-use crate::{Error, Result, embedded, ensure, host};
+use crate::{Error, Result, ensure, host};
 
 /// A cache line and the widest vector register; what the kernels of Apache TVM rely on.
 const ALIGNMENT: usize = 64;
@@ -46,12 +46,16 @@ impl Tensor {
     }
 
     /// A tensor whose memory comes from the environment's allocator: that of the framework that calls, PyTorch's caching one for
-    /// example; where no framework has set one and Kernpack serves the process, as for [`Tensor::empty`].
+    /// example; where no framework has set one, as for [`Tensor::empty`].
     ///
     /// # Errors
-    /// What the allocator reports; RuntimeError when there is none.
+    /// What the allocator reports, or [`Tensor::empty`].
     pub fn from_env_alloc(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         size(dtype, shape)?;
+        // SAFETY: a plain query.
+        if unsafe { (host::api().env_get_tensor_allocator)() }.is_none() {
+            return Self::empty(dtype, shape, device);
+        }
         let (mut shape, mut strides) = (shape.to_vec(), row_major(shape));
         let mut prototype = DLTensor {
             data: ptr::null_mut(),
@@ -100,30 +104,6 @@ fn size(dtype: DataType, shape: &[i64]) -> Result<usize> {
 fn ndim(shape: &[i64]) -> Result<i32> {
     i32::try_from(shape.len())
         .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))
-}
-
-/// Lets our allocations serve the environment while no frontend has set an allocator. For a process that we serve.
-pub(crate) fn serve_environment() {
-    embedded::env::set_default_allocator(allocate_like);
-}
-
-/// # Safety
-/// `prototype` is a valid tensor; its data does not matter.
-unsafe fn allocate_like(prototype: *const DLTensor) -> *mut TVMFFIObject {
-    // SAFETY: promised by the caller.
-    let allocated = match unsafe { prototype.as_ref() } {
-        Some(prototype) => Layout::of(prototype).map_err(Error::value_error).and_then(|layout| {
-            Tensor::empty(DataType::from_raw(prototype.dtype), layout.shape, Device::from_raw(prototype.device))
-        }),
-        None => Err(Error::value_error("TVMFFIEnvTensorAlloc: the prototype is NULL")),
-    };
-    match allocated {
-        Ok(tensor) => tensor.into_object(),
-        Err(error) => {
-            error.raise();
-            ptr::null_mut()
-        }
-    }
 }
 
 #[cfg(test)]

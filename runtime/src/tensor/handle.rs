@@ -91,13 +91,6 @@ impl Tensor {
         Self { object: unsafe { ObjRef::from_object(object) }, exclusive: false }
     }
 
-    /// Gives up the reference; the receiver releases it.
-    pub(super) fn into_object(self) -> *mut TVMFFIObject {
-        let raw = self.into_any().into_raw();
-        // SAFETY: a tensor is an object.
-        unsafe { raw.payload.v_obj }
-    }
-
     /// The tensor as the object that it is.
     pub(crate) const fn as_object(&self) -> &ObjRef<ObjectRoot> {
         &self.object

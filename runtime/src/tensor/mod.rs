@@ -23,8 +23,6 @@ mod part;
 mod transfer;
 mod view;
 
-pub(crate) use allocation::serve_environment;
-
 pub use element::Element;
 pub use handle::Tensor;
 pub(crate) use layout::{buffer, byte_range};
