@@ -55,7 +55,7 @@ fn load(payload: Bytes) -> Result<Module> {
 /// let [source] = &library.imports()[..] else { panic!() };
 /// let compiled = opencl::compile(source, "opencl:0".parse::<Device>()?)?;
 /// compiled.write_to_file("filters.clbin", "clbin")?;
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors
