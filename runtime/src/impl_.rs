@@ -18,6 +18,11 @@ pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
     crate::module::import_order(imports)
 }
 
+/// A command as a shell takes it, for messages.
+pub fn shown_command(command: &std::process::Command) -> String {
+    crate::module::export::shown_command(command)
+}
+
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,

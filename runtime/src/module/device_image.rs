@@ -100,6 +100,12 @@ impl<'a> DeviceImage<'a> {
         Self::parse_layout(Layout::Whole, bytes)
     }
 
+    /// Whether modules of `kind` are device images.
+    #[must_use]
+    pub fn is_kind(kind: &str) -> bool {
+        Layout::of(kind).is_some()
+    }
+
     /// Parses the payload of a module of `kind`.
     ///
     /// # Errors

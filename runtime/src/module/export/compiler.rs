@@ -96,7 +96,7 @@ fn gnu_triple(triple: &str) -> String {
 }
 
 /// A command as a shell takes it.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
@@ -113,6 +113,13 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_are_shown_as_a_shell_takes_them() {
+        let mut command = Command::new("cc");
+        command.args(["-O3", "-DNAME=a b", "it's", ""]);
+        assert_eq!(shown(&command), r"cc -O3 '-DNAME=a b' 'it'\''s' ''");
+    }
 
     #[test]
     fn a_failure_shows_command_and_output() {

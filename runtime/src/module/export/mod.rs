@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub use object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Section, Target};
 pub use packer::{AssemblyPacker, Blob, CPacker, Packer};
 
+pub(crate) use compiler::shown as shown_command;
+
 use super::library_bin::LIBRARY_BIN_SYMBOL;
 use super::serialize::{Exportable, ImportTree, Serialized};
 use super::{Module, ModuleProperties, raw};
