@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use kernpack::impl_::shown_command as shown;
+use kernpack_formats::shell::shown;
 
 use crate::{Error, Result};
 

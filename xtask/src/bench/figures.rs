@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn small_ratios_keep_two_digits() {
-        for (ratio, expected) in [(1.5, "1.50"), (0.1, "0.10"), (0.012, "0.012"), (0.000_31, "0.00031"), (0.0, "0.00")] {
+        for (ratio, expected) in [(1.5, "1.50"), (0.1, "0.10"), (0.012, "0.012"), (0.000_31, "0.00031"), (0.0, "0.00")]
+        {
             assert_eq!(two_digits(ratio), expected);
         }
     }
