@@ -67,7 +67,8 @@ mod tests {
     fn a_corrupt_module_is_an_error() {
         assert_eq!(
             decompress(&[1]).unwrap_err().to_string(),
-            "RuntimeError: corrupt kernpack.zstd module: kernpack.zstd: kind of the module inside: needs 8 bytes, but 1 is left at byte 0"
+            "RuntimeError: corrupt kernpack.zstd module: kernpack.zstd: kind of the module inside at byte 0x0: needs 8 bytes, but \
+             only 1 are left; the data is cut off"
         );
     }
 }
