@@ -63,6 +63,11 @@ mod llvm;
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
+mod multiversion;
+mod multiversion_dispatch;
+mod multiversion_elf;
+mod multiversion_link;
+mod multiversion_results;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;

@@ -11,6 +11,7 @@ pub use crate::function::{
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
+pub use crate::multiversion::cpu_level;
 
 /// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
 /// the root and reaches all.

@@ -41,6 +41,7 @@ mod host_symbols;
 #[doc(hidden)]
 pub mod impl_;
 pub mod module;
+mod multiversion;
 mod notice;
 mod object;
 pub mod reflect;

@@ -1,0 +1,267 @@
+//! Kernels in several versions: which there are, and what compilers are told of each.
+//!
+//! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every host kernel for the baseline, as without it, and once more
+//! for each level. `multiversion_link` makes each version a closed set and writes the dispatchers.
+//!
+//! The levels are those of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table
+//! "Micro-Architecture Levels".
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::session::Session;
+use crate::step::progress;
+use crate::target::{Cpu, Target};
+use crate::{Error, Result};
+
+/// A micro-architecture level of x86-64 above the first, which every CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    V2,
+    V3,
+    V4,
+}
+
+impl Level {
+    pub(crate) const ALL: [Self; 3] = [Self::V2, Self::V3, Self::V4];
+
+    /// What GCC, Clang, LLVM and rustc call a CPU of the level.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V2 => "x86-64-v2",
+            Self::V3 => "x86-64-v3",
+            Self::V4 => "x86-64-v4",
+        }
+    }
+
+    /// As the runtime has it.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 3,
+            Self::V4 => 4,
+        }
+    }
+
+    /// What it adds to the level below: what rustc calls it, and what GCC, Clang and LLVM do.
+    fn added(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::V2 => &[
+                ("cmpxchg16b", "cx16"),
+                ("lahfsahf", "sahf"),
+                ("popcnt", "popcnt"),
+                ("sse3", "sse3"),
+                ("ssse3", "ssse3"),
+                ("sse4.1", "sse4.1"),
+                ("sse4.2", "sse4.2"),
+            ],
+            // OSXSAVE, the tenth, is the system's: it says that AVX can be used.
+            Self::V3 => &[
+                ("avx", "avx"),
+                ("avx2", "avx2"),
+                ("bmi1", "bmi"),
+                ("bmi2", "bmi2"),
+                ("f16c", "f16c"),
+                ("fma", "fma"),
+                ("lzcnt", "lzcnt"),
+                ("movbe", "movbe"),
+            ],
+            Self::V4 => &[
+                ("avx512f", "avx512f"),
+                ("avx512bw", "avx512bw"),
+                ("avx512cd", "avx512cd"),
+                ("avx512dq", "avx512dq"),
+                ("avx512vl", "avx512vl"),
+            ],
+        }
+    }
+
+    /// All that the level has, as compilers call it.
+    fn features(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |level| *level <= self).flat_map(Self::added).map(|(_, name)| *name)
+    }
+
+    /// Whether CPUs with these features, in rustc's names, have all of the level. rustc does not tell of LAHF and SAHF.
+    fn is_in(self, features: &[&str]) -> bool {
+        let levels = Self::ALL.into_iter().filter(|level| *level <= self);
+        levels.flat_map(Self::added).all(|(name, _)| *name == "lahfsahf" || features.contains(name))
+    }
+}
+
+/// One version of the host kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// `None`: the baseline, which is compiled as without `.multiversion(..)`.
+    pub(crate) level: Option<Level>,
+}
+
+impl Version {
+    pub(crate) const BASELINE: Self = Self { level: None };
+
+    /// Behind every name of the version: part of symbols and of files.
+    pub(crate) fn suffix(self) -> String {
+        format!(".{}", self.to_string().replace('-', "_"))
+    }
+
+    /// A file of the working folder for input number `index`.
+    pub(crate) fn product(
+        self,
+        session: &Session,
+        prefix: &str,
+        index: usize,
+        path: &Path,
+        extension: &str,
+    ) -> PathBuf {
+        let extension = if self.level.is_some() { format!("{self}.{extension}") } else { extension.to_owned() };
+        session.product(prefix, index, path, &extension)
+    }
+
+    /// How messages name a source of this version.
+    pub(crate) fn source(self, source: &str) -> String {
+        match self.level {
+            None => source.to_owned(),
+            Some(level) => format!("{source} ({})", level.name()),
+        }
+    }
+
+    /// What GCC and Clang are told besides what they are told for the baseline; it comes last.
+    ///
+    /// A baseline with a name keeps it: a version has all that the baseline has.
+    pub(crate) fn c_flags(self, target: &Target) -> Vec<String> {
+        match (self.level, &target.cpu) {
+            (None, _) => Vec::new(),
+            (Some(level), Cpu::Baseline) => vec![format!("-march={}", level.name())],
+            (Some(level), Cpu::Named(_) | Cpu::Native) => level.features().map(|name| format!("-m{name}")).collect(),
+        }
+    }
+
+    /// The CPU that LLVM compiles for, and what it has besides.
+    #[cfg(feature = "llvm")]
+    pub(crate) fn llvm_cpu(self, baseline: &Target, cpu: String, features: String) -> (String, String) {
+        match (self.level, &baseline.cpu) {
+            (None, _) => (cpu, features),
+            (Some(level), Cpu::Baseline) => (level.name().to_owned(), features),
+            (Some(_), Cpu::Named(_) | Cpu::Native) => {
+                let all = [features, self.llvm_features()];
+                (cpu, all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+
+    /// What the level has, as LLVM takes it; nothing for the baseline.
+    #[cfg(feature = "llvm")]
+    pub(crate) fn llvm_features(self) -> String {
+        let features = self.level.into_iter().flat_map(Level::features);
+        features.map(|name| format!("+{name}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.map_or("baseline", Level::name))
+    }
+}
+
+/// The versions to compile, the baseline first. `wanted` is what the user gave to `.multiversion()`, if it was called.
+pub(crate) fn versions(session: &Session, wanted: Option<&[String]>) -> Result<Vec<Version>> {
+    let Some(wanted) = wanted else { return Ok(vec![Version::BASELINE]) };
+    let levels = levels(wanted)?;
+    let target = &session.target;
+    let names = |levels: &[Level]| list(levels.iter().map(|level| level.name()), "and");
+    if target.arch != "x86_64" || !target.is_elf() {
+        let what = if target.arch == "x86_64" { &target.os } else { &target.arch };
+        progress(&format!(
+            ".multiversion(..): {} are for x86-64 with ELF objects; kernels for {what} have one version",
+            names(&levels)
+        ));
+        return Ok(vec![Version::BASELINE]);
+    }
+    let features = baseline_features(session)?;
+    let features: Vec<&str> = features.split(',').collect();
+    let (dropped, levels): (Vec<Level>, Vec<Level>) = levels.into_iter().partition(|level| level.is_in(&features));
+    if !dropped.is_empty() {
+        let has = if dropped.len() == 1 { "it" } else { "them" };
+        progress(&format!(".multiversion(..): {} left out: the baseline has all of {has}", names(&dropped)));
+    }
+    Ok([Version::BASELINE].into_iter().chain(levels.into_iter().map(|level| Version { level: Some(level) })).collect())
+}
+
+/// The levels that the user named, sorted.
+fn levels(wanted: &[String]) -> Result<Vec<Level>> {
+    let known = || list(Level::ALL.into_iter().map(|level| format!("\"{}\"", level.name())), "or");
+    if wanted.is_empty() {
+        return Err(Error::new(format!(
+            ".multiversion(..): no level is named; name {}, or leave the call out",
+            known()
+        )));
+    }
+    let mut levels = Vec::new();
+    Error::collect(wanted.iter().map(|name| {
+        let problem = match Level::ALL.into_iter().find(|level| level.name() == name) {
+            Some(level) if levels.contains(&level) => format!("\"{name}\" is named twice; name each level once"),
+            Some(level) => {
+                levels.push(level);
+                return Ok(());
+            }
+            None if matches!(name.as_str(), "x86-64" | "x86-64-v1") => format!(
+                "\"{name}\" is the first level, which the baseline has; it is always there, so name only {}",
+                known()
+            ),
+            None => format!(
+                "\"{name}\" is no level of x86-64; it may be {}. The names of CPUs do not say what to look for when the \
+                 library is loaded; .cpu(..) takes them, for the baseline",
+                known()
+            ),
+        };
+        Err(Error::new(format!(".multiversion(..): {problem}")))
+    }))?;
+    levels.sort();
+    Ok(levels)
+}
+
+/// What CPUs of the baseline have, in rustc's names, with commas between.
+fn baseline_features(session: &Session) -> Result<String> {
+    let target = &session.target;
+    let cpu = match &target.cpu {
+        Cpu::Named(name) if target.cpu_is_override => name.as_str(),
+        Cpu::Native if target.cpu_is_override => "native",
+        // cargo has asked rustc about the CPU and the features that rustc is told.
+        _ => return Ok(session.environment.cargo_optional("CARGO_CFG_TARGET_FEATURE").unwrap_or_default()),
+    };
+    let rustc = session.environment.cargo_optional("RUSTC").unwrap_or_else(|| "rustc".to_owned());
+    let mut command = Command::new(rustc);
+    command.args(["--print", "cfg", "--target", &target.triple, "-C"]).arg(format!("target-cpu={cpu}"));
+    let printed = crate::tool::run(command, "rustc", ".multiversion(..)")?;
+    let features = printed.lines().filter_map(|line| line.strip_prefix("target_feature=\"")?.strip_suffix('"'));
+    Ok(features.collect::<Vec<_>>().join(","))
+}
+
+/// The function of the library that says which version runs, as Rust code; it is there for every target.
+pub(crate) fn question(session: &Session) -> String {
+    let name = format!("{}.cpu_level", session.package_name.replace('-', "_"));
+    format!(
+        r#"
+const _: () = {{
+    /// The version of this library's kernels that runs on this machine: `baseline`, or a level such as `x86-64-v3`.
+    #[__kernpack::packed_func(name = "{name}", crate = __kernpack)]
+    fn cpu_level() -> &'static str {{
+        __kernpack::impl_::cpu_level(::core::env!("CARGO_CRATE_NAME"))
+    }}
+}};
+"#
+    )
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list<S: AsRef<str>>(items: impl IntoIterator<Item = S>, and: &str) -> String {
+    let items: Vec<S> = items.into_iter().collect();
+    let mut text = String::new();
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push_str(&if index + 1 == items.len() { format!(" {and} ") } else { ", ".to_owned() });
+        }
+        text.push_str(item.as_ref());
+    }
+    text
+}
