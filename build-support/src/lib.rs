@@ -64,6 +64,7 @@ mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
 mod multiversion;
+mod multiversion_check;
 mod multiversion_dispatch;
 mod multiversion_elf;
 mod multiversion_link;

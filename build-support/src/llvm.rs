@@ -45,11 +45,7 @@ pub(crate) enum LlvmInput {
 const PASSES: &str = "default<O3>";
 
 /// Optimizes and compiles every version of every input, even when one fails. The objects are by version, in the order of the inputs.
-pub(crate) fn compile(
-    session: &Session,
-    inputs: Vec<LlvmInput>,
-    versions: &[Version],
-) -> Result<Vec<Vec<Compiled>>> {
+pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>, versions: &[Version]) -> Result<Vec<Vec<Compiled>>> {
     if inputs.is_empty() {
         return Ok(vec![Vec::new(); versions.len()]);
     }

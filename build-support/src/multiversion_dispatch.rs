@@ -187,10 +187,8 @@ impl Writer {
         let name = b".init_array.00101".to_vec();
         let list = self.object.add_section(Vec::new(), name, SectionKind::Data);
         let place = self.object.append_section_data(list, &[0; 8], 8);
-        *self.object.section_flags_mut(list) = object::SectionFlags::Elf {
-            sh_type: elf::SHT_INIT_ARRAY,
-            sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE,
-        };
+        *self.object.section_flags_mut(list) =
+            object::SectionFlags::Elf { sh_type: elf::SHT_INIT_ARRAY, sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE };
         let text = self.object.section_symbol(text);
         self.relocate(list, place, text, elf::R_X86_64_64, offset as i64)
     }
@@ -231,9 +229,7 @@ impl Writer {
                 data[offset as usize..][..8].copy_from_slice(&number.to_le_bytes());
                 Ok(())
             }
-            Value::Symbol(symbol, addend) => {
-                self.relocate(section, offset, symbol, elf::R_X86_64_64, addend as i64)
-            }
+            Value::Symbol(symbol, addend) => self.relocate(section, offset, symbol, elf::R_X86_64_64, addend as i64),
         }
     }
 

@@ -36,7 +36,7 @@ impl ElfObject {
             return Err("it is no ELF object of x86-64".to_owned());
         }
         let count = header.e_shnum.get(LE);
-        if count == 0 || elf::SymbolSection(count) >= elf::SymbolSection(elf::SHN_LORESERVE) {
+        if count == 0 || count >= elf::SHN_LORESERVE {
             return Err("it has too many sections".to_owned());
         }
         let sections = table::<Section>(&bytes, header.e_shoff.get(LE), count.into())?.to_vec();
@@ -47,6 +47,9 @@ impl ElfObject {
         let place = &sections[symbol_table];
         let symbols = place.sh_size.get(LE) / size_of::<Symbol>() as u64;
         let symbols = table::<Symbol>(&bytes, place.sh_offset.get(LE), symbols)?.to_vec();
+        if symbols.is_empty() {
+            return Err("it has no symbols: is it stripped?".to_owned());
+        }
         let mut names = BTreeMap::new();
         for index in [usize::from(header.e_shstrndx.get(LE).0), place.sh_link.get(LE) as usize] {
             let section = sections.get(index).ok_or("it has no names")?;

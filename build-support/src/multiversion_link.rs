@@ -12,13 +12,14 @@
 //! version are taken out of the linker's list, and the runtime runs those of the version that it picks. What can not be held
 //! back in this way is an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use object::{LittleEndian as LE, elf};
 
 use crate::multiversion::Version;
+use crate::multiversion_check::check;
 use crate::multiversion_dispatch::{Constructors, Dispatch};
 use crate::multiversion_elf::{ElfObject, Symbol};
 use crate::session::Session;
@@ -44,16 +45,14 @@ pub(crate) fn link(
     let sets = sets.into_iter().map(|set| Error::collect(set.into_iter().map(VersionObject::read)));
     let sets = Error::collect(sets)?;
     let symbols: Vec<Vec<u8>> = kernels.iter().map(|kernel| format!("{PREFIX}{}", kernel.name).into_bytes()).collect();
+    check(versions, &sets, kernels)?;
     let mut objects = Vec::new();
     let mut dispatch = Dispatch::new(versions, kernels);
-    let mut problems = Vec::new();
     for (index, (version, mut set)) in versions.iter().zip(sets).enumerate() {
         let suffix = version.suffix().into_bytes();
         if version.level.is_none() {
             set.iter_mut().for_each(|object| object.rename_kernels(&symbols, &suffix));
         } else {
-            problems.extend(set.iter().flat_map(|object| object.refusals(*version)).map(Err::<(), _>));
-            problems.extend(other_kernels(&set, kernels, *version).into_iter().map(Err));
             let defined: BTreeSet<Vec<u8>> = set.iter().flat_map(VersionObject::defined).collect();
             let mut lists = Vec::new();
             for (number, object) in set.iter_mut().enumerate() {
@@ -66,7 +65,6 @@ pub(crate) fn link(
             objects.push(object.write(&suffix)?);
         }
     }
-    Error::collect(problems)?;
     let path = session.work_dir.join("dispatch.o");
     let written = dispatch.object().map_err(|e| e.to_string());
     let written = written.and_then(|bytes| fs::write(&path, bytes).map_err(|e| e.to_string()));
@@ -76,10 +74,10 @@ pub(crate) fn link(
 }
 
 /// An object of one version.
-struct VersionObject {
-    source: String,
+pub(crate) struct VersionObject {
+    pub(crate) source: String,
     path: PathBuf,
-    elf: ElfObject,
+    pub(crate) elf: ElfObject,
 }
 
 impl VersionObject {
@@ -98,7 +96,7 @@ impl VersionObject {
         Ok(path)
     }
 
-    fn symbols(&self) -> impl Iterator<Item = (&Symbol, &[u8])> {
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = (&Symbol, &[u8])> {
         (0..self.elf.symbol_count()).map(|index| (self.elf.symbol(index), self.elf.symbol_name(index)))
     }
 
@@ -189,105 +187,20 @@ impl VersionObject {
         lists
     }
 
-    /// What a version can not have.
-    fn refusals(&self, version: Version) -> Vec<Error> {
-        let source = version.source(&self.source);
-        let mut problems = BTreeMap::new();
-        for index in 0..self.elf.section_count() {
-            let section = self.elf.section(index);
-            let name = String::from_utf8_lossy(self.elf.section_name(index)).into_owned();
-            let is = |start: &str| name == start || name.strip_prefix(start).is_some_and(|rest| rest.starts_with('.'));
-            if name.starts_with(".gnu.lto_") || name.starts_with(".llvm.lto") {
-                problems.insert(
-                    "lto",
-                    format!(
-                        "{source}: its object is for link time optimization, where names of one version would meet those of \
-                         another; with .multiversion(..) take -flto out of the flags"
-                    ),
-                );
-            } else if section.sh_size.get(LE) > 0 && [".fini_array", ".dtors", ".fini"].into_iter().any(is) {
-                problems.insert(
-                    "fini",
-                    format!(
-                        "{source}: has a function that runs when the process ends (__attribute__((destructor))); with \
-                         .multiversion(..) those of all versions would run, on CPUs that lack their instructions, too. Register \
-                         it with atexit(..) from a constructor"
-                    ),
-                );
-            } else if section.sh_size.get(LE) > 0 && [".preinit_array", ".ctors", ".init"].into_iter().any(is) {
-                problems.insert(
-                    "init",
-                    format!(
-                        "{source}: has a function in the section {name}, which runs when the library is loaded; with \
-                         .multiversion(..) those of all versions would run, on CPUs that lack their instructions, too. Use \
-                         __attribute__((constructor)), or a C++ variable"
-                    ),
-                );
-            } else if name.starts_with(".gnu.linkonce.") {
-                problems.insert(
-                    "linkonce",
-                    format!(
-                        "{source}: has the section {name}, of which the linker would keep that of any version; with \
-                         .multiversion(..) use a compiler that makes COMDAT groups"
-                    ),
-                );
-            }
-        }
-        for (symbol, name) in self.symbols() {
-            if symbol.st_type() == elf::STT_GNU_IFUNC && is_defined(symbol) {
-                let name = String::from_utf8_lossy(name).into_owned();
-                problems.insert(
-                    "ifunc",
-                    format!(
-                        "{source}: `{name}` is chosen when the library is loaded (target_clones, or ifunc); with \
-                         .multiversion(..) the choice of each version would be made with that version's instructions. Leave \
-                         one of the two out"
-                    ),
-                );
-            } else if !is_local(symbol) && is_defined(symbol) && name.contains(&b'@') {
-                let name = String::from_utf8_lossy(name).into_owned();
-                problems.insert(
-                    "symver",
-                    format!(
-                        "{source}: `{name}` has a symbol version (.symver), which .multiversion(..) can not give to several \
-                         versions of it"
-                    ),
-                );
-            }
-        }
-        problems.into_values().map(Error::new).collect()
-    }
-
     /// Names of the kernels that it defines.
-    fn kernels(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = String> {
         let names = self.defined().into_iter().filter_map(|name| String::from_utf8(name).ok());
         let names = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
         names.filter(|name| !name.starts_with('_'))
     }
 }
 
-/// Every version has the same kernels; whatever the preprocessor does, the others would not be called, or not be there.
-fn other_kernels(set: &[VersionObject], kernels: &[HostKernel], version: Version) -> Vec<Error> {
-    let here: BTreeMap<String, &str> =
-        set.iter().flat_map(|object| object.kernels().map(|name| (name, object.source.as_str()))).collect();
-    let missing = kernels.iter().filter(|kernel| !here.contains_key(&kernel.name));
-    let missing = missing.map(|kernel| {
-        let (source, name) = (&kernel.source, &kernel.name);
-        format!("{source}: the version for {version} does not define the kernel `{name}`; every version must")
-    });
-    let extra = here.iter().filter(|(name, _)| kernels.iter().all(|kernel| kernel.name != **name));
-    let extra = extra.map(|(name, source)| {
-        format!("{source}: only the version for {version} defines the kernel `{name}`, not the baseline; every version must")
-    });
-    missing.chain(extra).map(Error::new).collect()
-}
-
-fn is_local(symbol: &Symbol) -> bool {
+pub(crate) fn is_local(symbol: &Symbol) -> bool {
     symbol.st_bind() == elf::STB_LOCAL
 }
 
 /// A common symbol, which has no section, is a definition, too.
-fn is_defined(symbol: &Symbol) -> bool {
+pub(crate) fn is_defined(symbol: &Symbol) -> bool {
     symbol.st_shndx.get(LE) != elf::SHN_UNDEF
 }
 

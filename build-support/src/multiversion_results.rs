@@ -7,7 +7,11 @@ use crate::{Error, Result};
 /// version, or one error for all of them.
 ///
 /// A problem that all versions have reads as without versions; one that only some have names them.
-pub(crate) fn by_version<T>(versions: &[Version], sources: &[String], rows: Vec<Vec<Result<T>>>) -> Result<Vec<Vec<T>>> {
+pub(crate) fn by_version<T>(
+    versions: &[Version],
+    sources: &[String],
+    rows: Vec<Vec<Result<T>>>,
+) -> Result<Vec<Vec<T>>> {
     let mut products: Vec<Vec<T>> = versions.iter().map(|_| Vec::new()).collect();
     let mut problems = Vec::new();
     for (source, row) in sources.iter().zip(rows) {

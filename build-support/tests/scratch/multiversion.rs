@@ -1,10 +1,8 @@
 //! Kernels in several versions, of which one is picked when the library is loaded.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::library::BuiltLibrary;
 use crate::package::{Package, c_kernel, ir_kernel};
 
 /// What a compiler was told, as a number.
@@ -154,10 +152,9 @@ fn versions() -> Package {
             module.link_in_module(context.create_module_from_ir(text)?)?;
             Ok(())
         })
-        .flag("-std=gnu++17").flag("-Wno-error").include(".")
+        .include(".")
         .multiversion(["x86-64-v4", "x86-64-v2", "x86-64-v3"])"#;
-    let calls = calls.replace(".flag(\"-std=gnu++17\").flag(\"-Wno-error\")", "");
-    Package::new("scratch-versions", &calls)
+    Package::new("scratch-versions", calls)
         .file("version.h", VERSION)
         .file("shared.h", SHARED_H)
         .file("helper.c", HELPER_C)
@@ -178,7 +175,8 @@ fn expected(version: i64) -> String {
     format!("plain {plain} through {plain} one {one} two {plain} constructed 1233 {level} {level}\n")
 }
 
-/// What the program prints where the highest version is capped, on the CPU that qemu makes, or on this one.
+/// What the program prints where the highest version is capped, on the CPU that qemu makes, or on this one. It holds the library
+/// twice, as part of itself and loaded, and the runtime says so.
 fn run(package: &Package, cpu: Option<&str>, cap: Option<&str>) -> (String, String) {
     let program = package.program_path("debug");
     let mut command = match cpu {
@@ -195,7 +193,8 @@ fn run(package: &Package, cpu: Option<&str>, cap: Option<&str>) -> (String, Stri
     }
     let output = command.output().expect("the program runs");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (text(output.stdout), text(output.stderr))
+    let twice = "kernpack: crate scratch_versions 0.1.0 is in this process already; its global functions stay those of the first copy\n";
+    (text(output.stdout), text(output.stderr).replace(twice, ""))
 }
 
 /// The level of this machine, as a number.
@@ -209,21 +208,212 @@ fn machine() -> i64 {
     }
 }
 
+/// How many instructions have a VEX prefix, which AVX brought, and how many an EVEX prefix, of AVX-512. 0xc5 and 0x62 are no valid
+/// opcodes in 64-bit code, but may be bytes within others, so a single one says nothing.
+fn vector_instructions(code: &[u8]) -> (usize, usize) {
+    let vex = code.windows(2).filter(|bytes| bytes[0] == 0xc5 && bytes[1] >= 0xe0).count();
+    let evex = code.windows(2).filter(|bytes| bytes == [0x62, 0xf1]).count();
+    (vex, evex)
+}
+
 #[test]
 fn every_version_is_whole_and_the_highest_is_picked() {
     let package = versions();
+    package.forget();
     let library = package.build();
     let kernels =
         ["attributes", "built", "constructed", "loop", "one", "plain", "scratch_versions.cpu_level", "through", "two"];
     assert_eq!(library.packed_functions(), kernels);
+    let exported = library.exported("");
+    assert!(exported.contains(&"helper".to_owned()), "the baseline's names stay");
+    let inner: Vec<_> = exported.iter().filter(|name| name.contains(".x86_64") || name.contains(".baseline")).collect();
+    assert!(inner.is_empty(), "{inner:?}");
+    // A dispatcher is one jump.
+    assert_eq!((library.code("plain").len(), &library.code("plain")[..2]), (6, &[0xff, 0x25][..]));
+    // What LLVM and the C compiler made.
+    for kernel in ["loop", "attributes", "built"] {
+        for (version, vex, evex) in
+            [("baseline", false, false), ("x86_64_v2", false, false), ("x86_64_v3", true, false)]
+        {
+            let (v, e) = vector_instructions(&library.code(&format!("{kernel}.{version}")));
+            assert_eq!((v >= 2, e >= 2), (vex, evex), "{kernel} for {version}: {v}, {e}");
+        }
+        let v4 = library.code(&format!("{kernel}.x86_64_v4"));
+        assert_ne!(v4, library.code(&format!("{kernel}.x86_64_v3")), "{kernel}");
+        assert!(vector_instructions(&v4).0 + vector_instructions(&v4).1 >= 2, "{kernel}");
+    }
     // The cap.
     assert_eq!(run(&package, None, None), (expected(machine()), String::new()));
-    for (version, name) in [(1, "baseline"), (1, "x86-64"), (2, "x86-64-v2"), (3, "x86-64-v3"), (4, "x86-64-v4")] {
+    for (version, name) in
+        [(1, "baseline"), (1, "x86-64"), (2, "x86-64-v2"), (3, "x86-64-v3"), (4, "x86-64-v4"), (4, "")]
+    {
         assert_eq!(run(&package, None, Some(name)), (expected(machine().min(version)), String::new()), "{name}");
     }
     let (out, err) = run(&package, None, Some("avx2"));
     assert_eq!(out, expected(machine()));
     let warning = "kernpack: KERNPACK_CPU_LEVEL is \"avx2\"; it may be baseline, x86-64-v2, x86-64-v3 or x86-64-v4. It is not \
                    considered: the highest level of this machine is picked\n";
-    assert!(err == warning || err == warning.repeat(2), "{err}");
+    assert_eq!(err, warning.repeat(2), "from the program and from the library");
+    // Old CPUs, on which an instruction of a higher version ends the program. A cap does not raise what they can.
+    if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
+        return;
+    }
+    for (cpu, version) in [("qemu64", 1), ("Nehalem", 2), ("Haswell", 3)] {
+        for cap in [None, Some("x86-64-v4")] {
+            assert_eq!(run(&package, Some(cpu), cap).0, expected(version), "{cpu}");
+        }
+    }
+    assert_eq!(run(&package, Some("Haswell"), Some("x86-64-v2")).0, expected(2));
+}
+
+/// The lines of progress of the last run of the build script.
+fn progress(package: &Package) -> Vec<String> {
+    let output = package.script_output();
+    let lines = output.lines().filter_map(|line| line.strip_prefix("kernpack: "));
+    let mut lines: Vec<String> =
+        lines.map(|line| line.split(" compiled by ").next().unwrap_or_default().to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn one_change_compiles_the_versions_of_one_kernel() {
+    let calls = ".c([\"a.c\", \"b.c\"]).llvm_ir([\"d.ll\"]).include(\".\").multiversion([\"x86-64-v3\"])";
+    let package = Package::new("version-cache", calls)
+        .file("a.c", &c_kernel("a", "1"))
+        .file("b.c", &c_kernel("b", "B").replacen('\n', "\n#include \"b.h\"\n", 1))
+        .file("b.h", "#define B 1\n")
+        .file("d.ll", &ir_kernel("d"));
+    package.forget();
+    let build = || {
+        let built = package.cargo(&["build"], &[]);
+        assert!(built.success, "{}", built.stderr);
+        progress(&package)
+    };
+    assert_eq!(build(), ["a.c", "a.c (x86-64-v3)", "b.c", "b.c (x86-64-v3)", "d.ll", "d.ll (x86-64-v3)"]);
+    package.write("b.h", "#define B 2\n");
+    assert_eq!(build(), ["4 results were in the cache", "b.c", "b.c (x86-64-v3)"]);
+    package.write("d.ll", &ir_kernel("d").replace("ret i32 0", "ret i32 1"));
+    assert_eq!(build(), ["4 results were in the cache", "d.ll", "d.ll (x86-64-v3)"]);
+    // One version more.
+    let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
+    package.write("build.rs", &script.replace("[\"x86-64-v3\"]", "[\"x86-64-v3\", \"x86-64-v4\"]"));
+    let lines = build();
+    assert_eq!(lines, ["6 results were in the cache", "a.c (x86-64-v4)", "b.c (x86-64-v4)", "d.ll (x86-64-v4)"]);
+    assert!(!package.cargo(&["build", "-v"], &[]).did_work());
+    // A baseline that has it all.
+    package.write("build.rs", &script.replace(".multiversion(", ".cpu(\"x86-64-v3\").multiversion("));
+    let lines = build();
+    assert!(
+        lines.contains(&".multiversion(..): no version for x86-64-v3: the baseline has all of that".to_owned()),
+        "{lines:?}"
+    );
+    assert_eq!(package.library("debug").packed_functions(), ["a", "b", "d", "version_cache.cpu_level"]);
+}
+
+/// What the build says of these files, compiled for the baseline, x86-64-v3 and x86-64-v4.
+fn problems(name: &str, files: &[(&str, &str)], calls: &str) -> String {
+    let c: Vec<&str> = files.iter().map(|(path, _)| *path).filter(|path| !path.ends_with(".ll")).collect();
+    let ir: Vec<&str> = files.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".ll")).collect();
+    let ir = if ir.is_empty() { String::new() } else { format!(".llvm_ir({ir:?})") };
+    let calls = format!(".c({c:?}){ir}{calls}.multiversion([\"x86-64-v3\", \"x86-64-v4\"])");
+    let mut package = Package::new(name, &calls);
+    for (path, text) in files {
+        package = package.file(path, text);
+    }
+    package.failure(&[])
+}
+
+/// Without the commands, which have paths in them.
+fn without_commands(message: &str) -> String {
+    message.lines().filter(|line| !line.starts_with("  command: ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_mistake_is_shown_once_with_the_versions_that_have_it() {
+    let good = c_kernel("good", "1");
+    let only_v4 = format!("{good}#ifdef __AVX512F__\n#error no AVX-512\n#endif\n").replace("good", "v4");
+    let from_v3 = format!("{good}#ifdef __AVX2__\nint x = y;\n#endif\n").replace("good", "v3");
+    let files = [
+        ("all.c", "int f( { }\n"),
+        ("only_v4.c", only_v4.as_str()),
+        ("from_v3.c", from_v3.as_str()),
+        ("good.c", good.as_str()),
+        ("text.ll", "define i32 @f(nothing) {\n"),
+        ("gone.ll", "define i32 @f() {\n  br label %gone\n}\n"),
+    ];
+    let message = problems("version-mistakes", &files, ".llvm(|_, _| Err(\"no filter of size 4\".into()))");
+    let expected = [
+        "Error: 6 problems",
+        "all.c: the C compiler failed (exit status: 1)\n  output:\n    all.c:1:8: error: ",
+        "only_v4.c (x86-64-v4): the C compiler failed (exit status: 1)\n  output:\n    only_v4.c:4:2: error: #error no AVX-512",
+        "from_v3.c (x86-64-v3 and x86-64-v4): the C compiler failed (exit status: 1)\n  output:\n    from_v3.c:4:9: error: ",
+        "text.ll: LLVM can not read it\n    text.ll:1:15: error: expected type",
+        "gone.ll: LLVM can not read it\n    gone.ll:2:12: error: use of undefined value '%gone'",
+        "build.rs:2: no filter of size 4",
+    ];
+    let shown = without_commands(&message);
+    let blocks: Vec<&str> = shown.split("\n\n").collect();
+    assert_eq!(blocks.len(), expected.len(), "{message}");
+    for (block, start) in blocks.iter().zip(expected) {
+        assert!(block.starts_with(start), "{block}\ndoes not begin with\n{start}");
+    }
+    assert!(message.contains("-march=x86-64-v4"), "the command of the version that fails is shown: {message}");
+}
+
+#[test]
+fn what_would_run_on_every_cpu_is_refused() {
+    let kernel = |name: &str, more: &str| format!("{}{more}", c_kernel(name, "1"));
+    let files = [
+        ("end.c", kernel("end", "__attribute__((destructor)) static void end(void) { puts(\"end\"); }\n")),
+        (
+            "clones.c",
+            kernel("clones", "__attribute__((target_clones(\"avx2\", \"default\"))) int clone(int x) { return x; }\n"),
+        ),
+        (
+            "old.c",
+            kernel(
+                "old",
+                "static void f(void) {}\n__attribute__((section(\".ctors\"), used)) static void (*g)(void) = f;\n",
+            ),
+        ),
+        ("missing.c", format!("#ifndef __AVX2__\n{}#endif\n", c_kernel("missing", "1"))),
+        ("more.c", kernel("more", &format!("#ifdef __AVX512F__\n{}#endif\n", c_kernel("extra", "1")))),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let message = problems("version-refused", &files, "");
+    let would = "with .multiversion(..) those of all versions would run, on CPUs that lack their instructions, too";
+    let expected = format!(
+        "Error: 5 problems\n\n\
+         end.c: has a function that runs when the process ends, __attribute__((destructor)); {would}. Let a constructor give it to \
+         atexit(..)\n\n\
+         clones.c: `clone` is chosen when the library is loaded (target_clones, or ifunc); with .multiversion(..) each version \
+         would choose with its own instructions, on every CPU. Leave one of the two out\n\n\
+         old.c: has a function in the section .ctors, which runs when the library is loaded; {would}. Use \
+         __attribute__((constructor)) or a C++ variable: of those, only the picked version's run\n\n\
+         missing.c: compiled for x86-64-v3 and x86-64-v4 it does not define the kernel `missing`; every version must define it\n\n\
+         more.c: it defines the kernel `extra` only when compiled for x86-64-v4; every version must, the baseline, too"
+    );
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn flags_that_would_undo_it_are_refused() {
+    let k = c_kernel("k", "1");
+    assert_eq!(
+        problems("version-march", &[("k.c", &k)], ".flag(\"-march=skylake\")"),
+        "Error: k.c: `-march=skylake` comes from .flag(..) or CFLAGS; with .multiversion(..) only .cpu(..) says which CPU the \
+         baseline is for"
+    );
+    assert_eq!(
+        problems("version-lto", &[("k.c", &k)], ".flag(\"-flto\").flag(\"-ffat-lto-objects\")"),
+        "Error: k.c: its object is for link time optimization, where the names of one version would meet those of another; with \
+         .multiversion(..) take -flto out of the flags"
+    );
+    assert_eq!(
+        problems("version-name", &[("k.c", &k)], ".multiversion([\"avx512\"])"),
+        "Error: .multiversion(..): \"avx512\" is no level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\". The \
+         names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, for the baseline"
+    );
 }
