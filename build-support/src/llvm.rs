@@ -100,7 +100,7 @@ fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Resu
             })?;
             let target_machine = machine.create()?;
             prepare(&module, &target_machine, &session.target.triple, &source)?;
-            add_features(context, &module, machine.version);
+            make_version(context, &module, machine);
             emit(&module, &target_machine, diagnostics, &source, &object)
         })?;
         let inputs = vec![Input { path: path.to_owned(), exists: true }];
@@ -135,7 +135,7 @@ fn built(
             let module = module.clone();
             let object = machine.version.product(session, "llvm", index, Path::new("closure"), "o");
             let target_machine = machine.create()?;
-            add_features(context, &module, machine.version);
+            make_version(context, &module, machine);
             let mut recipe = machine.recipe(session);
             recipe.field(module.write_bitcode_to_memory().as_slice());
             let products = [object.clone()];
@@ -151,22 +151,28 @@ fn built(
     })
 }
 
-/// Functions that say for themselves which CPU and features they are for, as those that Clang writes, get the version's features
-/// besides; the others follow the machine.
-fn add_features(context: &Context, module: &Module<'_>, version: Version) {
-    let features = version.llvm_features();
+/// Functions that say for themselves which CPU and features they are for, as those that Clang writes, become those of the version,
+/// with what they had besides; the others follow the machine.
+fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
+    let features = machine.version.llvm_features();
     for function in module.get_functions().filter(|_| !features.is_empty()) {
         let text = |kind: &str| {
             let attribute = function.get_string_attribute(AttributeLoc::Function, kind)?;
             Some(attribute.get_string_value().to_string_lossy().into_owned())
         };
-        let own = text("target-features");
-        if own.is_none() && text("target-cpu").is_none() {
+        let set = |kind: &str, value: &str| {
+            function.add_attribute(AttributeLoc::Function, context.create_string_attribute(kind, value));
+        };
+        let (own, cpu) = (text("target-features"), text("target-cpu"));
+        if own.is_none() && cpu.is_none() {
             continue;
         }
         let all = [own.unwrap_or_default(), features.clone()];
-        let all = all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(",");
-        function.add_attribute(AttributeLoc::Function, context.create_string_attribute("target-features", &all));
+        set("target-features", &all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","));
+        // The name of a real CPU stays: it says more than a level.
+        if cpu.is_some_and(|cpu| cpu == "generic" || cpu.starts_with("x86-64")) {
+            set("target-cpu", &machine.cpu);
+        }
     }
 }
 
