@@ -60,6 +60,8 @@ mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
 #[cfg(feature = "llvm")]
+mod llvm_constructors;
+#[cfg(feature = "llvm")]
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
@@ -67,6 +69,7 @@ mod multiversion;
 mod multiversion_check;
 mod multiversion_dispatch;
 mod multiversion_elf;
+mod multiversion_level;
 mod multiversion_link;
 mod multiversion_results;
 mod nvcc;

@@ -28,7 +28,7 @@ use crate::session::Session;
 use crate::step::{Ran, Step};
 use crate::symbols::{Compiled, PREFIX};
 use crate::target::{Cpu, Target};
-use crate::{Error, Result, multiversion_results, tool};
+use crate::{Error, Result, llvm_constructors, multiversion_results, tool};
 
 /// Adds a module's functions.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
@@ -230,7 +230,7 @@ impl Machine {
     fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
-        digester.field(self.version.llvm_features());
+        digester.field(self.version.llvm_features()).field("init_array");
         digester
     }
 }
@@ -276,7 +276,8 @@ fn emit(
     object: &Path,
 ) -> Result<()> {
     optimize(module, machine, source)?;
-    write(module, machine, FileType::Object, diagnostics, source, object)
+    write(module, machine, FileType::Object, diagnostics, source, object)?;
+    llvm_constructors::use_arrays(object, source)
 }
 
 /// Verifies and optimizes a module of host kernels.

@@ -2,9 +2,12 @@
 //! table by which the runtime picks when the library is loaded (`kernpack::impl_::versions`).
 //!
 //! A dispatcher is one instruction, a jump through a variable. The variable leads to the baseline from the start, so that a
-//! kernel can be called at any time; a constructor of this object lets the runtime set it. An IFUNC would need no variable
-//! of ours, but musl has none, and its resolver runs while the library is being relocated, when it may call nothing that
-//! needs relocation itself: no libc, no getenv, no detection of Rust's. The jump through the PLT would cost the same.
+//! kernel can be called at any time; a constructor of this object lets the runtime set it.
+//!
+//! Why not IFUNC, which would save callers from outside that jump: musl has none; a resolver runs while the library is being
+//! relocated, so it may call nothing that needs relocation, neither libc's `getenv` nor Rust's detection of features, and in a
+//! static program it runs before libc has begun; and `dlsym` would give the address of a version, where the runtime knows
+//! kernels by the address that the library's own code sees.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! An ELF object of x86-64 whose symbols and sections can be renamed. Code, data and relocations stay where they are, and
+//! A 64-bit ELF object whose symbols and sections can be renamed. Code, data and relocations stay where they are, and
 //! no index changes: new names and new symbols go behind the old ones, and the tables are written again at the end.
 //!
 //! Sources: System V ABI, chapter 4 "Object Files", and the x86-64 psABI.
@@ -30,10 +30,9 @@ impl ElfObject {
         let is_ours = header.e_ident.magic == elf::ELFMAG
             && header.e_ident.class == elf::ELFCLASS64
             && header.e_ident.data == elf::ELFDATA2LSB
-            && header.e_machine.get(LE) == elf::EM_X86_64
             && header.e_type.get(LE) == elf::ET_REL;
         if !is_ours {
-            return Err("it is no ELF object of x86-64".to_owned());
+            return Err("it is no 64-bit ELF object".to_owned());
         }
         let count = header.e_shnum.get(LE);
         if count == 0 || count >= elf::SHN_LORESERVE {
@@ -106,6 +105,22 @@ impl ElfObject {
     pub(crate) fn rename_section(&mut self, index: usize, name: &[u8]) {
         let offset = self.add_name(self.section_names(), name);
         self.sections[index].sh_name.set(LE, offset);
+    }
+
+    /// Turns a section of pointers round: the last comes first.
+    pub(crate) fn reverse_pointers(&mut self, index: usize) {
+        let last = self.sections[index].sh_size.get(LE).saturating_sub(8);
+        let is_of_section =
+            |section: &&Section| section.sh_type.get(LE) == elf::SHT_RELA && section.sh_info.get(LE) as usize == index;
+        for section in self.sections.iter().filter(is_of_section) {
+            let start = section.sh_offset.get(LE) as usize;
+            let table = self.bytes.get_mut(start..).unwrap_or_default();
+            let count = section.sh_size.get(LE) as usize / size_of::<elf::Rela64<LittleEndian>>();
+            let relocations = pod::slice_from_bytes_mut::<elf::Rela64<LittleEndian>>(table, count);
+            for relocation in relocations.map(|(relocations, _)| relocations).unwrap_or_default() {
+                relocation.r_offset.set(LE, last.saturating_sub(relocation.r_offset.get(LE)));
+            }
+        }
     }
 
     /// The sections that belong together with others, and the symbol whose name says with which: a linker keeps one group

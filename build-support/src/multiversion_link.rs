@@ -56,7 +56,7 @@ pub(crate) fn link(
             let defined: BTreeSet<Vec<u8>> = set.iter().flat_map(VersionObject::defined).collect();
             let mut lists = Vec::new();
             for (number, object) in set.iter_mut().enumerate() {
-                lists.extend(object.take_constructors(&suffix, number));
+                lists.extend(object.take_constructors(&suffix, &format!("{}.{number}", session.package_name)));
                 object.close(&defined, &suffix);
             }
             dispatch.add_constructors(index, lists);
@@ -155,8 +155,9 @@ impl VersionObject {
         }
     }
 
-    /// Takes the constructors out of the linker's list; the result names the new lists.
-    fn take_constructors(&mut self, suffix: &[u8], number: usize) -> Vec<Constructors> {
+    /// Takes the constructors out of the linker's list; the result names the new lists. `own` is a name of the object that no other
+    /// has.
+    fn take_constructors(&mut self, suffix: &[u8], own: &str) -> Vec<Constructors> {
         let groups = self.elf.groups();
         let group_of = |section| groups.iter().find(|group| group.members.contains(&section));
         let mut lists = Vec::new();
@@ -170,7 +171,7 @@ impl VersionObject {
             // Of a group that several objects have, the linker keeps one; it has the same name in all of them.
             let (of_what, bind) = match group_of(index) {
                 Some(group) => (self.elf.symbol_name(group.signature).to_vec(), elf::STB_WEAK),
-                None => (format!("{number}.{index}").into_bytes(), elf::STB_GLOBAL),
+                None => (format!("{own}.{index}").into_bytes(), elf::STB_GLOBAL),
             };
             let name = [b"__kernpack_constructors.", of_what.as_slice(), suffix].concat();
             self.elf.rename_section(index, CONSTRUCTORS);

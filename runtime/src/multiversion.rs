@@ -77,7 +77,7 @@ unsafe extern "C" fn __kernpack_pick_version_v1(
             let lists = core::slice::from_raw_parts(version.constructors, version.constructor_count);
             for list in lists {
                 for index in 0..list.count {
-                    // SAFETY: the version's own constructors, which the linker would have listed; its level is the CPU's.
+                    // The version's own constructors, which the linker would have listed; the CPU has its level.
                     (*list.first.add(index))(argc, argv, envp);
                 }
             }
@@ -96,10 +96,12 @@ unsafe extern "C" fn __kernpack_pick_version_v1(
 pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     let call = exports::own_entry_point(name, call) as *const c_void;
     let mut next = LAST.load(Ordering::Acquire);
-    // SAFETY: tables are part of this artifact, which is never unloaded; the rows are as long as the table says.
+    // SAFETY: tables are part of this artifact, which is never unloaded, and only atomic fields of them change.
     while let Some(library) = unsafe { next.as_ref() } {
+        // SAFETY: the row is as long as the table says.
         let dispatchers = unsafe { core::slice::from_raw_parts(library.dispatchers, library.kernel_count) };
         if dispatchers.contains(&call) {
+            // SAFETY: what was picked is one of the versions.
             let version = unsafe { &*library.versions.add(library.picked.load(Ordering::Acquire)) };
             return level_name(version.level);
         }

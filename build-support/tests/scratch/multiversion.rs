@@ -131,12 +131,51 @@ done:
     )
 }
 
+/// A variable that two files define, with the constructor that belongs to it, as Clang writes inline variables of C++: the linker
+/// keeps one of both; and constructors of the file's own. The kernel returns how often the first ran, and the order of the others.
+fn constructor_ir(name: &str) -> String {
+    format!(
+        "$ir_inline = comdat any
+@ir_inline = linkonce_odr global i64 0, comdat, align 8
+@order = internal global i64 0
+@llvm.global_ctors = appending global [4 x {{ i32, ptr, ptr }}] [{{ i32, ptr, ptr }} {{ i32 65535, ptr @construct, ptr @ir_inline }},
+  {{ i32, ptr, ptr }} {{ i32 65535, ptr @third, ptr null }}, {{ i32, ptr, ptr }} {{ i32 65535, ptr @last, ptr null }},
+  {{ i32, ptr, ptr }} {{ i32 200, ptr @second, ptr null }}]
+define internal void @third() {{\n  call void @note(i64 3)\n  ret void\n}}
+define internal void @last() {{\n  call void @note(i64 4)\n  ret void\n}}
+define internal void @second() {{\n  call void @note(i64 2)\n  ret void\n}}
+define internal void @note(i64 %number) noinline {{
+  %old = load i64, ptr @order
+  %shifted = mul i64 %old, 10
+  %new = add i64 %shifted, %number
+  store i64 %new, ptr @order
+  ret void
+}}
+define internal void @construct() comdat($ir_inline) {{
+  %old = load i64, ptr @ir_inline
+  %new = add i64 %old, 1
+  store i64 %new, ptr @ir_inline
+  ret void
+}}
+define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{
+  store i64 1, ptr %result
+  %payload = getelementptr i64, ptr %result, i64 1
+  %count = load i64, ptr @ir_inline
+  %order = load i64, ptr @order
+  %both = mul i64 %count, 1000
+  %value = add i64 %both, %order
+  store i64 %value, ptr %payload
+  ret i32 0
+}}\n"
+    )
+}
+
 /// Prints what every kernel returns, called in this program and through the shared library.
 const MAIN: &str = r#"
 use scratch_versions::kernels as k;
 fn main() {
-    let names = ["plain", "through", "one", "two", "constructed"];
-    let own = [&k::plain, &k::through, &k::one, &k::two, &k::constructed];
+    let names = ["plain", "through", "one", "two", "constructed", "ir_one", "ir_two"];
+    let own = [&k::plain, &k::through, &k::one, &k::two, &k::constructed, &k::ir_one, &k::ir_two];
     let library = kernpack::Module::load(std::env::args().nth(1).unwrap()).unwrap();
     for (name, kernel) in names.into_iter().zip(own) {
         let value: i64 = kernel.call_as(()).unwrap();
@@ -155,7 +194,7 @@ fn main() {
 fn versions() -> Package {
     let calls = r#"
         .c(["helper.c", "plain.c", "c_loop.c", "one.cpp", "two.cpp"])
-        .llvm_ir(["loop.ll", "attributes.ll"])
+        .llvm_ir(["loop.ll", "attributes.ll", "ir_one.ll", "ir_two.ll"])
         .llvm(|context, module| {
             let text = kernpack_build::inkwell::memory_buffer::MemoryBuffer::create_from_file("built.ll".as_ref())?;
             module.link_in_module(context.create_module_from_ir(text)?)?;
@@ -179,6 +218,8 @@ fn versions() -> Package {
                 "\"target-cpu\"=\"x86-64\" \"target-features\"=\"+sse2\" \"prefer-vector-width\"=\"512\"",
             ),
         )
+        .file("ir_one.ll", &constructor_ir("ir_one"))
+        .file("ir_two.ll", &constructor_ir("ir_two"))
         .file("built.ll", &loop_ir("built", ""))
         .file("src/main.rs", MAIN)
 }
@@ -188,7 +229,9 @@ fn expected(version: i64) -> String {
     let level = ["baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4"][version as usize - 1];
     let plain = version * 100 + version * 10 + version;
     let one = version * 1_111_110 + 1;
-    format!("plain {plain} through {plain} one {one} two {plain} constructed 1233 {level} {level}\n")
+    format!(
+        "plain {plain} through {plain} one {one} two {plain} constructed 1233 ir_one 1234 ir_two 1234 {level} {level}\n"
+    )
 }
 
 /// What the program prints where the highest version is capped, on the CPU that qemu makes, or on this one. It holds the library
@@ -239,7 +282,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     let library = package.build();
     #[rustfmt::skip]
     let kernels = [
-        "attributes", "built", "c_loop", "constructed", "loop", "one", "plain", "scratch_versions.cpu_level", "through", "two",
+        "attributes", "built", "c_loop", "constructed", "ir_one", "ir_two", "loop", "one", "plain", "scratch_versions.cpu_level", "through", "two",
     ];
     assert_eq!(library.packed_functions(), kernels);
     let exported = library.exported("");
@@ -320,13 +363,13 @@ fn one_change_compiles_the_versions_of_one_kernel() {
     let lines = build();
     assert_eq!(lines, ["6 results were in the cache", "a.c (x86-64-v4)", "b.c (x86-64-v4)", "d.ll (x86-64-v4)"]);
     assert!(!package.cargo(&["build", "-v"], &[]).did_work());
-    // A baseline that has it all.
-    package.write("build.rs", &script.replace(".multiversion(", ".cpu(\"x86-64-v3\").multiversion("));
+    // A baseline with a name: a version has all that the baseline has.
+    let named = ".cpu(\"nehalem\").multiversion([\"x86-64-v2\", \"x86-64-v3\"])";
+    package.write("build.rs", &script.replace(".multiversion([\"x86-64-v3\"])", named));
     let lines = build();
-    assert!(
-        lines.contains(&".multiversion(..): no version for x86-64-v3: the baseline has all of that".to_owned()),
-        "{lines:?}"
-    );
+    let note = ".multiversion(..): no version for x86-64-v2: the baseline has all of that";
+    assert_eq!(lines[0], note);
+    assert_eq!(lines[1..], ["a.c", "a.c (x86-64-v3)", "b.c", "b.c (x86-64-v3)", "d.ll", "d.ll (x86-64-v3)"]);
     assert_eq!(package.library("debug").packed_functions(), ["a", "b", "d", "version_cache.cpu_level"]);
 }
 
