@@ -59,10 +59,19 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "llvm")]
+mod llvm_constructors;
 #[cfg(feature = "modules")]
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
+mod multiversion;
+mod multiversion_check;
+mod multiversion_dispatch;
+mod multiversion_elf;
+mod multiversion_level;
+mod multiversion_link;
+mod multiversion_results;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;

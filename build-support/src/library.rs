@@ -10,7 +10,7 @@ use crate::llvm::LlvmInput;
 use crate::opencl::{self, OpenClImage};
 use crate::payload::Payload;
 use crate::session::Session;
-use crate::{Error, Result, c, cuda, generate, pack, step, symbols};
+use crate::{Error, Result, c, cuda, generate, multiversion, multiversion_link, pack, step, symbols};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
@@ -26,6 +26,7 @@ pub struct Library {
     cuda: CudaInputs,
     opencl: Vec<PathBuf>,
     cpu: Option<String>,
+    levels: Option<Vec<String>>,
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
     flags: Vec<String>,
@@ -218,6 +219,24 @@ impl Library {
         self
     }
 
+    /// Compiles every host kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
+    /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().c(["kernels/blur.c"]).multiversion(["x86-64-v3", "x86-64-v4"]).build()
+    /// # }
+    /// ```
+    ///
+    /// Kernels keep their names, and a call costs one jump more. Each version has its own copy of everything that the files define,
+    /// variables too. For other targets than x86-64 with ELF objects there is one version, and cargo's `-vv` shows a line that says
+    /// so. `KERNPACK_CPU_LEVEL` in the environment of the program that loads the library names the highest version to pick
+    /// (`baseline`, or a level); `kernels::blur.cpu_level()` and the library's function `<crate>.cpu_level` tell which it was.
+    pub fn multiversion<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
+        self.levels.get_or_insert_default().extend(levels.into_iter().map(Into::into));
+        self
+    }
+
     /// Adds a folder in which C, C++ and CUDA look for headers. The one of `kernpack/kernel.h` is always there.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.includes.push(folder.as_ref().to_owned());
@@ -256,21 +275,21 @@ impl Library {
     /// Does the work; the result is what to tell cargo.
     fn run(self, session: &Session) -> Result<String> {
         let mut lines = String::new();
+        let versions = multiversion::versions(session, self.levels.as_deref())?;
         let (c, llvm, cuda) = thread::scope(|scope| {
-            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags));
+            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags, &versions));
             let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
             // Closures of the build script stay on their thread.
-            let llvm = compile_llvm(session, self.llvm);
+            let llvm = compile_llvm(session, self.llvm, &versions);
             (joined(c), llvm, joined(cuda))
         });
         let opencl = opencl::read(session, &self.opencl);
         let (c, llvm, cuda, opencl) = all(c, llvm, cuda, opencl)?;
 
         warnings(&mut lines, &c.warnings);
-        let mut inputs = c.objects;
-        inputs.extend(llvm);
-        let kernels = symbols::host_kernels(&inputs)?;
-        let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
+        let inputs: Vec<Vec<_>> = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
+        let kernels = symbols::host_kernels(&inputs[0])?;
+        let mut objects = multiversion_link::link(session, &versions, inputs, &kernels)?;
         let mut payloads = Vec::new();
         warnings(&mut lines, &cuda.warnings);
         payloads.extend(pack::cuda_payloads(&cuda.images)?);
@@ -307,7 +326,11 @@ impl Library {
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
         let generated = session.out_dir.join("kernpack_library.rs");
-        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &opencl, &kinds)?)
+        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds)?;
+        if self.levels.is_some() && !kernels.is_empty() {
+            text.push_str(&multiversion::question(session));
+        }
+        write_if_changed(&generated, &text)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         Ok(lines)
@@ -318,13 +341,18 @@ impl Library {
 use crate::llvm::compile as compile_llvm;
 
 #[cfg(not(feature = "llvm"))]
-fn compile_llvm(session: &Session, inputs: Vec<PathBuf>) -> Result<Vec<symbols::Compiled>> {
-    Error::collect(inputs.iter().map(|path| {
-        Err(Error::new(format!(
+fn compile_llvm(
+    session: &Session,
+    inputs: Vec<PathBuf>,
+    versions: &[multiversion::Version],
+) -> Result<Vec<Vec<symbols::Compiled>>> {
+    let problems = inputs.iter().map(|path| {
+        Err::<(), _>(Error::new(format!(
             "{}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR",
             session.name_of(path)
         )))
-    }))
+    });
+    Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
 }
 
 /// What a thread returned.

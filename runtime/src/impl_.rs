@@ -11,6 +11,7 @@ pub use crate::function::{
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
+pub use crate::multiversion::cpu_level;
 
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,

@@ -40,6 +40,7 @@ mod host_symbols;
 #[doc(hidden)]
 pub mod impl_;
 pub mod module;
+mod multiversion;
 mod notice;
 mod object;
 mod process_table;

@@ -218,7 +218,12 @@ impl Package {
 
     /// The program of the last build.
     pub(crate) fn program(&self, profile: &str) -> BuiltLibrary {
-        BuiltLibrary::open(&self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX)))
+        BuiltLibrary::open(&self.program_path(profile))
+    }
+
+    /// Where that program is.
+    pub(crate) fn program_path(&self, profile: &str) -> PathBuf {
+        self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX))
     }
 
     /// Builds, which must fail in the build script; the script's own message.

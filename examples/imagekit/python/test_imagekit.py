@@ -392,7 +392,7 @@ def test_global_functions(imagekit, photo, gray):
         f"imagekit.{name}"
         for name in [
             "to_gray", "histogram", "otsu_threshold", "contrast", "crop", "map_rows", "make_scaler", "describe", "to_pgm",
-            "ascii_art", "edges", "sobel_on_cuda", "sobel_on_opencl", "blur", "sobel",
+            "ascii_art", "edges", "sobel_on_cuda", "sobel_on_opencl", "blur", "sobel", "cpu_level",
         ]
     }  # fmt: skip
     result = tvm_ffi.get_global_func("imagekit.to_gray")(photo)

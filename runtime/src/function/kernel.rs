@@ -58,6 +58,12 @@ impl Kernel {
         self.info.name
     }
 
+    /// Which version of the kernel runs on this machine: a level such as `x86-64-v3` where build.rs made several
+    /// (`.multiversion(..)`), else `baseline`.
+    pub fn cpu_level(&self) -> &'static str {
+        crate::multiversion::level_of(self.info.name, self.info.call)
+    }
+
     /// Calls with a tuple of arguments.
     ///
     /// # Errors
