@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use kernpack::module::ModuleImpl;
-use kernpack::{Any, Array, Bytes, Error, Function, Map, Module, Object, ObjRef, Result, Tensor};
+use kernpack::{Any, Array, Bytes, Error, Function, Map, Module, ObjRef, Object, Result, Tensor};
 
 /// Height and width of the picture; no multiples of a vector's size.
 const SIZE: [i64; 2] = [37, 53];
@@ -47,9 +47,10 @@ fn picture() -> Result<Tensor> {
 /// The bits of all elements in one number (FNV-1a), and two of the elements.
 fn elements(tensor: &Tensor) -> Result<String> {
     let pixels = tensor.view::<f32>()?.to_vec();
-    let hash = pixels.iter().flat_map(|pixel| pixel.to_bits().to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3_u64)
-    });
+    let hash = pixels
+        .iter()
+        .flat_map(|pixel| pixel.to_bits().to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3_u64));
     let [first, last] = [pixels.first(), pixels.last()].map(|pixel| pixel.copied().unwrap_or(f32::NAN));
     Ok(format!("{:?} {hash:016x} {first} .. {last}", tensor.shape()))
 }
@@ -101,9 +102,15 @@ pub(crate) fn report(library: &Path) -> Result<String> {
     let bins: Array<i64> = histogram.field("bins")?.to()?;
     let mean: f64 = histogram.field("mean")?.to()?;
     let bins: Vec<String> = bins.iter().take(8).map(|count| count.to_string()).collect();
-    line("histogram", &format!("mean {mean:?}, threshold {threshold}, contrast {contrast:?}, bins {} ...", bins.join(" ")));
+    line(
+        "histogram",
+        &format!("mean {mean:?}, threshold {threshold}, contrast {contrast:?}, bins {} ...", bins.join(" ")),
+    );
     let own: Result<ObjRef<Statistics>> = histogram.to();
-    line("histogram as a type of the program", &own.map_or_else(|error| error.to_string(), |own| own.total.to_string()));
+    line(
+        "histogram as a type of the program",
+        &own.map_or_else(|error| error.to_string(), |own| own.total.to_string()),
+    );
     let described: Map<String, Any> = kit.function("describe")?.call_as((&gray,))?;
     let dtype: String = described.get(&"dtype".to_owned()).map_or(Ok(String::new()), |dtype| dtype.to())?;
     line("describe", &format!("{} entries, dtype {dtype}", described.len()));
@@ -117,16 +124,17 @@ pub(crate) fn report(library: &Path) -> Result<String> {
     line("error of a wrong type", &message(kit.function("imagekit.to_gray")?.call((1,))));
     line("error of C", &message(kit.function("blur")?.call((&gray, &crop, 2))));
     line("error of C, with a number", &message(kit.function("blur")?.call((&gray, &smooth, -5_000_000_000_i64))));
-    let fails = Function::from_fn(|_: Tensor, index: i64| -> Result<Tensor> {
-        kernpack::bail!(KeyError, "no row {index}")
-    });
+    let fails =
+        Function::from_fn(|_: Tensor, index: i64| -> Result<Tensor> { kernpack::bail!(KeyError, "no row {index}") });
     line("error of a callback", &message(kit.function("map_rows")?.call((&gray, &fails))));
 
     // Modules.
     let root = Module::new(Doubles);
     root.import(&kit)?;
-    let through: Tensor =
-        root.get_function("crop", true)?.ok_or_else(|| kernpack::error!(KeyError, "no crop"))?.call_as((&gray, 3, 5, 7, 11))?;
+    let through: Tensor = root
+        .get_function("crop", true)?
+        .ok_or_else(|| kernpack::error!(KeyError, "no crop"))?
+        .call_as((&gray, 3, 5, 7, 11))?;
     line("crop, found through an import", &elements(&through)?);
     line("imports", &format!("{} {:?}", root.imports().len(), root.imports()[0].kind()));
     Ok(out)
