@@ -63,6 +63,7 @@ mod llvm;
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
+mod native_flags;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;

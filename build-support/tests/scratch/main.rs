@@ -7,6 +7,7 @@ mod host_kernels;
 mod host_programs;
 mod library;
 mod mistakes;
+mod other_machine;
 mod own_modules;
 mod package;
 mod tracking;
