@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::digest::{Digest, Digester};
 use crate::multiversion::Version;
+use crate::native_flags;
 use crate::program::Program;
 use crate::session::Session;
 use crate::step::{self, Ran, Step};
@@ -129,6 +130,7 @@ fn find(
         build.flag(flag);
     }
     let tool = build.try_get_compiler().map_err(|e| format!("no {name} compiler: {e}"))?;
+    native_flags::check(session, if language == Language::Cpp { "CXXFLAGS" } else { "CFLAGS" }, flags, tool.args())?;
     if tool.is_like_msvc() {
         return Err(format!(
             "{} is a compiler of the MSVC family, which kernpack-build does not drive; set CC to GCC or Clang",

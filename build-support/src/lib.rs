@@ -72,6 +72,7 @@ mod multiversion_elf;
 mod multiversion_level;
 mod multiversion_link;
 mod multiversion_results;
+mod native_flags;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;

@@ -22,6 +22,7 @@ mod python;
 mod races;
 mod reports;
 mod runner;
+mod rust_target;
 mod step;
 mod torch;
 mod totals;

@@ -33,14 +33,12 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         }
     };
 
-    if let Err(error) = cross_compiler::prepare(&environment.workspace) {
-        println!("no C compiler for another machine: {error}");
-    }
+    let for_aarch64 = cross_compiler::prepare(environment);
     // First: tests of the workspace look into libraries that it exports.
     let apache_tvm = apache_tvm::interpreter(&environment.workspace);
 
     let mut workspace = environment.cargo("test");
-    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone());
+    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone()).envs(for_aarch64);
     if let Ok(interpreter) = &apache_tvm {
         workspace.env("KERNPACK_APACHE_TVM", interpreter);
         match apache_tvm::pinned_tvm_ffi(&environment.workspace) {

@@ -18,6 +18,11 @@ impl BuiltLibrary {
         object::File::parse(self.bytes.as_slice()).expect("an object file")
     }
 
+    /// What it is for.
+    pub(crate) fn machine(&self) -> object::Architecture {
+        self.file().architecture()
+    }
+
     /// Names of the packed functions that the library exports, sorted; those of the runtime itself are left out.
     pub(crate) fn packed_functions(&self) -> Vec<String> {
         let file = self.file();

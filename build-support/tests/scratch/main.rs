@@ -8,6 +8,7 @@ mod host_programs;
 mod library;
 mod mistakes;
 mod multiversion;
+mod other_machine;
 mod own_modules;
 mod package;
 mod tracking;

@@ -55,6 +55,8 @@ mod context;
 mod cpp_call;
 mod cpp_exception;
 #[doc(hidden)]
+pub mod cpp_result;
+#[doc(hidden)]
 pub mod cpp_symbols;
 #[cfg(feature = "cuda")]
 mod cuda;
