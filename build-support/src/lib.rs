@@ -37,6 +37,9 @@
 //! |---|---|
 //! | `KERNPACK_CACHE` | where results are kept: a folder (absolute) that packages and builds share, or `off`. Without it they are in `OUT_DIR`, at most 256 MiB; a shared folder holds at most 4 GiB |
 //! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
+//! | `KERNPACK_OPENCL` | whether OpenCL C is compiled while building: `auto`, `require` or `off`; see [`Library::opencl`] |
+//! | `KERNPACK_OPENCL_LIBRARY`, `KERNPACK_OPENCL_DEVICES` | the OpenCL library and the devices for that, as the runtime reads them |
+//! | `KERNPACK_COMPILE_COMMANDS` | a file (absolute) that the commands of all packages are put into; see [`Library::compile_commands`] |
 //! | `CUDA_HOME`, `CUDA_PATH` | folders of CUDA toolkits |
 //! | `NVCC`, `NVCC_CCBIN`, `NVCC_PREPEND_FLAGS`, `NVCC_APPEND_FLAGS` | nvcc, and what it reads by itself |
 //! | `CC`, `CFLAGS`, `CXX`, `CXXFLAGS`, `AR` and their relatives | as the `cc` crate reads them |
@@ -46,16 +49,20 @@ mod architecture;
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
 mod assembler;
 mod c;
+mod c_params;
 mod cache;
+mod compile_commands;
 mod cuda;
 mod cuda_options;
 mod cuda_source;
+mod description;
 mod digest;
 mod environment;
 mod error;
 mod generate;
 mod gpu;
 mod host;
+mod json;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
@@ -70,12 +77,16 @@ mod nvptx;
 mod nvrtc;
 mod object_packer;
 mod opencl;
+mod opencl_check;
+mod outputs;
 mod pack;
 mod payload;
 mod permits;
 mod program;
 mod ptx;
 mod session;
+mod signature;
+mod source_docs;
 mod step;
 mod symbols;
 mod target;
