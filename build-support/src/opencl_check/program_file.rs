@@ -15,8 +15,7 @@ const TEXT: &str = include_str!("program.rs");
 const VENDORS: &str = "/etc/OpenCL/vendors";
 
 /// Variables that the loader, or a driver that is often there, reads.
-const VARIABLES: [&str; 7] = [
-    "LD_LIBRARY_PATH",
+const VARIABLES: [&str; 6] = [
     "OCL_ICD_VENDORS",
     "OPENCL_VENDOR_PATH",
     "OCL_ICD_FILENAMES",

@@ -15,7 +15,7 @@ pub fn edges(rgb: TensorView<u8>, radius: i64) -> Result<Tensor> {
     let smooth = Tensor::zeros::<f32>(gray.shape())?;
     kernels::typed::blur(&gray, &smooth, radius)?;
     let strength = gray; // Its pixels are no longer needed: the last step writes over them.
-    kernels::sobel.typed::<(&Tensor, &Tensor), ()>().call((&smooth, &strength))?;
+    kernels::typed::sobel(&smooth, &strength)?;
     Ok(strength)
 }
 
