@@ -14,7 +14,7 @@ use crate::description::{self, Sources};
 use crate::session::Session;
 use crate::symbols::Compiled;
 use crate::{
-    Error, Result, c, compile_commands, cuda, generate, opencl_check, outputs, pack, step, symbols,
+    Error, Result, c, compile_commands, cuda, generate, opencl_check, outputs, pack, progress, symbols,
 };
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
@@ -289,14 +289,17 @@ impl Library {
 
     /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
     pub fn build(self) -> Result<()> {
-        let mut session = Session::new(Environment::of_process(), self.cpu.as_deref())?;
+        let environment = Environment::of_process();
+        // What is written there changes nothing, so cargo need not know of the variable.
+        progress::open(environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from))?;
+        let mut session = Session::new(environment, self.cpu.as_deref())?;
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);
         session.defines = self.defines.clone();
         let lines = self.run(&session);
         session.cache.trim();
         if session.cache.hits() > 0 {
-            step::progress(&format!("{} results were in the cache", session.cache.hits()));
+            progress::line(&format!("{} results were in the cache", session.cache.hits()));
         }
         // Also after a failure: cargo then knows what the failure depends on.
         print!("{}", tracking(&session));

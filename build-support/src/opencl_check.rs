@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::opencl::OpenClImage;
 use crate::session::Session;
 use crate::step::{Ran, Step};
-use crate::{Error, Result, tool};
+use crate::{Error, Result, progress, tool};
 use device::Device;
 use program_file::Checker;
 
@@ -55,7 +55,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
             images.iter().map(|image| image.source.as_str()).collect::<Vec<_>>().join(", ")
         ))),
         Err(reason) => {
-            crate::step::progress(&format!("OpenCL C is not checked: {reason}"));
+            progress::line(&format!("OpenCL C is not checked: {reason}"));
             Ok(String::new())
         }
     }

@@ -19,8 +19,7 @@ use std::path::{Path, PathBuf};
 
 use crate::json::string;
 use crate::session::Session;
-use crate::step::progress;
-use crate::{Error, Result};
+use crate::{Error, Result, progress};
 
 /// One product.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
     );
     fs::write(&path, text).map_err(|e| Error::new(format!("{}: can not be written: {e}", path.display())))?;
     for output in outputs {
-        progress(&output.line());
+        progress::line(&output.line());
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ pub(super) fn array(out: &mut String, indent: usize, head: &str, items: &[String
     } else {
         for item in items {
             match item.split_once('(').and_then(|(call, argument)| Some((call, argument.strip_suffix(')')?))) {
-                Some((call, argument)) if width(argument) > ITEMS => {
+                Some((call, argument)) if indent + 4 + width(item) + 1 > LINE => {
                     let _ = writeln!(out, "{space}    {call}(\n{space}        {argument},\n{space}    ),");
                 }
                 _ => {

@@ -64,10 +64,15 @@ echo '.visible .entry add_cu( .param .u64 add_cu_param_0, .param .f32 add_cu_par
 "#;
 
 /// The same function launches a kernel of either kind: the typed functions have one type.
-const MAIN: &str = r#"
+const LIBRARY: &str = r#"
+#![warn(missing_docs, unreachable_pub)]
+//! Scratch.
+
+use kernels::typed;
 use kernpack::module::LaunchConfig;
-use kernpack::{DataType, Device, Module, Result, Tensor};
-use typed_kernels::kernels::typed;
+use kernpack::{DataType, Device, Result, Tensor, packed_func};
+
+kernpack::library!();
 
 type Add = fn(LaunchConfig, &Tensor, f32, i32) -> Result<()>;
 
@@ -81,26 +86,38 @@ fn message<T>(result: Result<T>) -> String {
     result.map(drop).map_err(|error| format!("{}: {}", error.kind(), error.message())).unwrap_err()
 }
 
-fn main() -> Result<()> {
-    let library = std::env::args().nth(1).unwrap();
-    let module = Module::load(library)?;
+/// Runs everything.
+#[packed_func]
+pub fn demo() -> Result<String> {
+    let mut lines = Vec::new();
     let x = Tensor::from_vec(vec![1.0f32, 2.0], &[2])?;
-    println!("{} {:?}", typed::scale(&x, 3.0, 40)?, x.view::<f32>()?.to_vec());
+    lines.push(format!("{} {:?}", typed::scale(&x, 3.0, 40)?, x.view::<f32>()?.to_vec()));
     let ints = Tensor::from_vec(vec![1i32], &[1])?;
-    println!("{}", message(typed::scale(&ints, 3.0, 40)));
+    lines.push(message(typed::scale(&ints, 3.0, 40)));
     let cuda = Device::cuda(0);
-    println!("{:?}", add_three(typed::add_cu, cuda)?);
+    lines.push(format!("{:?}", add_three(typed::add_cu, cuda)?));
     let there = Tensor::empty(DataType::INT32, &[4], cuda)?;
-    println!("{}", message(typed::add_cu((1, 4), &there, 0.5, 3)));
-    println!("{}", message(typed::add_cu((1, 4), &x, 0.5, 3)));
-    println!("{}", message(typed_kernels::kernels::add_cu.launch(1, 4, (&there, "x", 3))));
-    println!("{}", message(typed_kernels::kernels::add_cu.launch(1, 4, (&there, 1.0))));
-    println!("{}", message(module.kernel("add_cu")?.launch(1, 4, (&there, 1.0, 1i64 << 40))));
+    lines.push(message(typed::add_cu((1, 4), &there, 0.5, 3)));
+    lines.push(message(typed::add_cu((1, 4), &x, 0.5, 3)));
+    lines.push(message(kernels::add_cu.launch(1, 4, (&there, "x", 3))));
+    lines.push(message(kernels::add_cu.launch(1, 4, (&there, 1.0))));
     let opencl: Device = "opencl:0".parse()?;
     if kernpack::device::api(opencl.kind()).and_then(|api| api.device_count()).is_ok() {
-        println!("{:?}", add_three(typed::add_cl, opencl)?);
-        println!("{}", message(typed_kernels::kernels::add_cl.launch(1, 4, (&there, 1.0, 3))));
+        lines.push(format!("{:?}", add_three(typed::add_cl, opencl)?));
+        lines.push(message(kernels::add_cl.launch(1, 4, (&there, 1.0, 3))));
     }
+    Ok(lines.join("\n"))
+}
+"#;
+
+/// A host that knows the library by its file only.
+const MAIN: &str = r#"
+fn main() -> kernpack::Result<()> {
+    let module = kernpack::Module::load(std::env::args().nth(1).unwrap())?;
+    let there = kernpack::Tensor::empty(kernpack::DataType::INT32, &[4], kernpack::Device::cuda(0))?;
+    let error = module.kernel("add_cu")?.launch(1, 4, (&there, 1.0, 1i64 << 40)).unwrap_err();
+    println!("{}: {}", error.kind(), error.message());
+    println!("{}", module.function("demo")?.call_as::<String>(())?);
     Ok(())
 }
 "#;
@@ -113,7 +130,8 @@ fn names_and_types_reach_every_caller() {
         .file("scale.c", SCALE_C)
         .file("k.cl", KERNELS_CL)
         .file("k.cu", KERNELS_CU)
-        .file("src/main.rs", MAIN);
+        .file("src/lib.rs", LIBRARY)
+        .file("examples/host.rs", MAIN);
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
     package.write("Cargo.toml", &manifest.replace("[\"cuda\"]", "[\"cuda\", \"opencl\"]"));
     package.script("home/bin/nvcc", NVCC);
@@ -121,7 +139,7 @@ fn names_and_types_reach_every_caller() {
     // Without a compiler there are the same functions; the kernel says why it is not there.
     let built = package.cargo(&["check"], &[]);
     assert!(built.success, "{}", built.stderr);
-    package.build_with(&["build"], &[("CUDA_HOME", home.to_str().unwrap())]);
+    package.build_with(&["build", "--lib", "--example", "host"], &[("CUDA_HOME", home.to_str().unwrap())]);
 
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/c/fake_libcuda.c");
     let driver = package.dir.join("libcuda.so");
@@ -131,11 +149,12 @@ fn names_and_types_reach_every_caller() {
         .status();
     assert!(compiled.unwrap().success());
     let library = package.library_path("debug");
-    let program = library.with_file_name("typed-kernels");
+    let program = library.with_file_name("examples").join("host");
     let output = Command::new(program).arg(&library).env("LD_PRELOAD", &driver).output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
     let cuda = "\
+ValueError: cuda kernel 'add_cu': argument 'n': 1099511627776 is out of range for a 32-bit integer (-2147483648 to 2147483647)
 42 [3.0, 6.0]
 TypeError: scale(x: Tensor, by: float, in: int): argument 'x': expected a tensor of float32, got one of int32
 [1.0, 2.0, 3.0, 4.0]
@@ -143,7 +162,6 @@ TypeError: cuda kernel 'add_cu': argument 'out': expected a tensor of float32, g
 ValueError: cuda kernel 'add_cu': argument 'out': expected a tensor on cuda, got one on cpu:0; copy it there first: tensor.to(device) in Rust, kernpack.tensor.to(tensor, device) elsewhere
 TypeError: cuda kernel 'add_cu': argument 'by': expected float, got str
 TypeError: cuda kernel 'add_cu' takes 3 arguments (out, by, n), got 2
-ValueError: cuda kernel 'add_cu': argument 'n': 1099511627776 is out of range for a 32-bit integer (-2147483648 to 2147483647)
 ";
     let opencl = "\
 [1.5, 2.5, 3.5, 4.0]
