@@ -8,9 +8,15 @@ use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
 use crate::opencl::{self, OpenClImage};
+use crate::outputs::Output;
 use crate::payload::Payload;
+use crate::description::{self, Sources};
 use crate::session::Session;
-use crate::{Error, Result, c, cuda, generate, multiversion, multiversion_link, pack, step, symbols};
+use crate::symbols::Compiled;
+use crate::{
+    Error, Result, c, compile_commands, cuda, generate, multiversion, multiversion_link, opencl_check, outputs, pack,
+    progress, symbols,
+};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
@@ -32,6 +38,8 @@ pub struct Library {
     flags: Vec<String>,
     imports: Vec<Payload>,
     compress: bool,
+    signatures: Vec<(String, String)>,
+    compile_commands: Option<PathBuf>,
 }
 
 impl Library {
@@ -200,9 +208,12 @@ impl Library {
     }
 
     /// Adds OpenCL C files. Each travels inside the library as source, and is compiled for a device when one of its kernels is first
-    /// called there; nothing of OpenCL is needed to build. Its kernels are the `__kernel` functions: what they take is read off the
-    /// text, and mistakes in their bodies show when they are first called. A `__local` pointer may be the last parameter; the launch says
+    /// called there. Its kernels are the `__kernel` functions: what they take is read off the text. A `__local` pointer may be the last parameter; the launch says
     /// how large it is (`dynamic_shared_memory`).
+    ///
+    /// Nothing of OpenCL is needed to build. Where there is a device, its compiler is asked as well, in a process of its own, and mistakes of all
+    /// sources are errors of the build, with file and line. A source that some devices' compilers take and others do not is a warning.
+    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks nobody.
     ///
     /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
     pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
@@ -255,16 +266,60 @@ impl Library {
         self
     }
 
+    /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
+    /// source can not say it. A line in the comment in front of a kernel does the same:
+    ///
+    /// ```c
+    /// /* Box blur.
+    ///  *
+    ///  * kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None
+    ///  */
+    /// KERNPACK_KERNEL(blur) { ... }
+    /// ```
+    ///
+    /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`, `bool`, `str`, `bytes`, `Tensor`,
+    /// `Tensor[float32]` or another type of elements, `mut Tensor[..]` for one that the kernel writes to, `Device`, `DataType`, `Function`,
+    /// `Any`, and for a result `None`.
+    ///
+    /// Kernels in CUDA C++ and OpenCL C need none: their parameters say it.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .llvm_ir(["kernels/sobel.bc"])
+    ///     .signature("sobel", "(src: Tensor[float32], dst: mut Tensor[float32])")
+    ///     .build()
+    /// # }
+    /// ```
+    pub fn signature(mut self, kernel: impl Into<String>, declaration: impl Into<String>) -> Self {
+        self.signatures.push((kernel.into(), declaration.into()));
+        self
+    }
+
+    /// Puts the commands that compile C, C++ and CUDA C++ also into a file of the package, as a
+    /// [JSON Compilation Database](https://clang.llvm.org/docs/JSONCompilationDatabase.html), which clangd and clang-tidy read. Without this
+    /// it is in `OUT_DIR` only; `KERNPACK_COMPILE_COMMANDS` names a file for all packages of a workspace.
+    ///
+    /// The path is relative to the package. Entries of other packages and of other tools stay in the file; it is written only when it
+    /// changes, and never makes cargo build anything.
+    pub fn compile_commands(mut self, path: impl AsRef<Path>) -> Self {
+        self.compile_commands = Some(path.as_ref().to_owned());
+        self
+    }
+
     /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
     pub fn build(self) -> Result<()> {
-        let mut session = Session::new(Environment::of_process(), self.cpu.as_deref())?;
+        let environment = Environment::of_process();
+        // What is written there changes nothing, so cargo need not know of the variable.
+        progress::open(environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from))?;
+        let mut session = Session::new(environment, self.cpu.as_deref())?;
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);
         session.defines = self.defines.clone();
         let lines = self.run(&session);
         session.cache.trim();
         if session.cache.hits() > 0 {
-            step::progress(&format!("{} results were in the cache", session.cache.hits()));
+            progress::line(&format!("{} results were in the cache", session.cache.hits()));
         }
         // Also after a failure: cargo then knows what the failure depends on.
         print!("{}", tracking(&session));
@@ -272,26 +327,58 @@ impl Library {
         Ok(())
     }
 
+    /// The files of the kernels.
+    fn sources(&self) -> Sources {
+        let mut host = self.c.clone();
+        #[cfg(feature = "llvm")]
+        host.extend(self.llvm.iter().filter_map(|input| match input {
+            LlvmInput::File(path) => Some(path.clone()),
+            LlvmInput::Builder(..) => None,
+        }));
+        let cuda = self.cuda.inputs.iter().map(|input| input.path.clone()).collect();
+        Sources { host, cuda, opencl: self.opencl.clone() }
+    }
+
     /// Does the work; the result is what to tell cargo.
     fn run(self, session: &Session) -> Result<String> {
         let mut lines = String::new();
         let versions = multiversion::versions(session, self.levels.as_deref())?;
-        let (c, llvm, cuda) = thread::scope(|scope| {
+        let sources = self.sources();
+        let (c, llvm, cuda, opencl) = thread::scope(|scope| {
             let c = scope.spawn(|| c::compile(session, &self.c, &self.flags, &versions));
             let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
+            let opencl = scope.spawn(|| -> Result<(Vec<OpenClImage>, String)> {
+                let images = opencl::read(session, &self.opencl)?;
+                let warnings = opencl_check::check(session, &images)?;
+                Ok((images, warnings))
+            });
             // Closures of the build script stay on their thread.
             let llvm = compile_llvm(session, self.llvm, &versions);
-            (joined(c), llvm, joined(cuda))
+            (joined(c), llvm, joined(cuda), joined(opencl))
         });
-        let opencl = opencl::read(session, &self.opencl);
-        let (c, llvm, cuda, opencl) = all(c, llvm, cuda, opencl)?;
+        let (c, llvm, cuda, (opencl, checked)) = all(c, llvm, cuda, opencl)?;
 
         warnings(&mut lines, &c.warnings);
         let inputs: Vec<Vec<_>> = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
         let kernels = symbols::host_kernels(&inputs[0])?;
+        let mut outputs: Vec<Output> = Vec::new();
+        for Compiled { source, object } in inputs.iter().flatten() {
+            let own = kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("object", object, source, own));
+        }
+        for image in &cuda.images {
+            let names: Vec<&str> = image.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            outputs.extend(Output::of_image(image.format, &image.code, &image.source, &names));
+        }
+        for image in &opencl {
+            let path = session.package_dir.join(&image.path);
+            let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("opencl", &path, &image.source, names));
+        }
         let mut objects = multiversion_link::link(session, &versions, inputs, &kernels)?;
         let mut payloads = Vec::new();
         warnings(&mut lines, &cuda.warnings);
+        warnings(&mut lines, &checked);
         payloads.extend(pack::cuda_payloads(&cuda.images)?);
         if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
             let _ = writeln!(
@@ -307,12 +394,14 @@ impl Library {
         let mut kinds = Vec::new();
         if !payloads.is_empty() {
             let packed = pack::pack(session, &payloads, self.compress)?;
+            outputs.push(Output::new("blob", &packed.object));
             objects.push(packed.object);
             kinds = packed.kinds;
         }
         if !objects.is_empty() {
             let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
             c::archive(session, &name, &objects)?;
+            outputs.push(Output::new("archive", &session.out_dir.join(format!("lib{name}.a"))));
             let _ = writeln!(lines, "cargo::rustc-link-search=native={}", session.out_dir.display());
             let _ = writeln!(lines, "cargo::rustc-link-lib=static:+whole-archive,+export-symbols={name}");
         }
@@ -325,14 +414,22 @@ impl Library {
             // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
+        let of_cuda = cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let of_opencl = opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let built: Vec<_> = of_cuda.chain(of_opencl).collect();
+        let descriptions = description::describe(session, &sources, &kernels, &built, &self.signatures)?;
         let generated = session.out_dir.join("kernpack_library.rs");
-        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds)?;
+        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds, &descriptions)?;
         if self.levels.is_some() && !kernels.is_empty() {
             text.push_str(&multiversion::question(session));
         }
         write_if_changed(&generated, &text)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
+        outputs.push(Output::new("rust", &generated));
+        let commands = compile_commands::write(session, self.compile_commands.as_deref())?;
+        outputs.push(Output::new("compile_commands", &commands));
+        outputs::write(session, &outputs)?;
         Ok(lines)
     }
 }

@@ -1,13 +1,16 @@
 //! What generated code calls. Public because generated code lives in user crates; not covered by semantic versioning.
 
+pub use core::ffi::c_void;
+
 pub use linkme;
 
 pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
-    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
+    DeviceKernelInfo, FunctionInfo, HostKernelTypes, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel,
+    call_getter, call_kernel, call_packed, device_kernel_metadata, host_kernel_metadata, kernel_arg, kernel_doc,
+    launch_kernel, no_entry_point, return_doc, return_metadata,
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};

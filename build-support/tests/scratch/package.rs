@@ -115,7 +115,11 @@ impl Package {
             "CUDA_HOME",
             "CUDA_PATH",
             "KERNPACK_CACHE",
+            "KERNPACK_COMPILE_COMMANDS",
             "KERNPACK_CUDA",
+            "KERNPACK_OPENCL",
+            "KERNPACK_OPENCL_DEVICES",
+            "KERNPACK_OPENCL_LIBRARY",
             "NVCC",
             "RUSTFLAGS",
             "CARGO_ENCODED_RUSTFLAGS",
@@ -239,6 +243,29 @@ impl Package {
             .join("\n")
             .trim()
             .to_owned()
+    }
+
+    /// The whole message of a build that fails, the same on every machine: `DIR` is the package, `OUT` its `OUT_DIR`, `$NAME` the value of
+    /// a variable that was set. Of a C compiler's command only the end is there: the options before `-c` are the machine's.
+    pub(crate) fn message(&self, variables: &[(&str, &str)]) -> String {
+        let mut message = self.failure(variables);
+        for (name, value) in variables.iter().filter(|(_, value)| value.starts_with('/') && !value.contains(':')) {
+            message = message.replace(value, &format!("${name}"));
+        }
+        let build = self.target_dir.join("debug/build").display().to_string();
+        while let Some(start) = message.find(&format!("{build}/{}-", self.name)) {
+            let end = start + message[start..].find("/out").expect("it is OUT_DIR") + "/out".len();
+            message.replace_range(start..end, "OUT");
+        }
+        let message = message.replace(&self.dir.display().to_string(), "DIR");
+        let short = |line: &str| {
+            let command = line.strip_prefix("  command: ").and_then(|command| command.split_once(' '));
+            match command.and_then(|(program, rest)| Some((program, rest.rsplit_once(" -c ")?.1))) {
+                Some((program, rest)) => format!("  command: {program} ... -c {rest}\n"),
+                None => format!("{line}\n"),
+            }
+        };
+        message.lines().map(short).collect()
     }
 
     /// What `src/main.rs` prints.

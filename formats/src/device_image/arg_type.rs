@@ -14,6 +14,16 @@ impl ArgType {
     pub const POINTER_CODE: u8 = 3;
     /// A pointer to device memory.
     pub const POINTER: Self = Self { code: 3, bits: 64, lanes: 1 };
+    /// `char`.
+    pub const INT8: Self = Self { code: 0, bits: 8, lanes: 1 };
+    /// `short`.
+    pub const INT16: Self = Self { code: 0, bits: 16, lanes: 1 };
+    /// `unsigned char`.
+    pub const UINT8: Self = Self { code: 1, bits: 8, lanes: 1 };
+    /// `unsigned short`.
+    pub const UINT16: Self = Self { code: 1, bits: 16, lanes: 1 };
+    /// `half`.
+    pub const FLOAT16: Self = Self { code: 2, bits: 16, lanes: 1 };
     /// `int`.
     pub const INT32: Self = Self { code: 0, bits: 32, lanes: 1 };
     /// `long long`.
