@@ -33,6 +33,7 @@ pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
     family_def, family_index, tag_def,
 };
+pub use crate::parallel::{assert_element, for_each_call, parallel_for_each, parallel_map, rows};
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;

@@ -43,6 +43,7 @@ pub mod impl_;
 pub mod module;
 mod notice;
 mod object;
+pub mod parallel;
 pub mod reflect;
 mod registration;
 pub mod structural;
