@@ -420,3 +420,52 @@ fn crate_name_is_needed() {
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("CARGO_CRATE_NAME"));
 }
+
+#[test]
+fn parallel_functions() {
+    check(
+        "parallel, grain = 64, global = false",
+        "/// Adds a multiple.\nfn saxpy(x: &[f32], y: &mut f32, a: f32, table: &TensorView<f32>) -> Result<()> { Ok(()) }",
+        expect![[r#""#]],
+    );
+    for (item, doc) in [
+        ("fn f(x: &f32) -> f32 { *x }", "Runs in parallel over `x` (f32); returns a new tensor."),
+        ("fn f(x: &f32) -> Result<f32> { Ok(*x) }", "Runs in parallel over `x` (f32); returns a new tensor."),
+        ("fn f<'a>(x: &'a mut [u8]) {}", "Runs in parallel over rows of `x` (u8); writes to `x`."),
+        ("fn f(x: &mut u8, y: &mut [i64]) -> () {}", "Runs in parallel over `x` (u8), rows of `y` (i64); writes to `x`, `y`."),
+        ("/// Own.\nfn f(x: &f32) -> Result<(), E> { Ok(()) }", "Runs in parallel over `x` (f32)."),
+    ] {
+        let code = expand_packed_func(tokens("parallel"), tokens(item), &environment());
+        assert!(code.to_string().contains(&format!("{doc}\"")), "{item}: {code}");
+    }
+}
+
+#[test]
+fn parallel_mistakes() {
+    for (item, says) in [
+        ("fn f(a: i64) {}", "this one takes none"),
+        ("fn f(text: &str) -> f32 { 0.0 }", "this one takes none"),
+        ("fn f(x: &f32) {}", "no result"),
+        ("fn f(x: &f32, y: &mut TensorViewMut<f32>) {}", "calls at the same time share everything else"),
+        ("fn f(x: &f32, y: &mut Tensor) {}", "calls at the same time share everything else"),
+        ("fn f(x: &mut f32, c: char) {}", "`String` or `&str`"),
+        ("fn f(x: &mut f32, c: fn()) {}", "function pointers"),
+        ("fn f(x: &mut f32, s: &'static str) {}", "as long as the call"),
+    ] {
+        let expected: &[&str] = match says {
+            "calls at the same time share everything else" => &[says, "no result"],
+            _ => &[says],
+        };
+        check_mistakes("parallel", item, expected);
+    }
+    let nine = (0..9).map(|i| format!("a{i}: &mut i64, ")).collect::<String>();
+    check_mistakes("parallel", &format!("fn f({nine}) {{}}"), &["more than 8 tensors"]);
+    for (options, says) in [
+        ("grain = 4", "write `parallel, grain = ...`"),
+        ("parallel, grain = 0", "a grain is 1 or more"),
+        ("parallel, grain = -1", "`grain` takes an integer literal"),
+        ("parallel = true", "`parallel` takes no value"),
+    ] {
+        check_mistakes(options, "fn f(x: &mut i64) {}", &[says]);
+    }
+}

@@ -89,6 +89,18 @@ impl Extent<'_> {
         }
     }
 
+    /// Whether the strides are, one by one, those of row-major order. Where they count for nothing, they may be others.
+    fn has_no_gaps(&self) -> bool {
+        let mut expected = 1i64;
+        self.strides.is_none_or(|strides| {
+            self.whole_shape().iter().zip(strides).rev().all(|(dimension, stride)| {
+                let is_expected = *stride == expected;
+                expected = expected.wrapping_mul(*dimension);
+                is_expected
+            })
+        })
+    }
+
     /// Whether two indices lead to one address, or may do so.
     fn overlaps_itself(&self, strides: &[i64]) -> bool {
         let mut axes: Vec<(i128, i128)> = self
@@ -112,6 +124,9 @@ impl<const N: usize> Domain<N> {
     /// The domain of a loop over these operands: those that are only read are broadcast to a common shape as in NumPy; those that are written
     /// to have it.
     pub(super) fn new(operands: [Extent<'_>; N], order: Order, names: Names<'_>) -> Result<Self> {
+        if let Some(domain) = Self::of_elements_without_gaps(&operands) {
+            return Ok(domain);
+        }
         let shape = common_shape(&operands, names)?;
         let mut rows = [1usize; N];
         for (row, operand) in rows.iter_mut().zip(&operands) {
@@ -140,6 +155,26 @@ impl<const N: usize> Domain<N> {
             domain.axes.push(Axis { dimension: domain.len, steps: [0; N] });
         }
         Ok(domain)
+    }
+
+    /// The domain of operands that all have one shape and no gaps between their elements: one axis, whatever the order.
+    fn of_elements_without_gaps(operands: &[Extent<'_>; N]) -> Option<Self> {
+        let shape = operands.first()?.whole_shape();
+        let is_plain =
+            |operand: &Extent<'_>| !operand.is_rows && operand.whole_shape() == shape && operand.has_no_gaps();
+        if !operands.iter().all(is_plain) {
+            return None;
+        }
+        // No more than an operand has.
+        let len = shape.iter().map(|dimension| *dimension as usize).product();
+        Some(Self {
+            len,
+            shape: shape.to_vec(),
+            weight: 1,
+            first: operands.each_ref().map(|operand| operand.first),
+            rows: [1; N],
+            axes: vec![Axis { dimension: len, steps: operands.each_ref().map(|operand| operand.size as isize) }],
+        })
     }
 
     /// The axes on which something changes, joined where that makes no difference.

@@ -134,3 +134,6 @@ struct Shared<T>(*mut T);
 
 // SAFETY: each thread gets other elements, and these may be sent.
 unsafe impl<T: Send> Sync for Shared<T> {}
+
+#[cfg(test)]
+mod tests;
