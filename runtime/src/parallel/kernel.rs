@@ -2,12 +2,13 @@
 
 use super::domain::Order;
 use super::names::Names;
-use super::operand::Operands;
+use super::operand::{self, Operand, Operands};
 use super::outcome::{Outcome, Yield};
 use super::zip::{Zip, zip};
-use crate::function::FunctionInfo;
-use crate::tensor::{Element, Tensor};
 use crate::Result;
+use crate::function::{FunctionInfo, arg};
+use crate::tensor::{Element, Tensor, TensorView, TensorViewMut};
+use crate::value::AnyView;
 
 /// Calls the user's function for the items of the tensor arguments, whose parameters have these indices. A grain of 0 is none.
 ///
@@ -58,6 +59,62 @@ pub fn for_each_call<T: ForEachCall>(value: T) -> T {
     value
 }
 
-/// Checks at compile time that a type is one of elements.
+// The functions below have the one bound that a user's type may not fulfil, so that the compiler says that and nothing else.
+
+/// Converts argument `index` to a view.
+///
+/// # Errors
+/// As for [`arg`].
+///
+/// # Safety
+/// Each argument is converted at most once.
 #[inline(always)]
-pub fn assert_element<T: Element>() {}
+pub unsafe fn read_tensor<'a, T: Element>(
+    info: &'static FunctionInfo,
+    args: &'a [AnyView<'a>],
+    index: usize,
+) -> Result<TensorView<'a, T>> {
+    // SAFETY: promised by the caller.
+    unsafe { arg(info, args, index) }
+}
+
+/// Converts argument `index` to a view that can be written to.
+///
+/// # Errors
+/// As for [`arg`].
+///
+/// # Safety
+/// Each argument is converted at most once.
+#[inline(always)]
+pub unsafe fn written_tensor<'a, T: Element>(
+    info: &'static FunctionInfo,
+    args: &'a [AnyView<'a>],
+    index: usize,
+) -> Result<TensorViewMut<'a, T>> {
+    // SAFETY: promised by the caller.
+    unsafe { arg(info, args, index) }
+}
+
+/// Elements to be read.
+#[inline(always)]
+pub fn elements<'a, T: Element>(view: &'a TensorView<'_, T>) -> impl Operand<'a, Item = &'a T> {
+    view
+}
+
+/// Elements to be written to.
+#[inline(always)]
+pub fn elements_mut<'a, T: Element>(view: &'a mut TensorViewMut<'_, T>) -> impl Operand<'a, Item = &'a mut T> {
+    view
+}
+
+/// Rows to be read.
+#[inline(always)]
+pub fn rows<'a, T: Element>(view: &'a TensorView<'_, T>) -> impl Operand<'a, Item = &'a [T]> {
+    operand::rows(view)
+}
+
+/// Rows to be written to.
+#[inline(always)]
+pub fn rows_mut<'a, T: Element>(view: &'a mut TensorViewMut<'_, T>) -> impl Operand<'a, Item = &'a mut [T]> {
+    operand::rows(view)
+}

@@ -28,7 +28,7 @@
 
 mod domain;
 mod job;
-mod kernel;
+pub(crate) mod kernel;
 mod names;
 mod operand;
 mod outcome;
@@ -44,8 +44,6 @@ use crate::Result;
 pub use self::operand::{Operand, Operands, Rows, rows};
 pub use self::outcome::{Outcome, Yield};
 pub use self::zip::{Zip, zip};
-#[doc(hidden)]
-pub use self::kernel::{ForEachCall, assert_element, for_each_call, parallel_for_each, parallel_map};
 
 /// How many threads work on a loop that begins here, if it is long enough; this one is among them. 1 inside of a loop.
 pub fn threads() -> usize {

@@ -4,6 +4,7 @@ mod caller;
 pub(crate) mod calls;
 pub(crate) mod devices;
 pub(crate) mod modules;
+pub(crate) mod parallel;
 mod programs;
 pub(crate) mod runtime;
 mod samples;

@@ -19,7 +19,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let claim = claim_function_name(exported_name, here);
     let global_name = global_name(function, options, crate_name);
     let parameters = function.parameters.iter().enumerate().map(|(index, parameter)| {
-        signature::parameter_info(&parameter.name, &argument_type(function, index, krate), &parameter.ty)
+        signature::parameter_info(&parameter.name, &argument_type(function, index), &parameter.ty)
     });
     let result = match &function.parallel {
         Some(parallel) => parallel.result(krate),
@@ -104,10 +104,10 @@ fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -
 }
 
 /// The type that an argument is converted to.
-fn argument_type(function: &PackedFunction, index: usize, krate: &CratePath) -> TokenStream {
+fn argument_type(function: &PackedFunction, index: usize) -> TokenStream {
     let parameter = &function.parameters[index];
     match &function.parallel {
-        Some(parallel) => parallel.argument(index, parameter, krate),
+        Some(parallel) => parallel.argument(index, parameter),
         None => lifetime::elide(parameter.ty.to_token_stream()),
     }
 }
@@ -124,11 +124,17 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
         .map(|(index, parameter)| Ident::new(&format!("__arg{index}"), inside(&parameter.ty)))
         .collect();
     let conversions = function.parameters.iter().zip(&locals).enumerate().map(|(index, (parameter, local))| {
-        let ty = argument_type(function, index, krate);
+        let conversion = match &function.parallel {
+            Some(parallel) => parallel.conversion(index, parameter, &args),
+            None => {
+                let ty = argument_type(function, index);
+                quote_spanned!(inside(&parameter.ty)=> __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
+            }
+        };
         // What is wrong with the type is shown under the type.
         quote_spanned! {inside(&parameter.ty)=>
             // SAFETY: each argument is converted once, and the result lives in this call.
-            let #local = unsafe { __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index) }?;
+            let #local = unsafe { #conversion }?;
         }
     });
     let call = match &function.parallel {

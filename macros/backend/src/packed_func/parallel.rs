@@ -1,7 +1,7 @@
 //! `#[packed_func(parallel)]`: a function for one element or row becomes a packed function for whole tensors.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericArgument, LitInt, PathArguments, Type, TypeReference};
 
 use super::options::Options;
@@ -81,16 +81,31 @@ impl ParallelLoop {
     }
 
     /// The type that the argument of a parameter is converted to.
-    pub(super) fn argument(&self, index: usize, parameter: &Parameter, krate: &CratePath) -> TokenStream {
+    pub(super) fn argument(&self, index: usize, parameter: &Parameter) -> TokenStream {
         match &self.roles[index] {
             Role::Value => lifetime::elide(parameter.ty.to_token_stream()),
             Role::Shared(ty) => lifetime::elide(ty.to_token_stream()),
             Role::Tensor { element, writes, .. } => {
                 let element = lifetime::elide(element.to_token_stream());
-                let view = format_ident!("{}", if *writes { "TensorViewMut" } else { "TensorView" });
-                quote_spanned!(inside(&parameter.ty)=> #krate::#view<'_, #element>)
+                let place = inside(&parameter.ty);
+                let view = Ident::new(if *writes { "TensorViewMut" } else { "TensorView" }, place);
+                quote_spanned!(place=> __k::#view<'_, #element>)
             }
         }
+    }
+
+    /// The conversion of an argument, an `unsafe` call that gives a `Result`.
+    pub(super) fn conversion(&self, index: usize, parameter: &Parameter, args: &Ident) -> TokenStream {
+        let place = inside(&parameter.ty);
+        let (function, ty) = match &self.roles[index] {
+            Role::Value | Role::Shared(_) => ("arg", self.argument(index, parameter)),
+            Role::Tensor { element, writes, .. } => {
+                let function = if *writes { "written_tensor" } else { "read_tensor" };
+                (function, lifetime::elide(element.to_token_stream()))
+            }
+        };
+        let function = Ident::new(function, place);
+        quote_spanned!(place=> __k::#function::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
     }
 
     /// The type of what the packed function returns.
@@ -106,8 +121,8 @@ impl ParallelLoop {
             let Role::Tensor { element, writes, is_row } = role else { continue };
             let name = &parameter.name;
             let ty = element.to_token_stream().to_string().replace(' ', "");
-            let rows = if *is_row { "rows of " } else { "" };
-            elements.push(format!("{rows}`{name}` ({ty})"));
+            let items = if *is_row { "rows" } else { "elements" };
+            elements.push(format!("{items} of `{name}` ({ty})"));
             if *writes {
                 written.push(format!("`{name}`"));
             }
@@ -141,17 +156,20 @@ impl ParallelLoop {
                 }
                 Role::Tensor { element, writes, is_row } => {
                     let element = lifetime::elide(element.to_token_stream());
-                    preparations.extend(quote_spanned!(place=> __k::assert_element::<#element>();));
-                    let mut operand = if *writes {
+                    let function = match (is_row, writes) {
+                        (false, false) => "elements",
+                        (false, true) => "elements_mut",
+                        (true, false) => "rows",
+                        (true, true) => "rows_mut",
+                    };
+                    let function = Ident::new(function, place);
+                    let view = if *writes {
                         preparations.extend(quote_spanned!(place=> let mut #local = #local;));
                         quote_spanned!(place=> &mut #local)
                     } else {
                         quote_spanned!(place=> &#local)
                     };
-                    if *is_row {
-                        operand = quote_spanned!(place=> __k::rows(#operand));
-                    }
-                    operands.push(operand);
+                    operands.push(quote_spanned!(place=> __k::#function::<#element>(#view)));
                     indices.push(index);
                     let item = Ident::new(&format!("__item{index}"), place);
                     items.push(item.clone());
