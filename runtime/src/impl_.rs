@@ -31,6 +31,9 @@ pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
     family_def, family_index, tag_def,
 };
+pub use crate::parallel::kernel::{
+    elements, elements_mut, for_each_call, parallel_for_each, parallel_map, read_tensor, rows, rows_mut, written_tensor,
+};
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
@@ -38,6 +41,7 @@ pub use crate::registration::{
     DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
     KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
+pub use crate::tensor::{TensorView, TensorViewMut};
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.

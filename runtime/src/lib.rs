@@ -43,6 +43,7 @@ pub mod module;
 mod multiversion;
 mod notice;
 mod object;
+pub mod parallel;
 mod process_table;
 pub mod reflect;
 mod registration;

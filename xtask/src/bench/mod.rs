@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod devices;
 mod figures;
 pub(crate) mod modules;
+pub(crate) mod parallel;
 mod programs;
 pub(crate) mod runtime;
 mod samples;
