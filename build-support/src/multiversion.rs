@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::multiversion_level::{Level, levels, list};
 use crate::session::Session;
-use crate::step::progress;
+use crate::progress;
 use crate::target::{Cpu, Target};
 use crate::Result;
 
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
 pub(crate) fn versions(session: &Session, wanted: Option<&[String]>) -> Result<Vec<Version>> {
     let Some(wanted) = wanted else { return Ok(vec![Version::BASELINE]) };
     let (versions, note) = plan(session, wanted)?;
-    note.iter().for_each(|note| progress(&format!(".multiversion(..): {note}")));
+    note.iter().for_each(|note| progress::line(&format!(".multiversion(..): {note}")));
     Ok(versions)
 }
 
