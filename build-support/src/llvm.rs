@@ -399,9 +399,23 @@ mod tests {
 
     use super::*;
     use crate::environment::Environment;
+    use crate::multiversion_level::Level;
 
     /// Compiles one module for a target, on whatever machine this is.
     fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {
+        let mut versions = compile_versions(triple, arch, "x86_64-unknown-linux-gnu", name, ir, &[Version::BASELINE])?;
+        Ok(versions.remove(0))
+    }
+
+    /// The objects of all versions, where `host` is the machine that builds.
+    fn compile_versions(
+        triple: &str,
+        arch: &str,
+        host: &str,
+        name: &str,
+        ir: &str,
+        versions: &[Version],
+    ) -> Result<Vec<Vec<u8>>> {
         let folder = std::env::temp_dir().join(format!("kernpack-llvm-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("k.ll"), ir).unwrap();
@@ -411,15 +425,16 @@ mod tests {
             ("OUT_DIR", dir),
             ("CARGO_PKG_NAME", name),
             ("TARGET", triple),
-            ("HOST", "x86_64-unknown-linux-gnu"),
+            ("HOST", host),
             ("CARGO_CFG_TARGET_ARCH", arch),
             ("CARGO_CFG_TARGET_OS", "linux"),
         ]);
         let session = Session::new(environment, None)?;
-        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())], &[Version::BASELINE]);
-        let object = compiled.map(|compiled| std::fs::read(&compiled[0][0].object).unwrap());
+        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())], versions);
+        let objects =
+            compiled.map(|compiled| compiled.iter().map(|one| std::fs::read(&one[0].object).unwrap()).collect());
         std::fs::remove_dir_all(&folder).unwrap();
-        object
+        objects
     }
 
     const KERNEL: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {\n  ret i32 0\n}\n";
@@ -437,6 +452,34 @@ mod tests {
             let object = compile_for(triple, arch, arch, &ir).unwrap();
             assert_eq!(object::File::parse(object.as_slice()).unwrap().architecture(), expected);
         }
+    }
+
+    /// A loop that is vectorized with what the CPU has.
+    const LOOP: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr float, ptr %b, i64 %i
+  %to = getelementptr float, ptr %r, i64 %i
+  %x = load float, ptr %from
+  %y = fmul float %x, 3.0
+  store float %y, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, 1024
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}";
+
+    #[test]
+    fn the_machine_that_builds_leaves_no_trace() {
+        let versions = [None, Some(Level::V2), Some(Level::V3), Some(Level::V4)].map(|level| Version { level });
+        let linux = "x86_64-unknown-linux-gnu";
+        let build = |host: &str| compile_versions(linux, "x86_64", host, "leak", LOOP, &versions).unwrap();
+        let here = build(linux);
+        assert_eq!(here, build("aarch64-unknown-linux-gnu"), "a cross build makes the same");
+        assert_ne!(here[0], here[2]);
     }
 
     #[test]

@@ -14,6 +14,12 @@ impl BuiltLibrary {
         Self { bytes: fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) }
     }
 
+    /// Whether these bytes are somewhere in the file.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub(crate) fn contains(&self, bytes: &[u8]) -> bool {
+        self.bytes.windows(bytes.len()).any(|window| window == bytes)
+    }
+
     fn file(&self) -> object::File<'_> {
         object::File::parse(self.bytes.as_slice()).expect("an object file")
     }

@@ -170,6 +170,20 @@ define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{
     )
 }
 
+/// Code of Apache TVM has variables that the loader of the library sets. The kernel returns whether it did.
+const CONTEXT_IR: &str = "
+@__TVMFFIFunctionCall = weak dllexport local_unnamed_addr global ptr null, align 8
+define i32 @__tvm_ffi_context(ptr %self, ptr %args, i32 %n, ptr %result) {
+  store i64 1, ptr %result
+  %function = load ptr, ptr @__TVMFFIFunctionCall
+  %is_set = icmp ne ptr %function, null
+  %number = zext i1 %is_set to i64
+  %payload = getelementptr i64, ptr %result, i64 1
+  store i64 %number, ptr %payload
+  ret i32 0
+}
+";
+
 /// Prints what every kernel returns, called in this program and through the shared library.
 const MAIN: &str = r#"
 use scratch_versions::kernels as k;
@@ -183,6 +197,8 @@ fn main() {
         assert_eq!(value, other, "{name}");
         print!("{name} {value} ");
     }
+    let is_set: i64 = library.function("context").unwrap().call_as(()).unwrap();
+    print!("context {is_set} ");
     let level: String = library.function("scratch_versions.cpu_level").unwrap().call_as(()).unwrap();
     let global: String = kernpack::Function::global("scratch_versions.cpu_level").unwrap().call_as(()).unwrap();
     assert_eq!(level, global);
@@ -194,7 +210,7 @@ fn main() {
 fn versions() -> Package {
     let calls = r#"
         .c(["helper.c", "plain.c", "c_loop.c", "one.cpp", "two.cpp"])
-        .llvm_ir(["loop.ll", "attributes.ll", "ir_one.ll", "ir_two.ll"])
+        .llvm_ir(["loop.ll", "attributes.ll", "ir_one.ll", "ir_two.ll", "context.ll"])
         .llvm(|context, module| {
             let text = kernpack_build::inkwell::memory_buffer::MemoryBuffer::create_from_file("built.ll".as_ref())?;
             module.link_in_module(context.create_module_from_ir(text)?)?;
@@ -218,6 +234,7 @@ fn versions() -> Package {
                 "\"target-cpu\"=\"x86-64\" \"target-features\"=\"+sse2\" \"prefer-vector-width\"=\"512\"",
             ),
         )
+        .file("context.ll", CONTEXT_IR)
         .file("ir_one.ll", &constructor_ir("ir_one"))
         .file("ir_two.ll", &constructor_ir("ir_two"))
         .file("built.ll", &loop_ir("built", ""))
@@ -230,7 +247,7 @@ fn expected(version: i64) -> String {
     let plain = version * 100 + version * 10 + version;
     let one = version * 1_111_110 + 1;
     format!(
-        "plain {plain} through {plain} one {one} two {plain} constructed 1233 ir_one 1234 ir_two 1234 {level} {level}\n"
+        "plain {plain} through {plain} one {one} two {plain} constructed 1233 ir_one 1234 ir_two 1234 context 1 {level} {level}\n"
     )
 }
 
@@ -282,7 +299,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     let library = package.build();
     #[rustfmt::skip]
     let kernels = [
-        "attributes", "built", "c_loop", "constructed", "ir_one", "ir_two", "loop", "one", "plain", "scratch_versions.cpu_level", "through", "two",
+        "attributes", "built", "c_loop", "constructed", "context", "ir_one", "ir_two", "loop", "one", "plain", "scratch_versions.cpu_level", "through", "two",
     ];
     assert_eq!(library.packed_functions(), kernels);
     let exported = library.exported("");
@@ -315,6 +332,18 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     let warning = "kernpack: KERNPACK_CPU_LEVEL is \"avx2\"; it may be baseline, x86-64-v2, x86-64-v3 or x86-64-v4. It is not \
                    considered: the highest level of this machine is picked\n";
     assert_eq!(err, warning.repeat(2), "from the program and from the library");
+    // Linked by GNU ld in place of lld.
+    let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
+    let bfd = "() -> kernpack_build::Result<()> {\n    println!(\"cargo::rustc-link-arg=-fuse-ld=bfd\");\n";
+    package.write("build.rs", &script.replace("() -> kernpack_build::Result<()> {\n", bfd));
+    assert!(library.contains(b"Linker: LLD") && !package.build().contains(b"Linker: LLD"));
+    for (version, name) in [(1, "baseline"), (2, "x86-64-v2"), (3, "x86-64-v3"), (4, "x86-64-v4")] {
+        assert_eq!(
+            run(&package, None, Some(name)),
+            (expected(machine().min(version)), String::new()),
+            "GNU ld, {name}"
+        );
+    }
     // Old CPUs, on which an instruction of a higher version ends the program. A cap does not raise what they can.
     if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
         println!("skipped: qemu-x86_64 is missing (Debian: qemu-user), so kernels do not run on old CPUs");
@@ -342,7 +371,7 @@ fn progress(package: &Package) -> Vec<String> {
 fn one_change_compiles_the_versions_of_one_kernel() {
     let calls = ".c([\"a.c\", \"b.c\"]).llvm_ir([\"d.ll\"]).include(\".\").multiversion([\"x86-64-v3\"])";
     let package = Package::new("version-cache", calls)
-        .file("a.c", &c_kernel("a", "1"))
+        .file("a.c", &format!("{}static int unused;\n", c_kernel("a", "1")))
         .file("b.c", &c_kernel("b", "B").replacen('\n', "\n#include \"b.h\"\n", 1))
         .file("b.h", "#define B 1\n")
         .file("d.ll", &ir_kernel("d"));
@@ -350,6 +379,8 @@ fn one_change_compiles_the_versions_of_one_kernel() {
     let build = || {
         let built = package.cargo(&["build"], &[]);
         assert!(built.success, "{}", built.stderr);
+        let warnings = built.stderr.matches("'unused' defined but not used").count();
+        assert_eq!(warnings, 1, "of all versions, one is enough: {}", built.stderr);
         progress(&package)
     };
     assert_eq!(build(), ["a.c", "a.c (x86-64-v3)", "b.c", "b.c (x86-64-v3)", "d.ll", "d.ll (x86-64-v3)"]);
@@ -477,4 +508,23 @@ fn flags_that_would_undo_it_are_refused() {
         "Error: .multiversion(..): \"avx512\" is no level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\". The \
          names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, for the baseline"
     );
+}
+
+/// The same build.rs serves other targets.
+#[test]
+fn a_target_without_levels_has_one_version() {
+    let package = Package::new("version-cross", ".llvm_ir([\"k.ll\"]).multiversion([\"x86-64-v3\"])")
+        .file("k.ll", &ir_kernel("k"))
+        .file("src/lib.rs", "kernpack::library!();\npub fn level() -> &'static str {\n    kernels::k.cpu_level()\n}\n");
+    let target = "aarch64-unknown-linux-gnu";
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc runs");
+    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
+    if !std::path::Path::new(&sysroot).join("lib/rustlib").join(target).exists() {
+        println!("skipped: Rust's library for {target} is missing (rustup target add {target})");
+        return;
+    }
+    let built = package.cargo(&["check", "-vv", "--target", target], &[]);
+    assert!(built.success, "{}", built.stderr);
+    let note = format!("kernpack: .multiversion(..): no x86-64-v3 for {target}: the kernels have one version\n");
+    assert!(built.stdout.contains(&note) || built.stderr.contains(&note), "{}{}", built.stdout, built.stderr);
 }
