@@ -12,7 +12,7 @@ use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
 /// Rust's name of the target.
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// Programs, and the package of Debian and Ubuntu that has them.
 const PROGRAMS: [(&str, &str); 3] = [
