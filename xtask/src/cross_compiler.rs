@@ -12,7 +12,7 @@ use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
 /// Rust's name of the target.
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// Programs, and the package of Debian and Ubuntu that has them.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -37,7 +37,7 @@ pub(crate) fn prepare(environment: &Environment) -> Variables {
     if let Err(error) = install(workspace) {
         println!("64-bit ARM: no compilers, or no qemu: {error}");
     }
-    match rust_target::prepare(workspace, TARGET) {
+    match rust_target::prepare(environment, TARGET) {
         Ok(Some(flags)) => variables.push(("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags)),
         Ok(None) => {}
         Err(error) => println!("64-bit ARM: no Rust standard library: {error}"),

@@ -3,6 +3,7 @@
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
 
+mod aarch64;
 mod apache_tvm;
 mod artifacts;
 mod asan;
@@ -22,6 +23,7 @@ mod python;
 mod races;
 mod reports;
 mod runner;
+mod rust_source;
 mod rust_target;
 mod step;
 mod torch;
@@ -39,6 +41,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
+  test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(),
         ["test"] => runner::run(),
         ["test", "--gpu"] => gpu::run(),
+        ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),

@@ -38,7 +38,7 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
     let apache_tvm = apache_tvm::interpreter(&environment.workspace);
 
     let mut workspace = environment.cargo("test");
-    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone()).envs(for_aarch64);
+    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone()).envs(for_aarch64.clone());
     if let Ok(interpreter) = &apache_tvm {
         workspace.env("KERNPACK_APACHE_TVM", interpreter);
         match apache_tvm::pinned_tvm_ffi(&environment.workspace) {
@@ -60,7 +60,7 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
         pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
-        pytest.envs(libraries.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.envs(libraries.clone()).envs(for_aarch64.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
         pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);

@@ -5,11 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Result;
+use crate::environment::Environment;
+use crate::rust_source;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
 /// Makes rustc able to build for the target. The result is what it needs in `RUSTFLAGS` for that, if anything.
-pub(crate) fn prepare(workspace: &Workspace, target: &str) -> Result<Option<OsString>> {
+pub(crate) fn prepare(environment: &Environment, target: &str) -> Result<Option<OsString>> {
+    let workspace = &environment.workspace;
     let folder = libdir(workspace, target)?;
     if has_std(&folder) {
         return Ok(None);
@@ -19,7 +22,12 @@ pub(crate) fn prepare(workspace: &Workspace, target: &str) -> Result<Option<OsSt
         return Ok(None);
     }
     let why = by_rustup.err().map_or_else(|| "it left no standard library".to_owned(), |error| error.to_string());
-    Err(format!("rustup target add {target}: {why}").into())
+    let sysroot = rust_source::sysroot(environment, target).map_err(|error| {
+        format!("{why}; from its source: {error}; run `rustup target add {target}` where there is a network")
+    })?;
+    let mut flags = OsString::from("--sysroot=");
+    flags.push(sysroot);
+    Ok(Some(flags))
 }
 
 fn with_rustup(workspace: &Workspace, target: &str) -> Result {

@@ -1,5 +1,7 @@
 //! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/aarch64.rs` runs it under qemu.
 
+#![allow(dead_code, unreachable_pub, unused_qualifications, reason = "each module is a crate of its own, too")]
+
 #[path = "../../tests/cpp_modules.rs"]
 mod cpp_modules;
 #[path = "../../tests/devices.rs"]
