@@ -315,7 +315,7 @@ fn nvrtc_is_a_compiler_too() {
             kernels/scale.cu(3): error: identifier "unknown" is undefined
                 if (threadIdx.x < n) out[threadIdx.x] *= unknown;
                                                          ^
-    
+
             1 error detected in the compilation of "kernels/scale.cu".
 
         kernels/more.cu: the kernel `scale` has the C++ name `_Z5scalePfj`, which no one can call; declare it extern "C"
