@@ -249,7 +249,7 @@ fn closing(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use kernpack::module::device_image::ArgType;
+    use kernpack_formats::device_image::ArgType;
 
     use super::*;
 

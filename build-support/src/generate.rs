@@ -227,7 +227,7 @@ fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use kernpack::module::device_image::ArgType;
+    use kernpack_formats::device_image::ArgType;
 
     use super::*;
     use crate::cuda::{CudaImage, Skipped};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kernpack::module::device_image::{ArgType, DeviceFunction};
+use kernpack_formats::device_image::{ArgType, DeviceFunction};
 
 use super::host::element;
 use super::names::Identifiers;
