@@ -277,8 +277,12 @@ mod tests {
             kernel("nothing", &[], false),
             kernel("unknown", &all, false),
         ];
-        let image =
-            CudaImage { source: format!("{word}.cu"), format: "fatbin", code: "k.fatbin".into(), kernels: cuda_kernels };
+        let image = CudaImage {
+            source: format!("{word}.cu"),
+            format: "fatbin",
+            code: "k.fatbin".into(),
+            kernels: cuda_kernels,
+        };
         let cuda = CudaOutcome { images: vec![image], ..skipped(&format!("skipped{word}"), false) };
         let opencl = vec![OpenClImage::of_kernels("k.cl", vec![kernel("cl", &all, true)])];
         let hosts = ["type", "self", "2d", "a.b", "a_b", "größe", "args", "bare"];
@@ -363,7 +367,9 @@ mod tests {
     #[test]
     fn what_is_needed_does_not_depend_on_the_machine() {
         let skipped = |is_wanted| skipped("f", is_wanted);
-        assert!(generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("__has_cuda_kernels!()"));
+        assert!(
+            generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("__has_cuda_kernels!()")
+        );
         let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new()).unwrap();
         assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
     }
@@ -371,7 +377,8 @@ mod tests {
     #[test]
     fn host_and_device_share_names() {
         let cuda = skipped("sobel", false);
-        let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new()).unwrap_err();
+        let error =
+            generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new()).unwrap_err();
         assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
     }
 }

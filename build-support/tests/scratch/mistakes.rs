@@ -16,7 +16,12 @@ fn check(name: &str, calls: &str, files: &[(&str, &str)], variables: &[(&str, &s
 #[test]
 fn missing_file() {
     let calls = ".c([\"kernels/blur.c\"]).llvm_ir([\"sobel.ll\"]).cuda([\"edges.cu\"])";
-    check("missing-file", calls, &[], &[], &expect![[r#"
+    check(
+        "missing-file",
+        calls,
+        &[],
+        &[],
+        &expect![[r#"
         Error: 3 problems
 
         kernels/blur.c: no such file; paths are relative to the package, DIR
@@ -24,7 +29,8 @@ fn missing_file() {
         sobel.ll: no such file; paths are relative to the package, DIR
 
         edges.cu: no such file; paths are relative to the package, DIR
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -74,7 +80,8 @@ fn c_syntax_error() {
           command: $CXX ... -c kernels/worse.cpp -o OUT/kernpack/c1_worse.o
           output:
             (none)
-    "#]].assert_eq(&package.message(&[("CC", &cc), ("CXX", &cpp)]));
+    "#]]
+    .assert_eq(&package.message(&[("CC", &cc), ("CXX", &cpp)]));
     // The real compiler names file, line and column, too.
     let message = package.failure(&[]);
     assert!(message.contains("\n  output:\n    kernels/bad.c:1:8: error: "), "{message}");
@@ -83,9 +90,15 @@ fn c_syntax_error() {
 #[test]
 fn missing_compiler() {
     let k = c_kernel("k", "1");
-    check("no-compiler", ".c([\"k.c\"])", &[("k.c", &k)], &[("CC", "/no/such/cc")], &expect![[r#"
+    check(
+        "no-compiler",
+        ".c([\"k.c\"])",
+        &[("k.c", &k)],
+        &[("CC", "/no/such/cc")],
+        &expect![[r#"
         Error: k.c: no C compiler: there is no `$CC`; install GCC or Clang, or set CC to one of them
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -96,7 +109,12 @@ fn invalid_ir() {
         ("undefined.ll", "define i32 @f() {\n  br label %gone\n}\n"),
     ];
     let calls = ".llvm_ir([\"text.ll\", \"noise.bc\", \"undefined.ll\"])";
-    check("invalid-ir", calls, &files, &[], &expect![[r#"
+    check(
+        "invalid-ir",
+        calls,
+        &files,
+        &[],
+        &expect![[r#"
         Error: 3 problems
 
         text.ll: LLVM can not read it
@@ -112,7 +130,8 @@ fn invalid_ir() {
             undefined.ll:2:12: error: use of undefined value '%gone'
               br label %gone
                        ^
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -75,8 +75,7 @@ fn everything_is_listed_and_every_command_runs() {
     let commands = read(&shared);
     let files: Vec<String> = commands.as_array().unwrap().iter().map(|command| text(&command["file"])).collect();
     let file = |package: &Package, name: &str| package.dir.join(name).display().to_string();
-    let expected =
-        [file(&first, "a.c"), file(&first, "b.cpp"), file(&second, "a.c"), file(&second, "b.cpp")];
+    let expected = [file(&first, "a.c"), file(&first, "b.cpp"), file(&second, "a.c"), file(&second, "b.cpp")];
     assert_eq!(files, expected);
     for command in commands.as_array().unwrap() {
         let output = text(&command["output"]);
