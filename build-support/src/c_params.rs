@@ -7,8 +7,23 @@ use crate::signature::{Param, Signature, Type};
 
 /// Words that say nothing about the type of a value.
 const QUALIFIERS: [&str; 17] = [
-    "const", "volatile", "restrict", "__restrict", "__restrict__", "__global", "global", "__constant", "constant", "__private",
-    "private", "__grid_constant__", "struct", "register", "read_only", "__read_only", "__local",
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+    "__restrict__",
+    "__global",
+    "global",
+    "__constant",
+    "constant",
+    "__private",
+    "private",
+    "__grid_constant__",
+    "struct",
+    "register",
+    "read_only",
+    "__read_only",
+    "__local",
 ];
 
 /// Words that make numbers.

@@ -120,9 +120,12 @@ fn add(
         Some(declaration) => {
             let wrong =
                 |problem: &str| Error::new(format!("{source}: the comment in front of the kernel `{name}`: {problem}"));
-            let params = declaration.strip_prefix(name).filter(|rest| rest.trim_start().starts_with('(')).ok_or_else(|| {
-                wrong(&format!("`kernpack: {declaration}` is no declaration of `{name}`; write `kernpack: {name}(..) -> ..`"))
-            })?;
+            let params =
+                declaration.strip_prefix(name).filter(|rest| rest.trim_start().starts_with('(')).ok_or_else(|| {
+                    wrong(&format!(
+                        "`kernpack: {declaration}` is no declaration of `{name}`; write `kernpack: {name}(..) -> ..`"
+                    ))
+                })?;
             Ok(Signature::parse(params).map_err(|error| wrong(&error.to_string()))?)
         }
     };
@@ -286,7 +289,10 @@ mod tests {
         assert_eq!(agreed("(out: Tensor, by: float32, n: int32)", &all), Ok(()));
         let rows = [
             ("(out: Tensor)", "it is declared with 1 arguments, but compiled with 3"),
-            ("(out: int64, by: float32, n: int32)", "the argument `out` is declared as int64, but compiled as a pointer"),
+            (
+                "(out: int64, by: float32, n: int32)",
+                "the argument `out` is declared as int64, but compiled as a pointer",
+            ),
             (
                 "(out: Tensor, by: float, n: int32)",
                 "the argument `by` is declared as float64, but compiled as a float of 32 bits",

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::cuda_options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
+use crate::description::{self, Sources};
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
 use crate::opencl::{self, OpenClImage};
 use crate::outputs::Output;
 use crate::payload::Payload;
-use crate::description::{self, Sources};
 use crate::session::Session;
 use crate::symbols::Compiled;
 use crate::{
@@ -311,7 +311,9 @@ impl Library {
     pub fn build(self) -> Result<()> {
         let environment = Environment::of_process();
         // What is written there changes nothing, so cargo need not know of the variable.
-        progress::open(environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from))?;
+        progress::open(
+            environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from),
+        )?;
         let mut session = Session::new(environment, self.cpu.as_deref())?;
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);

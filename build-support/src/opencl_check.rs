@@ -64,9 +64,11 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
 /// What compiles, and for which devices; or why nothing does.
 fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> {
     let Some(library) = program_file::library(session)? else {
-        return Ok(Err("there is no OpenCL library (libOpenCL.so.1) on this machine; install the loader (Debian and Ubuntu: \
+        return Ok(Err(
+            "there is no OpenCL library (libOpenCL.so.1) on this machine; install the loader (Debian and Ubuntu: \
                        ocl-icd-libopencl1) and the driver of a device (for the CPU: pocl-opencl-icd)"
-            .to_owned()));
+                .to_owned(),
+        ));
     };
     let checker = match Checker::make(session, library)? {
         Ok(checker) => checker,
@@ -74,7 +76,9 @@ fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> 
     };
     let answer = match run(session, checker.command(session, &["list"]), TIME_TO_LIST)? {
         Ok(answer) => answer,
-        Err(end) => return Ok(Err(format!("the OpenCL drivers of this machine can not be asked for their devices: {end}"))),
+        Err(end) => {
+            return Ok(Err(format!("the OpenCL drivers of this machine can not be asked for their devices: {end}")));
+        }
     };
     let devices = Device::all(&answer, session.environment.user("KERNPACK_OPENCL_DEVICES")?.as_deref());
     Ok(match devices {
@@ -127,7 +131,9 @@ fn compile(
             }
         }
         if built == 0 && !refused.is_empty() {
-            return Error::collect(refused.into_iter().map(|(device, text)| Err(failure(&image.source, device, &text))));
+            return Error::collect(
+                refused.into_iter().map(|(device, text)| Err(failure(&image.source, device, &text))),
+            );
         }
         // A source may be for some of the devices only.
         for (device, text) in refused {
@@ -270,7 +276,10 @@ mod tests {
         assert_eq!(policy("auto").unwrap(), Policy::Auto);
         assert_eq!(policy("require").unwrap(), Policy::Require);
         assert_eq!(policy("off").unwrap(), Policy::Off);
-        assert_eq!(policy("yes").unwrap_err().to_string(), "KERNPACK_OPENCL is \"yes\"; it may be auto, require or off");
+        assert_eq!(
+            policy("yes").unwrap_err().to_string(),
+            "KERNPACK_OPENCL is \"yes\"; it may be auto, require or off"
+        );
     }
 
     #[test]

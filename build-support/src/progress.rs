@@ -83,7 +83,10 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        assert_eq!(lines.lock().unwrap()[..2], ["a.cu: nvcc is at work for 0 s so far", "a.cu: nvcc is at work for 0 s so far"]);
+        assert_eq!(
+            lines.lock().unwrap()[..2],
+            ["a.cu: nvcc is at work for 0 s so far", "a.cu: nvcc is at work for 0 s so far"]
+        );
     }
 
     #[test]
@@ -93,6 +96,9 @@ mod tests {
             "KERNPACK_PROGRESS is \"log\"; it must be the absolute path of a file or a terminal"
         );
         let problem = open(Some("/no/such/folder/log".into())).unwrap_err();
-        assert!(problem.starts_with("KERNPACK_PROGRESS is \"/no/such/folder/log\", which can not be written: "), "{problem}");
+        assert!(
+            problem.starts_with("KERNPACK_PROGRESS is \"/no/such/folder/log\", which can not be written: "),
+            "{problem}"
+        );
     }
 }

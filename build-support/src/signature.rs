@@ -38,7 +38,7 @@ pub(crate) enum Type {
         written: bool,
     },
     Device,
-    DataType,
+    Dtype,
     Function,
     Any,
     None,
@@ -46,8 +46,8 @@ pub(crate) enum Type {
 
 /// Names of element types, as `DataType` shows them.
 pub(crate) const ELEMENTS: [&str; 13] = [
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bfloat16",
-    "bool",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "bfloat16", "bool",
 ];
 
 /// Types of declarations, for messages.
@@ -82,7 +82,7 @@ impl Type {
             "str" => Self::Str,
             "bytes" => Self::Bytes,
             "Device" => Self::Device,
-            "DataType" => Self::DataType,
+            "DataType" => Self::Dtype,
             "Function" => Self::Function,
             "Any" => Self::Any,
             "None" => Self::None,
@@ -115,7 +115,7 @@ impl Type {
             Self::Bytes => "bytes".to_owned(),
             Self::Tensor { element, .. } => element.map_or("Tensor".to_owned(), |element| format!("Tensor[{element}]")),
             Self::Device => "Device".to_owned(),
-            Self::DataType => "DataType".to_owned(),
+            Self::Dtype => "DataType".to_owned(),
             Self::Function => "Function".to_owned(),
             Self::Any => "Any".to_owned(),
             Self::None => "None".to_owned(),
@@ -132,7 +132,7 @@ impl Type {
             Self::Bytes => "ffi.Bytes",
             Self::Tensor { .. } => "ffi.Tensor",
             Self::Device => "Device",
-            Self::DataType => "DataType",
+            Self::Dtype => "DataType",
             Self::Function => "ffi.Function",
             Self::Any => "Any",
             Self::None => "None",
@@ -162,7 +162,7 @@ impl Type {
             (Self::Tensor { .. }, false) => "&Tensor",
             (Self::Tensor { .. }, true) => "Tensor",
             (Self::Device, _) => "Device",
-            (Self::DataType, _) => "DataType",
+            (Self::Dtype, _) => "DataType",
             (Self::Function, false) => "&Function",
             (Self::Function, true) => "Function",
             (Self::Any, false) => "&Any",
@@ -176,7 +176,8 @@ impl Signature {
     /// `(a: int, b: Tensor[float32]) -> None`; the result may be left out.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
-        let form = || Error::new(format!("`{text}` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`"));
+        let form =
+            || Error::new(format!("`{text}` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`"));
         let (params, result) = text.strip_prefix('(').and_then(|rest| rest.rsplit_once(')')).ok_or_else(form)?;
         let result = match result.trim() {
             "" => Type::None,
@@ -263,7 +264,10 @@ mod tests {
         let types = format!("these are: {TYPES}");
         let rows = [
             ("a: int", "`a: int` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned()),
-            ("(a: int) int", "`(a: int) int` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned()),
+            (
+                "(a: int) int",
+                "`(a: int) int` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned(),
+            ),
             ("(a)", "the parameter `a` has no type; write `name: type`".to_owned()),
             ("(a: i32)", format!("`i32` is no type of a declaration; {types}")),
             ("(a: int128)", format!("`int128` is no type of a declaration; {types}")),

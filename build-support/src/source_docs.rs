@@ -135,7 +135,9 @@ mod tests {
 
     #[test]
     fn declarations_are_taken_out() {
-        let found = doc("/* Blurs.\n *\n * kernpack: blur(src: Tensor,\n *                radius: int) -> None\n *\n * More. */\nKERNEL(f)");
+        let found = doc(
+            "/* Blurs.\n *\n * kernpack: blur(src: Tensor,\n *                radius: int) -> None\n *\n * More. */\nKERNEL(f)",
+        );
         assert_eq!(found.text, "Blurs.\n\n\nMore.");
         assert_eq!(found.declaration.as_deref(), Some("blur(src: Tensor, radius: int) -> None"));
     }

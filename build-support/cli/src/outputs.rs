@@ -160,7 +160,10 @@ kit for t, in /t/out
         let parse = |line: &str| parse(line.split_whitespace().map(OsString::from));
         assert!(parse("--help").unwrap().is_none());
         let options = parse("--kind ptx --release -p kit").unwrap().unwrap();
-        assert_eq!((options.kind.as_deref(), options.cargo), (Some("ptx"), ["--release", "-p", "kit"].map(OsString::from).to_vec()));
+        assert_eq!(
+            (options.kind.as_deref(), options.cargo),
+            (Some("ptx"), ["--release", "-p", "kit"].map(OsString::from).to_vec())
+        );
         assert_eq!(parse("--kind").unwrap_err(), "--kind needs a value; see cargo kernpack outputs --help");
         assert_eq!(parse("--kind ptx --json").unwrap_err(), "--json and --kind do not go together");
     }

@@ -68,13 +68,7 @@ pub(super) fn write(
 }
 
 /// What the runtime and other languages find.
-fn hidden(
-    out: &mut String,
-    names: &Identifiers,
-    kernel: &DeviceKernel<'_>,
-    doc: &str,
-    signature: Option<&Signature>,
-) {
+fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc: &str, signature: Option<&Signature>) {
     let Identifiers { item, base } = names;
     let name = kernel.name;
     let _ = write!(
@@ -93,7 +87,8 @@ fn hidden(
     match &kernel.state {
         State::Built(_) => out.push_str("            status: ImageStatus::Built,\n"),
         State::NotBuilt(why) => {
-            let _ = writeln!(out, "            status: ImageStatus::NotBuilt(\n                {why:?},\n            ),");
+            let _ =
+                writeln!(out, "            status: ImageStatus::NotBuilt(\n                {why:?},\n            ),");
         }
     }
     layout::text_field(out, 12, "doc", doc);

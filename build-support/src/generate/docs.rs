@@ -58,7 +58,10 @@ mod tests {
     fn sources_are_no_rust() {
         let rows = [
             ("Box blur.", "Box blur.\n"),
-            ("A.\n\n    code [x]\n\n    more\nB <b> [c] `<d>`.", "A.\n\n```text\n    code [x]\n\n    more\n```\nB <b> [c] `<d>`.\n"),
+            (
+                "A.\n\n    code [x]\n\n    more\nB <b> [c] `<d>`.",
+                "A.\n\n```text\n    code [x]\n\n    more\n```\nB <b> [c] `<d>`.\n",
+            ),
             ("B <b> [c].", "B \\<b> \\[c].\n"),
             ("```\nx\n```", "```text\nx\n```\n"),
             ("```c\nx\n```", "```c\nx\n```\n"),

@@ -35,12 +35,7 @@ pub(super) fn write(parts: &mut Parts, names: &Identifiers, kernel: &HostKernel,
         }
     }
     docs::comment(&mut parts.items, 4, &text);
-    layout::assignment(
-        &mut parts.items,
-        4,
-        &format!("pub static {item}: Kernel"),
-        &format!("{base}_parts::KERNEL"),
-    );
+    layout::assignment(&mut parts.items, 4, &format!("pub static {item}: Kernel"), &format!("{base}_parts::KERNEL"));
     parts.items.push('\n');
     hidden(&mut parts.hidden, base, kernel, doc, signature);
 }

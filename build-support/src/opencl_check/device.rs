@@ -31,7 +31,8 @@ impl Device {
     pub(super) fn all(list: &str, wish: Option<&str>) -> Result<Vec<Self>, String> {
         let mut devices: Vec<Self> = list.lines().filter_map(Self::parse).collect();
         if let Some(wish) = wish.filter(|wish| !wish.trim().is_empty()) {
-            let wishes: Vec<_> = wish.split(',').map(|item| item.split_once(':').map_or((item, None), |(p, d)| (p, Some(d)))).collect();
+            let wishes: Vec<_> =
+                wish.split(',').map(|item| item.split_once(':').map_or((item, None), |(p, d)| (p, Some(d)))).collect();
             devices.retain(|device| {
                 wishes.iter().any(|(platform, own)| {
                     fits(platform, device.platform, &device.platform_name)

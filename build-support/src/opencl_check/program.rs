@@ -82,7 +82,11 @@ impl Library {
     }
 
     /// The handles that a function lists; it is asked for their number first.
-    fn handles(&self, none: c_int, ask: impl Fn(c_uint, *mut Handle, *mut c_uint) -> c_int) -> Result<Vec<Handle>, c_int> {
+    fn handles(
+        &self,
+        none: c_int,
+        ask: impl Fn(c_uint, *mut Handle, *mut c_uint) -> c_int,
+    ) -> Result<Vec<Handle>, c_int> {
         let mut count = 0;
         match ask(0, std::ptr::null_mut(), &mut count) {
             0 => {}
@@ -144,7 +148,8 @@ fn list(library: &Library) -> String {
     for (number, platform) in library.platforms().unwrap_or_default().into_iter().enumerate() {
         let platform_name = library.text("clGetPlatformInfo", platform, PLATFORM_NAME);
         for (index, device) in library.devices(platform).unwrap_or_default().into_iter().enumerate() {
-            let flag = |what| library.info("clGetDeviceInfo", device, what).is_ok_and(|value| value.iter().any(|b| *b != 0));
+            let flag =
+                |what| library.info("clGetDeviceInfo", device, what).is_ok_and(|value| value.iter().any(|b| *b != 0));
             if !flag(DEVICE_AVAILABLE) || !flag(DEVICE_COMPILER_AVAILABLE) {
                 continue;
             }
@@ -170,8 +175,7 @@ fn build(library: &Library, platform: &str, device: &str, file: &str) -> Result<
         Handle,
         *mut c_int,
     ) -> Handle;
-    type CreateProgram =
-        unsafe extern "C" fn(Handle, c_uint, *mut *const c_char, *const usize, *mut c_int) -> Handle;
+    type CreateProgram = unsafe extern "C" fn(Handle, c_uint, *mut *const c_char, *const usize, *mut c_int) -> Handle;
     type BuildProgram = unsafe extern "C" fn(
         Handle,
         c_uint,

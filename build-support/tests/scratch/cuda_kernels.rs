@@ -221,7 +221,23 @@ fn every_kernel_that_fails_is_shown() {
         .file("empty.cu", "\n")
         .file("good.cu", FILL);
     let home = fake_cuda_home(&package);
-    expect![[""]].assert_eq(&package.message(&[("CUDA_HOME", home.to_str().unwrap())]));
+    expect![[r#"
+        Error: 4 problems
+
+        a.cu: nvcc failed (exit status: 2)
+          command: '$CUDA_HOME/bin/nvcc' -O3 -I OUT/kernpack/include --ptx -MD -MT kernel -MF OUT/kernpack/cuda0_a.ptx.d -arch=compute_75 -o OUT/kernpack/cuda0_a.ptx a.cu
+          output:
+            a.cu(1): error: FAIL is not defined
+
+        b.cu: nvcc failed (exit status: 2)
+          command: '$CUDA_HOME/bin/nvcc' -O3 -I OUT/kernpack/include --ptx -MD -MT kernel -MF OUT/kernpack/cuda1_b.ptx.d -arch=compute_75 -o OUT/kernpack/cuda1_b.ptx b.cu
+          output:
+            b.cu(1): error: FAIL is not defined
+
+        mangled.cu: the kernel `mangled` has the C++ name `_Z7mangledPf`, which no one can call; declare it extern "C"
+
+        empty.cu: defines no kernel; a kernel is a function `extern "C" __global__ void <name>(..)`
+    "#]].assert_eq(&package.message(&[("CUDA_HOME", home.to_str().unwrap())]));
 }
 
 /// `KERNPACK_TEST_CUDA_HOME`, else the toolkit of the environment.

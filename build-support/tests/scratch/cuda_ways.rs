@@ -306,7 +306,20 @@ fn nvrtc_is_a_compiler_too() {
 
     package.write("kernels/scale.cu", &source.replace("FACTOR", "unknown"));
     package.write("kernels/more.cu", &source.replace("extern \"C\"", ""));
-    expect![[""]].assert_eq(&package.message(&variables));
+    expect![[r#"
+        Error: 2 problems
+
+        kernels/scale.cu: NVRTC failed (NVRTC_ERROR_COMPILATION)
+          command: nvrtc --gpu-architecture=compute_80 -I include -I OUT/kernpack/include -IDIR/kernels/ -I$CUDA_HOME/include kernels/scale.cu
+          output:
+            kernels/scale.cu(3): error: identifier "unknown" is undefined
+                if (threadIdx.x < n) out[threadIdx.x] *= unknown;
+                                                         ^
+
+            1 error detected in the compilation of "kernels/scale.cu".
+
+        kernels/more.cu: the kernel `scale` has the C++ name `_Z5scalePfj`, which no one can call; declare it extern "C"
+    "#]].assert_eq(&package.message(&variables));
     // Where there is nothing to load.
     let require = [("KERNPACK_CUDA", "require"), ("LD_LIBRARY_PATH", "")];
     let end =

@@ -16,7 +16,21 @@ fn check(name: &str, calls: &str, files: &[(&str, &str)], variables: &[(&str, &s
 #[test]
 fn missing_file() {
     let calls = ".c([\"kernels/blur.c\"]).llvm_ir([\"sobel.ll\"]).cuda([\"edges.cu\"])";
-    check("missing-file", calls, &[], &[], &expect![[""]]);
+    check(
+        "missing-file",
+        calls,
+        &[],
+        &[],
+        &expect![[r#"
+        Error: 3 problems
+
+        kernels/blur.c: no such file; paths are relative to the package, DIR
+
+        sobel.ll: no such file; paths are relative to the package, DIR
+
+        edges.cu: no such file; paths are relative to the package, DIR
+    "#]],
+    );
 }
 
 #[test]
@@ -26,7 +40,9 @@ fn wrong_language() {
         ".c([\"k.ll\"])",
         &[("k.ll", "")],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: k.ll: not the name of a C or C++ file (.c, .cc, .cpp, .cxx, .c++, .C); .llvm_ir(..) takes LLVM IR, .cuda(..) takes CUDA
+        "#]],
     );
 }
 
@@ -52,7 +68,20 @@ fn c_syntax_error() {
         .file("kernels/worse.cpp", "int g( { }\n")
         .file("kernels/good.c", &c_kernel("good", "1"));
     let [cc, cpp] = compilers(&package);
-    expect![[""]].assert_eq(&package.message(&[("CC", &cc), ("CXX", &cpp)]));
+    expect![[r#"
+        Error: 2 problems
+
+        kernels/bad.c: the C compiler failed (exit status: 1)
+          command: $CC ... -c kernels/bad.c -o OUT/kernpack/c0_bad.o
+          output:
+            kernels/bad.c:1:8: error: expected declaration
+
+        kernels/worse.cpp: the C++ compiler failed (exit status: 4)
+          command: $CXX ... -c kernels/worse.cpp -o OUT/kernpack/c1_worse.o
+          output:
+            (none)
+    "#]]
+    .assert_eq(&package.message(&[("CC", &cc), ("CXX", &cpp)]));
     // The real compiler names file, line and column, too.
     let message = package.failure(&[]);
     assert!(message.contains("\n  output:\n    kernels/bad.c:1:8: error: "), "{message}");
@@ -61,7 +90,15 @@ fn c_syntax_error() {
 #[test]
 fn missing_compiler() {
     let k = c_kernel("k", "1");
-    check("no-compiler", ".c([\"k.c\"])", &[("k.c", &k)], &[("CC", "/no/such/cc")], &expect![[""]]);
+    check(
+        "no-compiler",
+        ".c([\"k.c\"])",
+        &[("k.c", &k)],
+        &[("CC", "/no/such/cc")],
+        &expect![[r#"
+        Error: k.c: no C compiler: there is no `$CC`; install GCC or Clang, or set CC to one of them
+    "#]],
+    );
 }
 
 #[test]
@@ -72,7 +109,29 @@ fn invalid_ir() {
         ("undefined.ll", "define i32 @f() {\n  br label %gone\n}\n"),
     ];
     let calls = ".llvm_ir([\"text.ll\", \"noise.bc\", \"undefined.ll\"])";
-    check("invalid-ir", calls, &files, &[], &expect![[""]]);
+    check(
+        "invalid-ir",
+        calls,
+        &files,
+        &[],
+        &expect![[r#"
+        Error: 3 problems
+
+        text.ll: LLVM can not read it
+            text.ll:1:15: error: expected type
+            define i32 @f(nothing) {
+                          ^
+
+        noise.bc: LLVM can not read it
+            noise.bc:1:1: error: expected top-level entity
+            BC
+
+        undefined.ll: LLVM can not read it
+            undefined.ll:2:12: error: use of undefined value '%gone'
+              br label %gone
+                       ^
+    "#]],
+    );
 }
 
 #[test]
@@ -82,7 +141,9 @@ fn kernel_of_another_type() {
         ".llvm_ir([\"k.ll\"])",
         &[("k.ll", "define void @__tvm_ffi_scale(i64 %n, double %x) {\n  ret void\n}\n")],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: k.ll: kernel `scale` has the type `void (i64, double)`; the packed calling convention is `i32 (ptr, ptr, i32, ptr)`: self, arguments, their number, result
+        "#]],
     );
 }
 
@@ -123,7 +184,11 @@ fn ir_that_does_not_verify() {
         calls,
         &[],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: build.rs:2: LLVM's verifier rejects it
+                Basic Block in function '__tvm_ffi_open' does not have terminator!
+                label %entry
+        "#]],
     );
 }
 
@@ -134,7 +199,9 @@ fn a_closure_that_fails() {
         ".llvm(|_, _| Err(\"no filter of size 4\".into()))",
         &[],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: build.rs:2: no filter of size 4
+        "#]],
     );
 }
 
@@ -149,7 +216,12 @@ fn ir_that_can_not_be_compiled() {
         ".llvm_ir([\"asm.ll\"])",
         &files,
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: asm.ll: LLVM can not compile it
+                <inline asm>:1:10: unexpected token in argument list
+                        no such instruction
+                                ^
+        "#]],
     );
 }
 
@@ -161,7 +233,9 @@ fn ir_for_another_machine() {
         ".llvm_ir([\"k.ll\"])",
         &[("k.ll", &text)],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: k.ll: is for riscv64-unknown-linux-gnu, but the target is HOST; leave `target triple` and `target datalayout` out
+        "#]],
     );
 }
 
@@ -176,7 +250,13 @@ fn no_kernel() {
         ".c([\"blur.c\", \"hidden.c\"])",
         &files,
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: 2 problems
+
+            blur.c: defines no kernel. A kernel is a C function `int __tvm_ffi_<name>(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result)` (extern "C" in C++); it defines `blur`; is that the kernel? Then name it `__tvm_ffi_blur`
+
+            hidden.c: defines no kernel. A kernel is a C function `int __tvm_ffi_<name>(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result)` (extern "C" in C++); `__tvm_ffi_h` is there, but static or hidden: give it external linkage and default visibility
+        "#]],
     );
 }
 
@@ -188,7 +268,9 @@ fn duplicate_kernel() {
         ".c([\"a/blur.c\"]).llvm_ir([\"b/blur.ll\"])",
         &[("a/blur.c", &c), ("b/blur.ll", &ir)],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: kernel `blur` is defined twice: by a/blur.c and by b/blur.ll; rename one of them
+        "#]],
     );
 }
 
@@ -200,7 +282,9 @@ fn reserved_name() {
         ".c([\"k.c\"])",
         &[("k.c", &text)],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: k.c: defines `__tvm_ffi__library_bin`; names that start with `__tvm_ffi__` are reserved, except `__tvm_ffi__metadata_<kernel>` and `__tvm_ffi__doc_<kernel>` beside their kernel
+        "#]],
     );
 }
 
@@ -211,7 +295,9 @@ fn unknown_cpu() {
         ".cpu(\"pentium-9\")",
         &[],
         &[],
-        &expect![[""]],
+        &expect![[r#"
+            Error: .cpu(..) is "pentium-9", which is no CPU of HOST; `rustc --print target-cpus --target HOST` lists them
+        "#]],
     );
 }
 
@@ -222,6 +308,8 @@ fn bad_cuda_policy() {
         "",
         &[],
         &[("KERNPACK_CUDA", "yes")],
-        &expect![[""]],
+        &expect![[r#"
+            Error: KERNPACK_CUDA is "yes"; it may be auto, require or off
+        "#]],
     );
 }

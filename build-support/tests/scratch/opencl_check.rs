@@ -104,7 +104,9 @@ fn a_machine_without_opencl_builds_it_too() {
     let name = library.display();
     assert_eq!(
         compiled(&package),
-        [format!("OpenCL C is not checked: the OpenCL drivers of this machine can not be asked for their devices: {name} can not be loaded")]
+        [format!(
+            "OpenCL C is not checked: the OpenCL drivers of this machine can not be asked for their devices: {name} can not be loaded"
+        )]
     );
 }
 
@@ -123,7 +125,9 @@ fn drivers_that_end_their_process() {
     let variables = |policy| [("KERNPACK_OPENCL_LIBRARY", library.to_str().unwrap()), ("KERNPACK_OPENCL", policy)];
     let asked = "the OpenCL drivers of this machine can not be asked for their devices: ";
     // While it is asked.
-    compile("#include <stdio.h>\n#include <stdlib.h>\nint clGetPlatformIDs(unsigned n, void** p, unsigned* c) { fprintf(stderr, \"out of luck\\n\"); abort(); }\n");
+    compile(
+        "#include <stdio.h>\n#include <stdlib.h>\nint clGetPlatformIDs(unsigned n, void** p, unsigned* c) { fprintf(stderr, \"out of luck\\n\"); abort(); }\n",
+    );
     let end = "the driver ended its process (signal: 6 (SIGABRT) (core dumped)); it said last: out of luck";
     let message = package.failure(&variables("require")).replace("(SIGABRT))", "(SIGABRT) (core dumped))");
     assert_eq!(message, format!("Error: a.cl: KERNPACK_OPENCL=require, but {asked}{end}"));

@@ -75,8 +75,7 @@ fn everything_is_listed_and_every_command_runs() {
     let commands = read(&shared);
     let files: Vec<String> = commands.as_array().unwrap().iter().map(|command| text(&command["file"])).collect();
     let file = |package: &Package, name: &str| package.dir.join(name).display().to_string();
-    let expected =
-        [file(&first, "a.c"), file(&first, "b.cpp"), file(&second, "a.c"), file(&second, "b.cpp")];
+    let expected = [file(&first, "a.c"), file(&first, "b.cpp"), file(&second, "a.c"), file(&second, "b.cpp")];
     assert_eq!(files, expected);
     for command in commands.as_array().unwrap() {
         let output = text(&command["output"]);
@@ -95,8 +94,20 @@ fn everything_is_listed_and_every_command_runs() {
     assert_eq!(files, [file(&second, "a.c"), file(&second, "b.cpp"), file(&first, "b.cpp")]);
     // The variable does the same for packages that do not ask.
     let own = shared.with_file_name("own.json");
-    first.build_with(&["build"], &[("KERNPACK_COMPILE_COMMANDS", own.to_str().unwrap())]);
+    let log = shared.with_file_name("log");
+    let _ = fs::remove_file(&log);
+    let variables =
+        [("KERNPACK_COMPILE_COMMANDS", own.to_str().unwrap()), ("KERNPACK_PROGRESS", log.to_str().unwrap())];
+    first.build_with(&["build"], &variables);
     assert_eq!(read(&own).as_array().unwrap().len(), 1);
+    // The lines that `cargo build -vv` shows, for who asks for them.
+    let lines = fs::read_to_string(&log).unwrap();
+    let own_lines = first.script_output();
+    assert!(lines.lines().count() > 3 && lines.lines().all(|line| own_lines.contains(line)), "{lines}");
+    assert_eq!(
+        first.failure(&[("KERNPACK_PROGRESS", "log"), ("KERNPACK_COMPILE_COMMANDS", "")]),
+        "Error: KERNPACK_PROGRESS is \"log\"; it must be the absolute path of a file or a terminal"
+    );
     assert_eq!(
         first.failure(&[("KERNPACK_COMPILE_COMMANDS", "own.json")]),
         "Error: KERNPACK_COMPILE_COMMANDS is \"own.json\"; it must be an absolute path, since all packages of a workspace share it"

@@ -245,7 +245,7 @@ impl Package {
             .to_owned()
     }
 
-    /// The whole message of a build that fails, the same on every machine: `DIR` is the package, `OUT` its `OUT_DIR`, `$NAME` the value of
+    /// The whole message of a build that fails, the same on every machine: `DIR` is the package, `OUT` its `OUT_DIR`, `HOST` the target, `$NAME` the value of
     /// a variable that was set. Of a C compiler's command only the end is there: the options before `-c` are the machine's.
     pub(crate) fn message(&self, variables: &[(&str, &str)]) -> String {
         let mut message = self.failure(variables);
@@ -257,12 +257,13 @@ impl Package {
             let end = start + message[start..].find("/out").expect("it is OUT_DIR") + "/out".len();
             message.replace_range(start..end, "OUT");
         }
-        let message = message.replace(&self.dir.display().to_string(), "DIR");
+        let host = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+        let message = message.replace(&self.dir.display().to_string(), "DIR").replace(&host, "HOST");
         let short = |line: &str| {
             let command = line.strip_prefix("  command: ").and_then(|command| command.split_once(' '));
             match command.and_then(|(program, rest)| Some((program, rest.rsplit_once(" -c ")?.1))) {
                 Some((program, rest)) => format!("  command: {program} ... -c {rest}\n"),
-                None => format!("{line}\n"),
+                None => format!("{}\n", line.trim_end()),
             }
         };
         message.lines().map(short).collect()

@@ -180,7 +180,8 @@ ValueError: opencl kernel 'add_cl': argument 'out': expected a tensor on opencl,
     );
     assert_eq!(module.metadata("bare").unwrap(), None);
     let metadata = module.metadata("add_cl").unwrap().unwrap();
-    let names = r#","arg_names":["out","by","n","grid_x","grid_y","grid_z","block_x","block_y","block_z"],"device_kernel":"#;
+    let names =
+        r#","arg_names":["out","by","n","grid_x","grid_y","grid_z","block_x","block_y","block_z"],"device_kernel":"#;
     assert!(metadata.contains(names), "{metadata}");
 
     // rustdoc has nothing to say, and finds no Rust in the comments of C.

@@ -460,6 +460,19 @@ def test_documentation(imagekit):
     assert imagekit.get_function_doc("imagekit.to_gray").startswith("Converts an RGB image to gray")
 
 
+def test_kernels_are_described(imagekit):
+    # The comment in front of the kernel in C, and the declaration in it.
+    assert imagekit.get_function_doc("blur").splitlines()[0].startswith("Box blur: each pixel of `dst` becomes the mean")
+    metadata = imagekit.get_function_metadata("blur")
+    assert metadata["arg_names"] == ["src", "dst", "radius"]
+    schema = tvm_ffi.core.TypeSchema.from_json_str(metadata["type_schema"])
+    assert repr(schema) == "Callable[[Tensor, Tensor, int], None]"
+    # OpenCL C needs no declaration; the launch parameters follow the kernel's own.
+    metadata = imagekit.get_function_metadata("sobel_opencl")
+    assert metadata["arg_names"][:5] == ["src", "dst", "height", "width", "grid_x"]
+    assert imagekit.get_function_doc("sobel_opencl").startswith("Edge strength by the Sobel operator, on an OpenCL device")
+
+
 def test_global_functions(imagekit, photo, gray):
     names = {name for name in tvm_ffi.registry.list_global_func_names() if name.startswith("imagekit.")}
     assert names == {

@@ -43,10 +43,7 @@ pub fn launch_kernel<const N: usize>(
     kernel.function()?;
     if let Some((index, problem)) = wrong_element(&args, info.elements) {
         let name = info.arg_names.get(index).copied().unwrap_or_default();
-        return Err(Error::type_error(format!(
-            "{} kernel '{}': argument '{name}': {problem}",
-            info.kind, info.name
-        )));
+        return Err(Error::type_error(format!("{} kernel '{}': argument '{name}': {problem}", info.kind, info.name)));
     }
     kernel.launch_with(&config.into(), args)
 }

@@ -111,7 +111,7 @@ impl ImageKernel {
             "{}: {}; launched on {} with grid {grid:?}{cluster}, block {block:?} and {dynamic_shared_memory} bytes of dynamic \
              shared memory",
             self.signature.shown(),
-            self.signature.with_names(&error.message()),
+            self.signature.with_names(error.message()),
             Device::new(self.device_type, index)
         );
         Error::new(error.kind(), message)

@@ -55,7 +55,8 @@ pub(crate) fn write(
     let mut more = String::new();
     if names.len() == arg_types.len() && !names.is_empty() {
         let launch = LaunchTags::new(launch_params.iter().copied());
-        let launch: Vec<&str> = launch.as_ref().map_or_else(|_| Vec::new(), |tags| tags.names().map(readable).collect());
+        let launch: Vec<&str> =
+            launch.as_ref().map_or_else(|_| Vec::new(), |tags| tags.names().map(readable).collect());
         more = arg_names(names.iter().copied().chain(launch));
     }
     let _ = write!(more, ",\"{MEMBER}\":{{\"kind\":");
