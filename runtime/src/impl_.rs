@@ -32,7 +32,7 @@ pub use crate::object::{
     family_def, family_index, tag_def,
 };
 pub use crate::parallel::kernel::{
-    elements, elements_mut, for_each_call, parallel_for_each, parallel_map, read_tensor, rows, rows_mut, written_tensor,
+    ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::KERNPACK_ENUMS_V1;

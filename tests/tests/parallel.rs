@@ -188,11 +188,15 @@ fn messages() {
     for (result, message) in [
         (
             function("parallel.saxpy").call((&x, &four, 1)),
-            format!("ValueError: parallel.{saxpy}: argument 'x' of shape [3] and argument 'y' of shape [4] do not fit together: 3 and 4 along axis -1"),
+            format!(
+                "ValueError: parallel.{saxpy}: argument 'x' of shape [3] and argument 'y' of shape [4] do not fit together: 3 and 4 along axis -1"
+            ),
         ),
         (
             function("parallel.saxpy").call((&wide, &x, 1)),
-            format!("ValueError: parallel.{saxpy}: argument 'y' of shape [3] is written to, so it can not be broadcast to the common shape [2, 3] of the operands"),
+            format!(
+                "ValueError: parallel.{saxpy}: argument 'y' of shape [3] is written to, so it can not be broadcast to the common shape [2, 3] of the operands"
+            ),
         ),
         (
             function("parallel.saxpy").call((&x, &doubles, 1)),
@@ -204,7 +208,9 @@ fn messages() {
         ),
         (
             function("parallel.saxpy").call((&x, &x, 1)),
-            format!("ValueError: parallel.{saxpy}: arguments 'x' and 'y' share memory, but the function writes to 'y'; pass a copy"),
+            format!(
+                "ValueError: parallel.{saxpy}: arguments 'x' and 'y' share memory, but the function writes to 'y'; pass a copy"
+            ),
         ),
         (
             function("parallel.saxpy").call((&x, &x)),
@@ -212,27 +218,34 @@ fn messages() {
         ),
         (
             function("parallel.saxpy").call((&wide, &fanned, 1)),
-            format!("ValueError: parallel.{saxpy}: argument 'x' of shape [2, 3] and argument 'y' of shape [5, 3] do not fit together: 2 and 5 along axis -2"),
+            format!(
+                "ValueError: parallel.{saxpy}: argument 'x' of shape [2, 3] and argument 'y' of shape [5, 3] do not fit together: 2 and 5 along axis -2"
+            ),
         ),
         (
             function("parallel.saxpy").call((&x, &fanned, 1)),
-            format!("ValueError: parallel.{saxpy}: elements of argument 'y' share memory with each other, so they can not be written to at the same time: shape [5, 3], strides [0, 1] (in elements); pass a copy"),
+            format!(
+                "ValueError: parallel.{saxpy}: elements of argument 'y' share memory with each other, so they can not be written to at the same time: shape [5, 3], strides [0, 1] (in elements); pass a copy"
+            ),
         ),
         (
             function("parallel.softmax").call((&transposed, &Tensor::zeros::<f32>(&[3, 2]).unwrap())),
-            format!("ValueError: parallel.{softmax}: the rows of argument 'x' are not contiguous: shape [3, 2], strides [1, 3] (in elements); pass a contiguous copy, for example numpy.ascontiguousarray(x)"),
+            format!(
+                "ValueError: parallel.{softmax}: the rows of argument 'x' are not contiguous: shape [3, 2], strides [1, 3] (in elements); pass a contiguous copy, for example numpy.ascontiguousarray(x)"
+            ),
         ),
         (
             function("parallel.softmax").call((&number, &x)),
-            format!("ValueError: parallel.{softmax}: argument 'x' has no dimensions, so it has no rows; give it the shape of one row"),
+            format!(
+                "ValueError: parallel.{softmax}: argument 'x' has no dimensions, so it has no rows; give it the shape of one row"
+            ),
         ),
-        (
-            function("parallel.softmax").call((&x, &four)),
-            "ValueError: rows of 3 and of 4".to_owned(),
-        ),
+        (function("parallel.softmax").call((&x, &four)), "ValueError: rows of 3 and of 4".to_owned()),
         (
             function("parallel.softmax").call((&wide, &Tensor::zeros::<f32>(&[4, 3]).unwrap())),
-            format!("ValueError: parallel.{softmax}: the rows of argument 'x' of shape [2, 3] and the rows of argument 'out' of shape [4, 3] do not fit together: 2 and 4 along axis -1"),
+            format!(
+                "ValueError: parallel.{softmax}: the rows of argument 'x' of shape [2, 3] and the rows of argument 'out' of shape [4, 3] do not fit together: 2 and 4 along axis -1"
+            ),
         ),
         (
             function("parallel.root").call((&tensor(vec![4.0, -1.0], &[2]),)),

@@ -499,7 +499,10 @@ fn parallel_functions() {
                         &__KERNPACK_FUNCTION,
                         &[0usize, 1usize],
                         64,
-                        (__k::rows::<f32>(&__arg0), __k::elements_mut::<f32>(&mut __arg1)),
+                        (
+                            __k::ReadTensor::rows(&__arg0),
+                            __k::WrittenTensor::elements_mut(&mut __arg1),
+                        ),
                         move |(__item0, __item1)| saxpy(__item0, __item1, __arg2, __arg3),
                     );
                     __k::IntoReturn::into_return(__looped)
@@ -541,9 +544,15 @@ fn parallel_functions() {
     );
     for (item, doc) in [
         ("fn f(x: &f32) -> f32 { *x }", "Runs in parallel over elements of `x` (f32); returns a new tensor."),
-        ("fn f(x: &f32) -> Result<f32> { Ok(*x) }", "Runs in parallel over elements of `x` (f32); returns a new tensor."),
+        (
+            "fn f(x: &f32) -> Result<f32> { Ok(*x) }",
+            "Runs in parallel over elements of `x` (f32); returns a new tensor.",
+        ),
         ("fn f<'a>(x: &'a mut [u8]) {}", "Runs in parallel over rows of `x` (u8); writes to `x`."),
-        ("fn f(x: &mut u8, y: &mut [i64]) -> () {}", "Runs in parallel over elements of `x` (u8), rows of `y` (i64); writes to `x`, `y`."),
+        (
+            "fn f(x: &mut u8, y: &mut [i64]) -> () {}",
+            "Runs in parallel over elements of `x` (u8), rows of `y` (i64); writes to `x`, `y`.",
+        ),
         ("/// Own.\nfn f(x: &f32) -> Result<(), E> { Ok(()) }", "Runs in parallel over elements of `x` (f32)."),
     ] {
         let code = expand_packed_func(tokens("parallel"), tokens(item), &environment());

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn every_index_is_in_one_piece() {
-        for (range, piece) in [(0..0, 1), (3..4, 1), (5..100, 7), (0..64, 64), (0..65, 64), (0..10, 0), (2..5, usize::MAX)]
+        for (range, piece) in
+            [(0..0, 1), (3..4, 1), (5..100, 7), (0..64, 64), (0..65, 64), (0..10, 0), (2..5, usize::MAX)]
         {
             let seen = Mutex::new(BTreeSet::new());
             run(range.clone(), piece, 4, &|part| {

@@ -2,7 +2,7 @@
 
 use super::domain::Order;
 use super::names::Names;
-use super::operand::{self, Operand, Operands};
+use super::operand::{Operand, Operands, rows};
 use super::outcome::{Outcome, Yield};
 use super::zip::{Zip, zip};
 use crate::Result;
@@ -59,7 +59,56 @@ pub fn for_each_call<T: ForEachCall>(value: T) -> T {
     value
 }
 
-// The functions below have the one bound that a user's type may not fulfil, so that the compiler says that and nothing else.
+// The two conversions below have the one bound that a user's type may not fulfil, and what they give hides it: the compiler then says what is
+// wrong once, under that type.
+
+/// A tensor that is read.
+pub trait ReadTensor {
+    /// Its elements.
+    type Element: Element;
+    /// Its elements as an operand.
+    fn elements(&self) -> impl Operand<'_, Item = &Self::Element>;
+    /// Its rows as an operand.
+    fn rows(&self) -> impl Operand<'_, Item = &[Self::Element]>;
+}
+
+impl<T: Element> ReadTensor for TensorView<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements(&self) -> impl Operand<'_, Item = &T> {
+        self
+    }
+
+    #[inline(always)]
+    fn rows(&self) -> impl Operand<'_, Item = &[T]> {
+        rows(self)
+    }
+}
+
+/// A tensor that is written to.
+pub trait WrittenTensor {
+    /// Its elements.
+    type Element: Element;
+    /// Its elements as an operand.
+    fn elements_mut(&mut self) -> impl Operand<'_, Item = &mut Self::Element>;
+    /// Its rows as an operand.
+    fn rows_mut(&mut self) -> impl Operand<'_, Item = &mut [Self::Element]>;
+}
+
+impl<T: Element> WrittenTensor for TensorViewMut<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements_mut(&mut self) -> impl Operand<'_, Item = &mut T> {
+        self
+    }
+
+    #[inline(always)]
+    fn rows_mut(&mut self) -> impl Operand<'_, Item = &mut [T]> {
+        rows(self)
+    }
+}
 
 /// Converts argument `index` to a view.
 ///
@@ -73,9 +122,9 @@ pub unsafe fn read_tensor<'a, T: Element>(
     info: &'static FunctionInfo,
     args: &'a [AnyView<'a>],
     index: usize,
-) -> Result<TensorView<'a, T>> {
+) -> Result<impl ReadTensor<Element = T> + use<'a, T>> {
     // SAFETY: promised by the caller.
-    unsafe { arg(info, args, index) }
+    unsafe { arg::<TensorView<'a, T>>(info, args, index) }
 }
 
 /// Converts argument `index` to a view that can be written to.
@@ -90,31 +139,7 @@ pub unsafe fn written_tensor<'a, T: Element>(
     info: &'static FunctionInfo,
     args: &'a [AnyView<'a>],
     index: usize,
-) -> Result<TensorViewMut<'a, T>> {
+) -> Result<impl WrittenTensor<Element = T> + use<'a, T>> {
     // SAFETY: promised by the caller.
-    unsafe { arg(info, args, index) }
-}
-
-/// Elements to be read.
-#[inline(always)]
-pub fn elements<'a, T: Element>(view: &'a TensorView<'_, T>) -> impl Operand<'a, Item = &'a T> {
-    view
-}
-
-/// Elements to be written to.
-#[inline(always)]
-pub fn elements_mut<'a, T: Element>(view: &'a mut TensorViewMut<'_, T>) -> impl Operand<'a, Item = &'a mut T> {
-    view
-}
-
-/// Rows to be read.
-#[inline(always)]
-pub fn rows<'a, T: Element>(view: &'a TensorView<'_, T>) -> impl Operand<'a, Item = &'a [T]> {
-    operand::rows(view)
-}
-
-/// Rows to be written to.
-#[inline(always)]
-pub fn rows_mut<'a, T: Element>(view: &'a mut TensorViewMut<'_, T>) -> impl Operand<'a, Item = &'a mut [T]> {
-    operand::rows(view)
+    unsafe { arg::<TensorViewMut<'a, T>>(info, args, index) }
 }

@@ -18,7 +18,8 @@ impl Names<'_> {
         match self {
             Self::Numbers => format!("operand {operand}"),
             Self::Parameters(info, indices) => {
-                let name = indices.get(operand).and_then(|index| info.params.get(*index)).map_or("", |param| param.name);
+                let name =
+                    indices.get(operand).and_then(|index| info.params.get(*index)).map_or("", |param| param.name);
                 format!("argument '{name}'")
             }
         }

@@ -15,8 +15,8 @@ use crate::Result;
 /// Into how many pieces for each thread a loop is cut at least, where they are not too small: threads that are slower, or come later, take fewer.
 const PIECES_PER_THREAD: usize = 8;
 
-/// What remains is shared if it takes longer than this: several times what it costs to call the workers.
-const WORTH: Duration = Duration::from_micros(20);
+/// What remains is shared if that saves more than this: what it takes to wake the workers, if they sleep.
+const COST: Duration = Duration::from_micros(15);
 
 /// How long the beginning is watched.
 const WATCHED: Duration = Duration::from_micros(2);
@@ -85,7 +85,8 @@ fn watched(range: Range<usize>, threads: usize, body: &Body<'_>) -> Result<()> {
             continue;
         }
         let each = passed.as_nanos() as f64 / (done - start) as f64;
-        if each * (end - done) as f64 <= WORTH.as_nanos() as f64 {
+        let saved = each * (end - done) as f64 * (1.0 - 1.0 / threads as f64);
+        if saved <= COST.as_nanos() as f64 {
             return job::run_here(done..end, body);
         }
         let smallest = (PIECE.as_nanos() as f64 / each).ceil() as usize;

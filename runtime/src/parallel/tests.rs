@@ -40,7 +40,12 @@ fn slices_vectors_and_arrays() {
     zip(&nothing).for_each(|_| -> () { unreachable!() }).unwrap();
     let mut units = [(); 1000];
     let count = core::sync::atomic::AtomicUsize::new(0);
-    zip(&mut units).grain(3).for_each(|()| drop(count.fetch_add(1, core::sync::atomic::Ordering::Relaxed))).unwrap();
+    zip(&mut units)
+        .grain(3)
+        .for_each(|()| {
+            count.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        })
+        .unwrap();
     assert_eq!(count.into_inner(), 1000);
 }
 
@@ -73,13 +78,18 @@ fn strides_and_broadcasting() {
     let mut out = Tensor::zeros::<i32>(&[4, 3]).unwrap();
     for grain in [1, 2, 5, 100] {
         let mut out_view = out.view_mut::<i32>().unwrap();
-        zip((&view::<i32>(&transposed), &view(&reversed), &column.view().unwrap(), &number.view().unwrap(), &mut out_view))
-            .grain(grain)
-            .for_each(|(a, b, c, d, out): (&i32, &i32, &i32, &i32, &mut i32)| *out = a + 10 * b + c + d)
-            .unwrap();
-        let expected: Vec<i32> = (0..4)
-            .flat_map(|i| (0..3).map(move |j| (4 * j + i) + 10 * (2 - j) + 100 * (i + 1) + 1000))
-            .collect();
+        zip((
+            &view::<i32>(&transposed),
+            &view(&reversed),
+            &column.view().unwrap(),
+            &number.view().unwrap(),
+            &mut out_view,
+        ))
+        .grain(grain)
+        .for_each(|(a, b, c, d, out): (&i32, &i32, &i32, &i32, &mut i32)| *out = a + 10 * b + c + d)
+        .unwrap();
+        let expected: Vec<i32> =
+            (0..4).flat_map(|i| (0..3).map(move |j| (4 * j + i) + 10 * (2 - j) + 100 * (i + 1) + 1000)).collect();
         assert_eq!(out_view.to_vec(), expected, "grain {grain}");
     }
     // The same as a new tensor, in row-major order.
@@ -99,7 +109,10 @@ fn three_axes_that_can_not_be_joined() {
     // Every second of each axis.
     let part = strided(&base, &mut [2, 3, 3], &mut [60, 12, 2], 1);
     let mut out = vec![0i64; 18];
-    zip(&view::<i64>(&part)).grain(1).for_each_indexed(|index, value| assert_eq!((value % 2, index < 18), (1, true))).unwrap();
+    zip(&view::<i64>(&part))
+        .grain(1)
+        .for_each_indexed(|index, value| assert_eq!((value % 2, index < 18), (1, true)))
+        .unwrap();
     let values = zip(&view::<i64>(&part)).grain(4).map(|value| *value).unwrap();
     for (index, out) in out.iter_mut().enumerate() {
         *out = (index as i64 / 9) * 60 + (index as i64 / 3 % 3) * 12 + index as i64 % 3 * 2 + 1;
@@ -193,11 +206,17 @@ fn panics_are_errors_and_leave_the_pool_whole() {
     crate::host::api();
     for round in 0..50 {
         let mut data = vec![0u8; 4096];
-        let error = chunks_mut(&mut data, 64, |number, _| assert!(number != round, "piece {number} is bad")).unwrap_err();
+        let error =
+            chunks_mut(&mut data, 64, |number, _| assert!(number != round, "piece {number} is bad")).unwrap_err();
         assert_eq!(error.kind(), "InternalError");
         assert!(error.message().ends_with(&format!("tests.rs:{}: piece {round} is bad", line!() - 2)), "{error}");
     }
-    let error = for_range(0..100, 1, |range| if range.contains(&99) { std::panic::panic_any(7) }).unwrap_err();
+    let error = for_range(0..100, 1, |range| {
+        if range.contains(&99) {
+            std::panic::panic_any(7)
+        }
+    })
+    .unwrap_err();
     assert!(error.message().ends_with("a value that is no text"), "{error}");
     let error = reduce_range(0..100, 1, || 0, |range| range.sum::<usize>(), |_, _| panic!("combining")).unwrap_err();
     assert!(error.message().ends_with("combining"), "{error}");
@@ -224,7 +243,8 @@ fn reductions_do_not_depend_on_threads() {
     let nothing: [f32; 0] = [];
     assert_eq!(zip(&nothing).reduce(|| -1.0f32, |sum, x| *sum += x, |a, b| a + b).unwrap(), -1.0);
     // Text is put together in order.
-    let text = reduce_range(0..26, 3, String::new, |range| range.map(|i| (b'a' + i as u8) as char).collect(), |a, b| a + &b);
+    let text =
+        reduce_range(0..26, 3, String::new, |range| range.map(|i| (b'a' + i as u8) as char).collect(), |a, b| a + &b);
     assert_eq!(text.unwrap(), "abcdefghijklmnopqrstuvwxyz");
 }
 
@@ -254,7 +274,13 @@ fn small_and_cheap_loops_stay_here() {
     // A busy machine makes even this slow at times, so it is tried more than once.
     let stays = || {
         let elsewhere = Mutex::new(0);
-        zip(&x).for_each(|_| if thread::current().id() != here { *elsewhere.lock().unwrap() += 1 }).unwrap();
+        zip(&x)
+            .for_each(|_| {
+                if thread::current().id() != here {
+                    *elsewhere.lock().unwrap() += 1
+                }
+            })
+            .unwrap();
         elsewhere.into_inner().unwrap() == 0
     };
     assert!((0..20).any(|_| stays()));

@@ -141,8 +141,10 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
             let results = &results;
             let body = &body;
             // SAFETY: no index is in two ranges; each result has its place in the tensor, which nobody else has yet.
-            unsafe { O::each(&domain, range, |index, items| body(items).value().map(|value| results.set(index, value))) }
-                .map_err(R::error)
+            unsafe {
+                O::each(&domain, range, |index, items| body(items).value().map(|value| results.set(index, value)))
+            }
+            .map_err(R::error)
         })?;
         Ok(tensor)
     }

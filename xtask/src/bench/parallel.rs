@@ -31,7 +31,8 @@ pub(crate) fn run(rounds: usize) -> Result {
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
     let package = "kernpack-bench-parallel";
-    let folder = programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
+    let folder =
+        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
     let mut program = workspace.command(folder.join(package));
     let output = step::run("loops beside rayon", program.arg(rounds.to_string()), Show::Lines)?;
     let lines: Vec<Line> = output.lines().filter_map(Line::parse).collect();

@@ -14,9 +14,8 @@ use crate::signature::{self, Parameter, inside};
 const MAX_TENSORS: usize = 8;
 
 /// Types that can stand behind a `&` and are no elements: the whole value is given to each call.
-const NO_ELEMENTS: [&str; 12] = [
-    "str", "String", "Tensor", "Function", "Module", "Any", "AnyView", "Str", "Bytes", "Shape", "DataType", "Device",
-];
+const NO_ELEMENTS: [&str; 12] =
+    ["str", "String", "Tensor", "Function", "Module", "Any", "AnyView", "Str", "Bytes", "Shape", "DataType", "Device"];
 
 /// The loop that the packed function is.
 pub(super) struct ParallelLoop {
@@ -63,10 +62,12 @@ impl ParallelLoop {
                  element) or `&[f32]` (a row), with `&mut` to write",
             );
         }
-        if let Some((_, parameter)) =
-            roles.iter().zip(parameters).filter(|(role, _)| is_tensor(role)).nth(MAX_TENSORS)
+        if let Some((_, parameter)) = roles.iter().zip(parameters).filter(|(role, _)| is_tensor(role)).nth(MAX_TENSORS)
         {
-            mistakes.at(&parameter.ty, format_args!("more than {MAX_TENSORS} tensors are not supported in a parallel function"));
+            mistakes.at(
+                &parameter.ty,
+                format_args!("more than {MAX_TENSORS} tensors are not supported in a parallel function"),
+            );
         }
         let value = result.and_then(value_type);
         let writes = roles.iter().any(|role| matches!(role, Role::Tensor { writes: true, .. }));
@@ -139,7 +140,13 @@ impl ParallelLoop {
     }
 
     /// The statements after the conversion of the arguments, which are in `locals`: the loop, and its result converted.
-    pub(super) fn run(&self, ident: &Ident, parameters: &[Parameter], locals: &[Ident], result: Option<&Type>) -> TokenStream {
+    pub(super) fn run(
+        &self,
+        ident: &Ident,
+        parameters: &[Parameter],
+        locals: &[Ident],
+        result: Option<&Type>,
+    ) -> TokenStream {
         let mut preparations = TokenStream::new();
         let (mut operands, mut indices, mut items) = (Vec::new(), Vec::new(), Vec::new());
         let mut arguments = Vec::new();
@@ -154,22 +161,20 @@ impl ParallelLoop {
                     preparations.extend(quote_spanned!(place=> let #local = &#local;));
                     arguments.push(local.clone());
                 }
-                Role::Tensor { element, writes, is_row } => {
-                    let element = lifetime::elide(element.to_token_stream());
-                    let function = match (is_row, writes) {
-                        (false, false) => "elements",
-                        (false, true) => "elements_mut",
-                        (true, false) => "rows",
-                        (true, true) => "rows_mut",
+                Role::Tensor { writes, is_row, .. } => {
+                    let operand = match (is_row, writes) {
+                        (false, false) => quote!(ReadTensor::elements),
+                        (false, true) => quote!(WrittenTensor::elements_mut),
+                        (true, false) => quote!(ReadTensor::rows),
+                        (true, true) => quote!(WrittenTensor::rows_mut),
                     };
-                    let function = Ident::new(function, place);
                     let view = if *writes {
                         preparations.extend(quote_spanned!(place=> let mut #local = #local;));
                         quote_spanned!(place=> &mut #local)
                     } else {
                         quote_spanned!(place=> &#local)
                     };
-                    operands.push(quote_spanned!(place=> __k::#function::<#element>(#view)));
+                    operands.push(quote_spanned!(place=> __k::#operand(#view)));
                     indices.push(index);
                     let item = Ident::new(&format!("__item{index}"), place);
                     items.push(item.clone());
