@@ -2,7 +2,7 @@
 //! interleaved rounds of one process.
 
 use super::programs;
-use super::runtime::{duration, verdict};
+use super::figures::{duration, verdict};
 use crate::Result;
 use crate::python::Python;
 use crate::step::{self, Show};
