@@ -208,13 +208,15 @@ impl Run<'_> {
     fn command(&mut self, block: &Block, script: &str) -> Result<Ended> {
         self.texts.push_str(script);
         self.places.adopt_crates(self.folder.root())?;
-        if script.contains("cargo") {
-            self.folder.take_changed();
-        }
         let first = script.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let name = format!("{}:{}: {first}", self.page.path, block.line);
         let root = block.in_root.then(|| self.places.checkout());
+        let before = self.shell.folder()?;
         let ended = self.shell.run(&name, self.places.command("bash"), script, root)?;
+        if script.contains("cargo") && root.is_none() {
+            self.folder.built(&before);
+            self.folder.built(&self.shell.folder()?);
+        }
         Ok(Ended { output: self.places.without_patches(&ended.output), ..ended })
     }
 

@@ -79,6 +79,13 @@ impl Folder {
         std::mem::take(&mut self.changed)
     }
 
+    /// A command of the page has built the crate in this folder, or shown that it does not build.
+    pub(crate) fn built(&mut self, folder: &Path) {
+        if let Ok(inside) = folder.strip_prefix(&self.root) {
+            self.changed.remove(&*inside.to_string_lossy());
+        }
+    }
+
     /// The page's tests in its own crate.
     pub(crate) fn has_tests(&self) -> bool {
         !self.tests.is_empty()
@@ -192,6 +199,10 @@ mod tests {
         assert_eq!(folder.take_changed(), BTreeSet::from([String::new(), "host".to_string()]));
         assert_eq!(folder.crates_with_tests(), BTreeSet::from(["host".to_string()]));
         assert!(folder.take_changed().is_empty());
+        folder.write("host/src/main.rs", "", false).unwrap();
+        folder.write("src/a.rs", "", false).unwrap();
+        folder.built(&folder.root().join("host"));
+        assert_eq!(folder.take_changed(), BTreeSet::from([String::new()]));
         fs::remove_dir_all(folder.root()).unwrap();
     }
 }

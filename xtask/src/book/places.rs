@@ -34,7 +34,7 @@ impl<'e> Places<'e> {
         }
         let config = format!(
             // Not optimized: pages build many small libraries, and what they show does not depend on it.
-            "[net]\noffline = true\n[profile.release]\nopt-level = 0\ncodegen-units = 16\n[patch.crates-io]\nkernpack = {{ path = '{0}/runtime' }}\nkernpack-build = {{ path = '{0}/build-support' }}\n",
+            "[net]\noffline = true\n[profile.release]\nopt-level = 0\ncodegen-units = 16\nlto = false\n[patch.crates-io]\nkernpack = {{ path = '{0}/runtime' }}\nkernpack-build = {{ path = '{0}/build-support' }}\n",
             checkout.display()
         );
         fs::write(root.join(".cargo/config.toml"), config)?;
@@ -76,7 +76,7 @@ impl<'e> Places<'e> {
         if let Ok(paths) = std::env::join_paths(paths) {
             command.env("PATH", paths);
         }
-        command.env_remove("CARGO_TARGET_DIR").env("CARGO_TERM_COLOR", "never").env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env_remove("CARGO_TARGET_DIR").env_remove("RUST_BACKTRACE").env("CARGO_TERM_COLOR", "never").env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("KERNPACK_CHECKOUT", self.checkout());
         command
     }
@@ -112,7 +112,8 @@ impl<'e> Places<'e> {
         let mut kept = String::new();
         let mut remark = false;
         for line in output.lines() {
-            remark = line.starts_with("warning: Patch `kernpack") || (remark && !line.is_empty() && !line.starts_with([' ', 'w', 'e', '$']));
+            let begins = line.to_lowercase().starts_with("warning: patch `kernpack");
+            remark = begins || (remark && (line.starts_with("help:") || line.starts_with("      ")));
             if !remark {
                 kept.push_str(line);
                 kept.push('\n');
