@@ -210,10 +210,15 @@ impl Run<'_> {
         self.places.adopt_crates(self.folder.root())?;
         let first = script.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let name = format!("{}:{}: {first}", self.page.path, block.line);
-        let root = block.in_root.then(|| self.places.checkout());
-        let before = self.shell.folder()?;
-        let ended = self.shell.run(&name, self.places.command("bash"), script, root)?;
-        if script.contains("cargo") && root.is_none() {
+        let start_in = block.start_in.as_deref().map(|folder| match folder {
+            "root" => self.places.checkout().to_path_buf(),
+            folder => self.folder.root().join(folder),
+        });
+        let before = start_in.clone().map_or_else(|| self.shell.folder(), Ok)?;
+        let mut bash = self.places.command("bash");
+        bash.env("KERNPACK_PAGE", self.folder.root());
+        let ended = self.shell.run(&name, bash, script, start_in.as_deref())?;
+        if script.contains("cargo") {
             self.folder.built(&before);
             self.folder.built(&self.shell.folder()?);
         }

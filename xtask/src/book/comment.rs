@@ -11,8 +11,8 @@ pub(crate) enum Comment {
     After(String),
     /// `needs: gpu`: what must be there to run the next block.
     Needs(String),
-    /// `in: root`: the next block's commands start in the root of the checkout.
-    InRoot,
+    /// `in: root`, `in: FOLDER`: the next block's commands start in the root of the checkout, or in a folder of the page.
+    In(String),
     /// `fails`: the last command of the next block fails.
     Fails,
     /// `drawing`: the next block is a picture.
@@ -40,7 +40,7 @@ impl Comment {
                 None => Self::File { path: inside(value)?, anew: false },
             },
             ("needs", what) if !what.is_empty() => Self::Needs(what.to_string()),
-            ("in", "root") => Self::InRoot,
+            ("in", folder) => Self::In(inside(folder)?),
             ("fails", "") => Self::Fails,
             ("drawing", "") => Self::Drawing,
             ("take", value) => {
@@ -54,7 +54,7 @@ impl Comment {
 
 fn unknown(first: &str) -> String {
     format!(
-        "the comment '{first}' means nothing here; comments are file:, before:, after:, needs:, in: root, fails, drawing, take:, hidden file:"
+        "the comment '{first}' means nothing here; comments are file:, before:, after:, needs:, in:, fails, drawing, take:, hidden file:"
     )
 }
 
@@ -75,7 +75,7 @@ mod tests {
         for (comment, expected) in [
             (" file: src/lib.rs ", Ok(Comment::File { path: text("src/lib.rs"), anew: false })),
             (" before:\nlet a = 1;\n  b();\n", Ok(Comment::Before(text("let a = 1;\n  b();\n")))),
-            (" in: root ", Ok(Comment::InRoot)),
+            (" in: root ", Ok(Comment::In(text("root")))),
             (" take: a -> b ", Ok(Comment::Take { from: text("a"), to: text("b") })),
             (" file: ../x ", Err(text("'../x' is no path below the page's folder"))),
             (" file: ", Err(text("'' is no path below the page's folder"))),

@@ -40,8 +40,8 @@ pub(crate) struct Block {
     pub(crate) needs: Vec<String>,
     /// Its last command must fail.
     pub(crate) fails: bool,
-    /// Its commands start in the root of the checkout.
-    pub(crate) in_root: bool,
+    /// Where its commands start: `root` of the checkout, or a folder of the page. Nothing is handed on to later blocks then.
+    pub(crate) start_in: Option<String>,
     /// A picture in text.
     pub(crate) drawing: bool,
     /// Code that readers do not see.
@@ -202,7 +202,7 @@ impl<'t> Reader<'t> {
             Comment::File { path, anew } => next.file = Some((path, anew)),
             Comment::Before(code) => next.before.push_str(&code),
             Comment::Needs(what) => next.needs.push(what),
-            Comment::InRoot => next.in_root = true,
+            Comment::In(folder) => next.start_in = Some(folder),
             Comment::Fails => next.fails = true,
             Comment::Drawing => next.drawing = true,
         }
