@@ -1,13 +1,16 @@
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::digest::{Digest, Digester};
+use crate::multiversion::Version;
+use crate::native_flags;
 use crate::program::Program;
 use crate::session::Session;
 use crate::step::{self, Ran, Step};
 use crate::symbols::Compiled;
-use crate::{Error, Result, tool, track};
+use crate::{Error, Result, multiversion_results, tool, track};
 
 /// What a compiler wrote: the object, and what it warned about.
 struct Product {
@@ -24,7 +27,8 @@ struct Compiler {
 
 /// The objects of all C and C++ inputs.
 pub(crate) struct CObjects {
-    pub(crate) objects: Vec<Compiled>,
+    /// By version, in the order of the inputs.
+    pub(crate) objects: Vec<Vec<Compiled>>,
     /// The C++ runtime library to link, when there is C++.
     pub(crate) cpp_runtime: Option<String>,
     pub(crate) warnings: String,
@@ -49,17 +53,26 @@ const VARIABLES: [&str; 9] = [
     "SOURCE_DATE_EPOCH",
 ];
 
-/// Compiles every input, even when one fails.
-pub(crate) fn compile(session: &Session, paths: &[PathBuf], flags: &[String]) -> Result<CObjects> {
+/// Compiles every version of every input, even when one fails.
+pub(crate) fn compile(
+    session: &Session,
+    paths: &[PathBuf],
+    flags: &[String],
+    versions: &[Version],
+) -> Result<CObjects> {
+    let mut objects =
+        CObjects { objects: vec![Vec::new(); versions.len()], cpp_runtime: None, warnings: String::new() };
     if paths.is_empty() {
-        return Ok(CObjects { objects: Vec::new(), cpp_runtime: None, warnings: String::new() });
+        return Ok(objects);
     }
     track_variables(session);
     let has = |wanted: Language| paths.iter().any(|path| language(path) == Some(wanted));
-    let c = has(Language::C).then(|| find(session, Language::C, flags));
-    let cpp = has(Language::Cpp).then(|| find(session, Language::Cpp, flags));
-    let jobs = paths.iter().enumerate().collect();
-    let products = tool::in_parallel(session.jobs, jobs, |(index, path): (usize, &PathBuf)| {
+    let is_one = versions.len() == 1;
+    let c = has(Language::C).then(|| find(session, Language::C, flags, is_one));
+    let cpp = has(Language::Cpp).then(|| find(session, Language::Cpp, flags, is_one));
+    let inputs = paths.iter().enumerate();
+    let jobs = inputs.flat_map(|input| versions.iter().map(move |version| (input, *version))).collect();
+    let products = tool::in_parallel(session.jobs, jobs, |((index, path), version): ((usize, &PathBuf), Version)| {
         let source = session.name_of(path);
         session.input(path)?;
         let (language, compiler) = match (language(path), &c, &cpp) {
@@ -73,15 +86,21 @@ pub(crate) fn compile(session: &Session, paths: &[PathBuf], flags: &[String]) ->
             }
         };
         match compiler {
-            Ok(compiler) => object(session, compiler, language, index, path, source),
+            Ok(compiler) => object(session, compiler, language, version, index, path, source),
             Err(problem) => Err(Error::new(format!("{source}: {problem}"))),
         }
     });
-    let mut objects = CObjects { objects: Vec::new(), cpp_runtime: None, warnings: String::new() };
-    for product in Error::collect(products)? {
-        objects.warnings.push_str(&product.warnings);
-        objects.objects.push(product.compiled);
+    let sources: Vec<String> = paths.iter().map(|path| session.name_of(path)).collect();
+    let mut products = products.into_iter();
+    let rows = paths.iter().map(|_| products.by_ref().take(versions.len()).collect()).collect();
+    let products = multiversion_results::by_version(versions, &sources, rows)?;
+    for (index, source) in sources.iter().enumerate() {
+        let texts = products.iter().map(|products| products[index].warnings.as_str());
+        let texts = versions.iter().copied().zip(texts);
+        objects.warnings.push_str(&multiversion_results::warnings_once(source, texts));
     }
+    let compiled = |products: Vec<Product>| products.into_iter().map(|product| product.compiled).collect();
+    objects.objects = products.into_iter().map(compiled).collect();
     if cpp.is_some() {
         objects.cpp_runtime = cpp_runtime(session)?;
     }
@@ -96,8 +115,14 @@ fn language(path: &Path) -> Option<Language> {
     }
 }
 
-/// The compiler for a language, or why there is none.
-fn find(session: &Session, language: Language, flags: &[String]) -> std::result::Result<Compiler, String> {
+/// The compiler for a language, or why there is none. Where there are several versions, nothing but `.cpu(..)` may say for which
+/// CPU the baseline is.
+fn find(
+    session: &Session,
+    language: Language,
+    flags: &[String],
+    may_name_cpu: bool,
+) -> std::result::Result<Compiler, String> {
     let name = if language == Language::Cpp { "C++" } else { "C" };
     // The cc crate asks compilers who they are, and so do we.
     let _permit = session.permits.acquire();
@@ -106,6 +131,7 @@ fn find(session: &Session, language: Language, flags: &[String]) -> std::result:
         build.flag(flag);
     }
     let tool = build.try_get_compiler().map_err(|e| format!("no {name} compiler: {e}"))?;
+    native_flags::check(session, if language == Language::Cpp { "CXXFLAGS" } else { "CFLAGS" }, flags, tool.args())?;
     if tool.is_like_msvc() {
         return Err(format!(
             "{} is a compiler of the MSVC family, which kernpack-build does not drive; set CC to GCC or Clang",
@@ -113,6 +139,20 @@ fn find(session: &Session, language: Language, flags: &[String]) -> std::result:
         ));
     }
     let variable = if language == Language::Cpp { "CXX" } else { "CC" };
+    let mut ours = session.target.c_flags();
+    // The cc crate's own.
+    ours.push("-march=x86-64".to_owned());
+    let names_cpu = |argument: &&std::ffi::OsString| {
+        let argument = argument.to_string_lossy();
+        argument.starts_with("-march=") && !ours.iter().any(|flag| *flag == argument)
+    };
+    if !may_name_cpu && let Some(argument) = tool.args().iter().find(names_cpu) {
+        return Err(format!(
+            "`{}` comes from .flag(..) or {variable_flags}; with .multiversion(..) only .cpu(..) says which CPU the baseline is for",
+            argument.to_string_lossy(),
+            variable_flags = if language == Language::Cpp { "CXXFLAGS" } else { "CFLAGS" },
+        ));
+    }
     let start = tool.to_command().get_program().to_string_lossy().into_owned();
     let program = Program::find(session, &start).map_err(|e| e.to_string())?.ok_or_else(|| {
         format!("no {name} compiler: there is no `{start}`; install GCC or Clang, or set {variable} to one of them")
@@ -140,22 +180,26 @@ fn object(
     session: &Session,
     compiler: &Compiler,
     language: Language,
+    version: Version,
     index: usize,
     path: &Path,
     source: String,
 ) -> Result<Product> {
-    let object = session.product("c", index, path, "o");
-    let depfile = session.product("c", index, path, "d");
+    let product = |extension: &str| version.product(session, "c", index, path, extension);
+    let (object, depfile) = (product("o"), product("d"));
     let mut command = compiler.tool.to_command();
     command.current_dir(&session.package_dir);
-    command.args(session.preprocessor_flags());
+    command.args(session.preprocessor_flags()).args(version.c_flags(&session.target));
+    let more = [OsStr::new("-c"), path.as_os_str(), OsStr::new("-o"), object.as_os_str()];
+    session.commands.add(&session.package_dir, &compiler.program.path, &command, &more, path, &object);
     let mut recipe = recipe(session, compiler, &command);
     recipe.field(path.as_os_str().as_encoded_bytes());
     command.args(["-MD", "-MT", "kernel", "-MF"]).arg(&depfile);
     command.arg("-c").arg(path).arg("-o").arg(&object);
     let tool = if language == Language::Cpp { "the C++ compiler" } else { "the C compiler" };
     let products = [object.clone()];
-    let step = Step { recipe: recipe.finish(), source: &source, tool, products: &products };
+    let shown = version.source(&source);
+    let step = Step { recipe: recipe.finish(), source: &shown, tool, products: &products };
     let warnings = step.make(session, || {
         let printed = tool::run(command, tool, &source)?;
         let inputs = step::inputs(&session.package_dir, &session.includes, path, track::dependencies(&depfile)?);

@@ -6,6 +6,8 @@ pub(crate) struct SourceKernel {
     pub(crate) name: String,
     /// The text of each parameter, without its default.
     pub(crate) params: Vec<String>,
+    /// Where the word stands that makes it a kernel.
+    pub(crate) position: usize,
 }
 
 /// All `__global__` functions that are no templates, once each, in order.
@@ -17,9 +19,10 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     let mut kernels: Vec<SourceKernel> = Vec::new();
     let mut rest = text.as_str();
     while let Some(position) = rest.find("__global__") {
-        let before = &text[..text.len() - rest.len() + position];
-        rest = &rest[position + "__global__".len()..];
-        let Some(kernel) = declaration(rest) else { continue };
+        let position = text.len() - rest.len() + position;
+        let before = &text[..position];
+        rest = &text[position + "__global__".len()..];
+        let Some(kernel) = declaration(rest, position) else { continue };
         if !is_template(before) && kernels.iter().all(|known| known.name != kernel.name) {
             kernels.push(kernel);
         }
@@ -48,8 +51,8 @@ fn is_template(before: &str) -> bool {
     before[start..].trim_start().starts_with("template")
 }
 
-/// `void __launch_bounds__(256) name(params)`, as it follows `__global__` (and `__kernel` of OpenCL C).
-pub(crate) fn declaration(text: &str) -> Option<SourceKernel> {
+/// `void __launch_bounds__(256) name(params)`, as it follows `__global__` (and `__kernel` of OpenCL C), which stands at `position`.
+pub(crate) fn declaration(text: &str, position: usize) -> Option<SourceKernel> {
     let mut rest = text.trim_start();
     let mut last = "";
     loop {
@@ -62,7 +65,7 @@ pub(crate) fn declaration(text: &str) -> Option<SourceKernel> {
                 continue;
             }
             let valid = last.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-            return valid.then(|| SourceKernel { name: last.to_owned(), params: split_params(inner) });
+            return valid.then(|| SourceKernel { name: last.to_owned(), params: split_params(inner), position });
         }
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
         if end == 0 {
@@ -110,39 +113,50 @@ fn split_params(text: &str) -> Vec<String> {
     if matches!(params.as_slice(), [only] if only.is_empty() || only == "void") { Vec::new() } else { params }
 }
 
-/// The text with comments, and the contents of string and character literals, replaced by spaces.
+/// The text with comments, and the contents of string and character literals, replaced by as many spaces. Line ends stay.
 pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut chars = source.chars().peekable();
+    let blank = |out: &mut String, c: char| match c {
+        '\n' => out.push(c),
+        c => out.extend(std::iter::repeat_n(' ', c.len_utf8())),
+    };
     while let Some(c) = chars.next() {
         match (c, chars.peek()) {
             ('/', Some('/')) => {
-                while chars.next_if(|&c| c != '\n').is_some() {}
                 out.push(' ');
+                while let Some(inner) = chars.next_if(|&c| c != '\n') {
+                    blank(&mut out, inner);
+                }
             }
             ('/', Some('*')) => {
                 chars.next();
+                out.push_str("  ");
                 let mut last = ' ';
                 for c in chars.by_ref() {
+                    blank(&mut out, c);
                     if (last, c) == ('*', '/') {
                         break;
                     }
                     last = c;
                 }
-                out.push(' ');
             }
             // A digit separator, as in 1'000, is no character literal.
             ('\'', _) if out.ends_with(|c: char| c.is_ascii_hexdigit()) => out.push(c),
             ('"' | '\'', _) => {
                 out.push(c);
                 while let Some(inner) = chars.next_if(|&inner| inner != '\n') {
-                    if inner == '\\' {
-                        chars.next();
-                    } else if inner == c {
+                    if inner == c {
+                        out.push(c);
                         break;
                     }
+                    blank(&mut out, inner);
+                    if inner == '\\'
+                        && let Some(escaped) = chars.next()
+                    {
+                        blank(&mut out, escaped);
+                    }
                 }
-                out.push(c);
             }
             (c, _) => out.push(c),
         }

@@ -18,6 +18,10 @@
 //! the library as imported modules, and `kernels::edges.launch(grid, block, (&out, &input, n))` launches one. A crate with CUDA kernels
 //! needs kernpack's feature `cuda`.
 //!
+//! In `kernels::typed` each kernel whose arguments are known is a function: `kernels::typed::edges((grid, block), &out, &input, n)`. Names and
+//! types are read off CUDA C++ and OpenCL C; those of other kernels are declared, in a line `kernpack: blur(src: Tensor[float32], ..)` of the
+//! comment in front of them, or by [`Library::signature`]. The comment is the function's documentation, in every language.
+//!
 //! # What is compiled when
 //!
 //! The build script runs again when an input, an included header, a compiler or a variable that matters changes, also
@@ -29,7 +33,13 @@
 //! reason; one in the system's own folders does not.
 //!
 //! Compilers run in parallel, as many at a time as cargo allows: each further one takes a token of cargo's jobserver.
-//! `cargo build -vv` shows a line when a kernel has been compiled, and how long it took.
+//! `cargo build -vv` shows a line when a kernel has been compiled, and how long it took; one that takes more than five seconds is named
+//! while it is compiled. Plain `cargo build` shows nothing of a build script while it runs; `KERNPACK_PROGRESS` does.
+//!
+//! # What is there afterwards
+//!
+//! `OUT_DIR/kernpack/outputs.json` lists what was made, as does `cargo kernpack outputs`: objects, PTX, fat binaries, the packed modules, and
+//! the generated Rust, which is formatted. `compile_commands.json` beside it is for clangd; see [`Library::compile_commands`].
 //!
 //! # Variables
 //!
@@ -37,6 +47,10 @@
 //! |---|---|
 //! | `KERNPACK_CACHE` | where results are kept: a folder (absolute) that packages and builds share, or `off`. Without it they are in `OUT_DIR`, at most 256 MiB; a shared folder holds at most 4 GiB |
 //! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
+//! | `KERNPACK_OPENCL` | whether OpenCL C is compiled while building: `auto`, `require` or `off`; see [`Library::opencl`] |
+//! | `KERNPACK_OPENCL_LIBRARY`, `KERNPACK_OPENCL_DEVICES` | the OpenCL library and the devices for that, as the runtime reads them |
+//! | `KERNPACK_COMPILE_COMMANDS` | a file (absolute) that the commands of all packages are put into; see [`Library::compile_commands`] |
+//! | `KERNPACK_PROGRESS` | a file (absolute), such as `/dev/tty`, that gets lines about the build as they come |
 //! | `CUDA_HOME`, `CUDA_PATH` | folders of CUDA toolkits |
 //! | `NVCC`, `NVCC_CCBIN`, `NVCC_PREPEND_FLAGS`, `NVCC_APPEND_FLAGS` | nvcc, and what it reads by itself |
 //! | `CC`, `CFLAGS`, `CXX`, `CXXFLAGS`, `AR` and their relatives | as the `cc` crate reads them |
@@ -46,23 +60,37 @@ mod architecture;
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
 mod assembler;
 mod c;
+mod c_params;
 mod cache;
+mod compile_commands;
 mod cuda;
 mod cuda_options;
 mod cuda_source;
+mod description;
 mod digest;
 mod environment;
 mod error;
 mod generate;
 mod gpu;
 mod host;
+mod json;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
 #[cfg(feature = "llvm")]
+mod llvm_constructors;
+#[cfg(feature = "modules")]
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
+mod multiversion;
+mod multiversion_check;
+mod multiversion_dispatch;
+mod multiversion_elf;
+mod multiversion_level;
+mod multiversion_link;
+mod multiversion_results;
+mod native_flags;
 mod nvcc;
 #[cfg(feature = "llvm")]
 mod nvptx;
@@ -70,12 +98,17 @@ mod nvptx;
 mod nvrtc;
 mod object_packer;
 mod opencl;
+mod opencl_check;
+mod outputs;
 mod pack;
 mod payload;
 mod permits;
 mod program;
+mod progress;
 mod ptx;
 mod session;
+mod signature;
+mod source_docs;
 mod step;
 mod symbols;
 mod target;
@@ -88,7 +121,7 @@ pub use cuda_options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
-#[cfg(feature = "llvm")]
+#[cfg(feature = "modules")]
 pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
 pub use llvm_packer::LlvmPacker;

@@ -4,13 +4,19 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::cuda_options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
+use crate::description::{self, Sources};
 use crate::environment::Environment;
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
 use crate::opencl::{self, OpenClImage};
+use crate::outputs::Output;
 use crate::payload::Payload;
 use crate::session::Session;
-use crate::{Error, Result, c, cuda, generate, pack, step, symbols};
+use crate::symbols::Compiled;
+use crate::{
+    Error, Result, c, compile_commands, cuda, generate, multiversion, multiversion_link, opencl_check, outputs, pack,
+    progress, symbols,
+};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
@@ -26,11 +32,14 @@ pub struct Library {
     cuda: CudaInputs,
     opencl: Vec<PathBuf>,
     cpu: Option<String>,
+    levels: Option<Vec<String>>,
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
     flags: Vec<String>,
     imports: Vec<Payload>,
     compress: bool,
+    signatures: Vec<(String, String)>,
+    compile_commands: Option<PathBuf>,
 }
 
 impl Library {
@@ -199,9 +208,12 @@ impl Library {
     }
 
     /// Adds OpenCL C files. Each travels inside the library as source, and is compiled for a device when one of its kernels is first
-    /// called there; nothing of OpenCL is needed to build. Its kernels are the `__kernel` functions: what they take is read off the
-    /// text, and mistakes in their bodies show when they are first called. A `__local` pointer may be the last parameter; the launch says
+    /// called there. Its kernels are the `__kernel` functions: what they take is read off the text. A `__local` pointer may be the last parameter; the launch says
     /// how large it is (`dynamic_shared_memory`).
+    ///
+    /// Nothing of OpenCL is needed to build. Where there is a device, its compiler is asked as well, in a process of its own, and mistakes of all
+    /// sources are errors of the build, with file and line. A source that some devices' compilers take and others do not is a warning.
+    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks nobody.
     ///
     /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
     pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
@@ -215,6 +227,24 @@ impl Library {
     /// the target's baseline. `"native"` is an error when the target is another machine.
     pub fn cpu(mut self, name: impl Into<String>) -> Self {
         self.cpu = Some(name.into());
+        self
+    }
+
+    /// Compiles every host kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
+    /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().c(["kernels/blur.c"]).multiversion(["x86-64-v3", "x86-64-v4"]).build()
+    /// # }
+    /// ```
+    ///
+    /// Kernels keep their names, and a call costs one jump more. Each version has its own copy of everything that the files define,
+    /// variables too. For other targets than x86-64 with ELF objects there is one version, and cargo's `-vv` shows a line that says
+    /// so. `KERNPACK_CPU_LEVEL` in the environment of the program that loads the library names the highest version to pick
+    /// (`baseline`, or a level); `kernels::blur.cpu_level()` and the library's function `<crate>.cpu_level` tell which it was.
+    pub fn multiversion<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
+        self.levels.get_or_insert_default().extend(levels.into_iter().map(Into::into));
         self
     }
 
@@ -236,16 +266,62 @@ impl Library {
         self
     }
 
+    /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
+    /// source can not say it. A line in the comment in front of a kernel does the same:
+    ///
+    /// ```c
+    /// /* Box blur.
+    ///  *
+    ///  * kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None
+    ///  */
+    /// KERNPACK_KERNEL(blur) { ... }
+    /// ```
+    ///
+    /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`, `bool`, `str`, `bytes`, `Tensor`,
+    /// `Tensor[float32]` or another type of elements, `mut Tensor[..]` for one that the kernel writes to, `Device`, `DataType`, `Function`,
+    /// `Any`, and for a result `None`.
+    ///
+    /// Kernels in CUDA C++ and OpenCL C need none: their parameters say it.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .llvm_ir(["kernels/sobel.bc"])
+    ///     .signature("sobel", "(src: Tensor[float32], dst: mut Tensor[float32])")
+    ///     .build()
+    /// # }
+    /// ```
+    pub fn signature(mut self, kernel: impl Into<String>, declaration: impl Into<String>) -> Self {
+        self.signatures.push((kernel.into(), declaration.into()));
+        self
+    }
+
+    /// Puts the commands that compile C, C++ and CUDA C++ also into a file of the package, as a
+    /// [JSON Compilation Database](https://clang.llvm.org/docs/JSONCompilationDatabase.html), which clangd and clang-tidy read. Without this
+    /// it is in `OUT_DIR` only; `KERNPACK_COMPILE_COMMANDS` names a file for all packages of a workspace.
+    ///
+    /// The path is relative to the package. Entries of other packages and of other tools stay in the file; it is written only when it
+    /// changes, and never makes cargo build anything.
+    pub fn compile_commands(mut self, path: impl AsRef<Path>) -> Self {
+        self.compile_commands = Some(path.as_ref().to_owned());
+        self
+    }
+
     /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
     pub fn build(self) -> Result<()> {
-        let mut session = Session::new(Environment::of_process(), self.cpu.as_deref())?;
+        let environment = Environment::of_process();
+        // What is written there changes nothing, so cargo need not know of the variable.
+        progress::open(
+            environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from),
+        )?;
+        let mut session = Session::new(environment, self.cpu.as_deref())?;
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);
         session.defines = self.defines.clone();
         let lines = self.run(&session);
         session.cache.trim();
         if session.cache.hits() > 0 {
-            step::progress(&format!("{} results were in the cache", session.cache.hits()));
+            progress::line(&format!("{} results were in the cache", session.cache.hits()));
         }
         // Also after a failure: cargo then knows what the failure depends on.
         print!("{}", tracking(&session));
@@ -253,26 +329,58 @@ impl Library {
         Ok(())
     }
 
+    /// The files of the kernels.
+    fn sources(&self) -> Sources {
+        let mut host = self.c.clone();
+        #[cfg(feature = "llvm")]
+        host.extend(self.llvm.iter().filter_map(|input| match input {
+            LlvmInput::File(path) => Some(path.clone()),
+            LlvmInput::Builder(..) => None,
+        }));
+        let cuda = self.cuda.inputs.iter().map(|input| input.path.clone()).collect();
+        Sources { host, cuda, opencl: self.opencl.clone() }
+    }
+
     /// Does the work; the result is what to tell cargo.
     fn run(self, session: &Session) -> Result<String> {
         let mut lines = String::new();
-        let (c, llvm, cuda) = thread::scope(|scope| {
-            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags));
+        let versions = multiversion::versions(session, self.levels.as_deref())?;
+        let sources = self.sources();
+        let (c, llvm, cuda, opencl) = thread::scope(|scope| {
+            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags, &versions));
             let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
+            let opencl = scope.spawn(|| -> Result<(Vec<OpenClImage>, String)> {
+                let images = opencl::read(session, &self.opencl)?;
+                let warnings = opencl_check::check(session, &images)?;
+                Ok((images, warnings))
+            });
             // Closures of the build script stay on their thread.
-            let llvm = compile_llvm(session, self.llvm);
-            (joined(c), llvm, joined(cuda))
+            let llvm = compile_llvm(session, self.llvm, &versions);
+            (joined(c), llvm, joined(cuda), joined(opencl))
         });
-        let opencl = opencl::read(session, &self.opencl);
-        let (c, llvm, cuda, opencl) = all(c, llvm, cuda, opencl)?;
+        let (c, llvm, cuda, (opencl, checked)) = all(c, llvm, cuda, opencl)?;
 
         warnings(&mut lines, &c.warnings);
-        let mut inputs = c.objects;
-        inputs.extend(llvm);
-        let kernels = symbols::host_kernels(&inputs)?;
-        let mut objects: Vec<PathBuf> = inputs.into_iter().map(|input| input.object).collect();
+        let inputs: Vec<Vec<_>> = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
+        let kernels = symbols::host_kernels(&inputs[0])?;
+        let mut outputs: Vec<Output> = Vec::new();
+        for Compiled { source, object } in inputs.iter().flatten() {
+            let own = kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("object", object, source, own));
+        }
+        for image in &cuda.images {
+            let names: Vec<&str> = image.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            outputs.extend(Output::of_image(image.format, &image.code, &image.source, &names));
+        }
+        for image in &opencl {
+            let path = session.package_dir.join(&image.path);
+            let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("opencl", &path, &image.source, names));
+        }
+        let mut objects = multiversion_link::link(session, &versions, inputs, &kernels)?;
         let mut payloads = Vec::new();
         warnings(&mut lines, &cuda.warnings);
+        warnings(&mut lines, &checked);
         payloads.extend(pack::cuda_payloads(&cuda.images)?);
         if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
             let _ = writeln!(
@@ -288,12 +396,14 @@ impl Library {
         let mut kinds = Vec::new();
         if !payloads.is_empty() {
             let packed = pack::pack(session, &payloads, self.compress)?;
+            outputs.push(Output::new("blob", &packed.object));
             objects.push(packed.object);
             kinds = packed.kinds;
         }
         if !objects.is_empty() {
             let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
             c::archive(session, &name, &objects)?;
+            outputs.push(Output::new("archive", &session.out_dir.join(format!("lib{name}.a"))));
             let _ = writeln!(lines, "cargo::rustc-link-search=native={}", session.out_dir.display());
             let _ = writeln!(lines, "cargo::rustc-link-lib=static:+whole-archive,+export-symbols={name}");
         }
@@ -306,10 +416,22 @@ impl Library {
             // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
             lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
         }
+        let of_cuda = cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let of_opencl = opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let built: Vec<_> = of_cuda.chain(of_opencl).collect();
+        let descriptions = description::describe(session, &sources, &kernels, &built, &self.signatures)?;
         let generated = session.out_dir.join("kernpack_library.rs");
-        write_if_changed(&generated, &generate::generate(&kernels, &cuda, &opencl, &kinds)?)
+        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds, &descriptions)?;
+        if self.levels.is_some() && !kernels.is_empty() {
+            text.push_str(&multiversion::question(session));
+        }
+        write_if_changed(&generated, &text)
             .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
+        outputs.push(Output::new("rust", &generated));
+        let commands = compile_commands::write(session, self.compile_commands.as_deref())?;
+        outputs.push(Output::new("compile_commands", &commands));
+        outputs::write(session, &outputs)?;
         Ok(lines)
     }
 }
@@ -318,13 +440,18 @@ impl Library {
 use crate::llvm::compile as compile_llvm;
 
 #[cfg(not(feature = "llvm"))]
-fn compile_llvm(session: &Session, inputs: Vec<PathBuf>) -> Result<Vec<symbols::Compiled>> {
-    Error::collect(inputs.iter().map(|path| {
-        Err(Error::new(format!(
+fn compile_llvm(
+    session: &Session,
+    inputs: Vec<PathBuf>,
+    versions: &[multiversion::Version],
+) -> Result<Vec<Vec<symbols::Compiled>>> {
+    let problems = inputs.iter().map(|path| {
+        Err::<(), _>(Error::new(format!(
             "{}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR",
             session.name_of(path)
         )))
-    }))
+    });
+    Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
 }
 
 /// What a thread returned.

@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 
 use inkwell::OptimizationLevel;
+use inkwell::attributes::AttributeLoc;
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
@@ -22,11 +23,12 @@ use kernpack_llvm_link as _;
 
 use crate::cache::Input;
 use crate::digest::Digester;
+use crate::multiversion::Version;
 use crate::session::Session;
 use crate::step::{Ran, Step};
 use crate::symbols::{Compiled, PREFIX};
 use crate::target::{Cpu, Target};
-use crate::{Error, Result, tool};
+use crate::{Error, Result, llvm_constructors, multiversion_results, tool};
 
 /// Adds a module's functions.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
@@ -42,43 +44,52 @@ pub(crate) enum LlvmInput {
 /// The pipeline of optimizations.
 const PASSES: &str = "default<O3>";
 
-/// Optimizes and compiles every input, even when one fails.
-pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>) -> Result<Vec<Compiled>> {
+/// Optimizes and compiles every version of every input, even when one fails. The objects are by version, in the order of the inputs.
+pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>, versions: &[Version]) -> Result<Vec<Vec<Compiled>>> {
     if inputs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(vec![Vec::new(); versions.len()]);
     }
-    let machine = Machine::of(&session.target)?;
-    let count = inputs.len();
+    let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
+    let mut sources = Vec::new();
     let mut files = Vec::new();
     let mut builders = Vec::new();
     for (index, input) in inputs.into_iter().enumerate() {
         match input {
-            LlvmInput::File(path) => files.push((index, path)),
-            LlvmInput::Builder(build, location) => builders.push((index, build, location)),
+            LlvmInput::File(path) => {
+                sources.push(session.name_of(&path));
+                files.push((index, path));
+            }
+            LlvmInput::Builder(build, location) => {
+                sources.push(format!("{}:{}", location.file(), location.line()));
+                builders.push((index, build));
+            }
         }
     }
-    let mut results: Vec<Option<Result<Compiled>>> = (0..count).map(|_| None).collect();
-    let places: Vec<usize> = files.iter().map(|(index, _)| *index).collect();
-    let compiled =
-        tool::in_parallel(session.jobs, files, |(index, path): (usize, PathBuf)| file(session, &machine, index, &path));
+    let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
+    let jobs: Vec<_> = files.iter().flat_map(|file| machines.iter().map(move |machine| (file, machine))).collect();
+    let places: Vec<usize> = jobs.iter().map(|((index, _), _)| *index).collect();
+    let compiled = tool::in_parallel(session.jobs, jobs, |((index, path), machine): (&(usize, PathBuf), &Machine)| {
+        file(session, machine, *index, path)
+    });
     for (index, compiled) in places.into_iter().zip(compiled) {
-        results[index] = Some(compiled);
+        rows[index].push(compiled);
     }
     // Closures of the build script stay on their thread.
-    for (index, build, location) in builders {
-        results[index] = Some(built(session, &machine, index, build, location));
+    for (index, build) in builders {
+        rows[index] = built(session, &machines, index, build, &sources[index]);
     }
-    Error::collect(results.into_iter().flatten())
+    multiversion_results::by_version(versions, &sources, rows)
 }
 
 fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Result<Compiled> {
     let source = session.name_of(path);
     session.input(path)?;
-    let object = session.product("llvm", index, path, "o");
+    let object = machine.version.product(session, "llvm", index, path, "o");
     let mut recipe = machine.recipe(session);
     recipe.field(&source);
     let products = [object.clone()];
-    let step = Step { recipe: recipe.finish(), source: &source, tool: "LLVM", products: &products };
+    let shown = machine.version.source(&source);
+    let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     step.make(session, || {
         let bytes = std::fs::read(session.package_dir.join(path))
             .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
@@ -87,9 +98,10 @@ fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Resu
             let module = context.create_module_from_ir(buffer).map_err(|e| {
                 Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string())))
             })?;
-            let machine = machine.create()?;
-            prepare(&module, &machine, &session.target.triple, &source)?;
-            emit(&module, &machine, diagnostics, &source, &object)
+            let target_machine = machine.create()?;
+            prepare(&module, &target_machine, &session.target.triple, &source)?;
+            make_version(context, &module, machine);
+            emit(&module, &target_machine, diagnostics, &source, &object)
         })?;
         let inputs = vec![Input { path: path.to_owned(), exists: true }];
         Ok(Ran { printed: String::new(), inputs })
@@ -97,44 +109,83 @@ fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Resu
     Ok(Compiled { source, object })
 }
 
-/// A module that a closure of the build script makes. The closure runs each time; what LLVM makes of it is in the cache.
+/// The versions of a module that a closure of the build script makes. The closure runs each time, once; what LLVM makes of it is in
+/// the cache.
 fn built(
     session: &Session,
-    machine: &Machine,
+    machines: &[Machine],
     index: usize,
     build: ModuleBuilder,
-    location: &Location<'_>,
-) -> Result<Compiled> {
-    let source = format!("{}:{}", location.file(), location.line());
-    let object = session.work_dir.join(format!("llvm{index}.o"));
+    source: &str,
+) -> Vec<Result<Compiled>> {
     in_context(|context, diagnostics| {
-        let module = context.create_module(&source);
-        let target_machine = machine.create()?;
-        prepare(&module, &target_machine, &session.target.triple, &source)?;
-        build(context, &module).map_err(|e| e.within(&source))?;
-        // There may be no bitcode of a module that is not valid.
-        module.verify().map_err(|e| rejected(&source, &e.to_string()))?;
-        let mut recipe = machine.recipe(session);
-        recipe.field(module.write_bitcode_to_memory().as_slice());
-        let products = [object.clone()];
-        let step = Step { recipe: recipe.finish(), source: &source, tool: "LLVM", products: &products };
-        step.make(session, || {
-            emit(&module, &target_machine, diagnostics, &source, &object)?;
-            Ok(Ran { printed: String::new(), inputs: Vec::new() })
-        })
-    })?;
-    Ok(Compiled { source, object })
+        let module = context.create_module(source);
+        let built = || {
+            // Every version has the same triple and data layout.
+            let baseline = machines[0].create()?;
+            prepare(&module, &baseline, &session.target.triple, source)?;
+            build(context, &module).map_err(|e| e.within(source))?;
+            // There may be no bitcode of a module that is not valid, and no copy.
+            module.verify().map_err(|e| rejected(source, &e.to_string()))
+        };
+        if let Err(error) = built() {
+            return vec![Err(error)];
+        }
+        let version = |machine: &Machine| {
+            let module = module.clone();
+            let object = machine.version.product(session, "llvm", index, Path::new("closure"), "o");
+            let target_machine = machine.create()?;
+            make_version(context, &module, machine);
+            let mut recipe = machine.recipe(session);
+            recipe.field(module.write_bitcode_to_memory().as_slice());
+            let products = [object.clone()];
+            let shown = machine.version.source(source);
+            let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+            step.make(session, || {
+                emit(&module, &target_machine, diagnostics, source, &object)?;
+                Ok(Ran { printed: String::new(), inputs: Vec::new() })
+            })?;
+            Ok(Compiled { source: source.to_owned(), object })
+        };
+        machines.iter().map(version).collect()
+    })
+}
+
+/// Functions that say for themselves which CPU and features they are for, as those that Clang writes, become those of the version,
+/// with what they had besides; the others follow the machine.
+fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
+    let features = machine.version.llvm_features();
+    for function in module.get_functions().filter(|_| !features.is_empty()) {
+        let text = |kind: &str| {
+            let attribute = function.get_string_attribute(AttributeLoc::Function, kind)?;
+            Some(attribute.get_string_value().to_string_lossy().into_owned())
+        };
+        let set = |kind: &str, value: &str| {
+            function.add_attribute(AttributeLoc::Function, context.create_string_attribute(kind, value));
+        };
+        let (own, cpu) = (text("target-features"), text("target-cpu"));
+        if own.is_none() && cpu.is_none() {
+            continue;
+        }
+        let all = [own.unwrap_or_default(), features.clone()];
+        set("target-features", &all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","));
+        // The name of a real CPU stays: it says more than a level.
+        if cpu.is_some_and(|cpu| cpu == "generic" || cpu.starts_with("x86-64")) {
+            set("target-cpu", &machine.cpu);
+        }
+    }
 }
 
 /// What LLVM compiles for. Each thread makes its own machine of it.
 struct Machine {
+    version: Version,
     triple: String,
     cpu: String,
     features: String,
 }
 
 impl Machine {
-    fn of(target: &Target) -> Result<Self> {
+    fn of(target: &Target, version: Version) -> Result<Self> {
         let config = InitializationConfig::default();
         match target.arch.as_str() {
             "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
@@ -155,7 +206,8 @@ impl Machine {
                 (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
             }
         };
-        Ok(Self { triple: target.triple.clone(), cpu, features })
+        let (cpu, features) = version.llvm_cpu(target, cpu, features);
+        Ok(Self { version, triple: target.triple.clone(), cpu, features })
     }
 
     fn create(&self) -> Result<TargetMachine> {
@@ -178,13 +230,14 @@ impl Machine {
     fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
+        digester.field(self.version.llvm_features()).field("init_array");
         digester
     }
 }
 
 /// A machine for a target.
 pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
-    Machine::of(target)?.create()
+    Machine::of(target, Version::BASELINE)?.create()
 }
 
 /// The version of the LLVM in this process.
@@ -223,7 +276,8 @@ fn emit(
     object: &Path,
 ) -> Result<()> {
     optimize(module, machine, source)?;
-    write(module, machine, FileType::Object, diagnostics, source, object)
+    write(module, machine, FileType::Object, diagnostics, source, object)?;
+    llvm_constructors::use_arrays(object, source)
 }
 
 /// Verifies and optimizes a module of host kernels.
@@ -302,9 +356,9 @@ pub(crate) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// What was reported, as an error.
+    /// What was reported since the last check, as an error.
     pub(crate) fn check(&self, source: &str) -> Result<()> {
-        let errors = self.errors.borrow();
+        let errors = self.errors.take();
         if errors.is_empty() {
             return Ok(());
         }
@@ -345,9 +399,23 @@ mod tests {
 
     use super::*;
     use crate::environment::Environment;
+    use crate::multiversion_level::Level;
 
     /// Compiles one module for a target, on whatever machine this is.
     fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {
+        let mut versions = compile_versions(triple, arch, "x86_64-unknown-linux-gnu", name, ir, &[Version::BASELINE])?;
+        Ok(versions.remove(0))
+    }
+
+    /// The objects of all versions, where `host` is the machine that builds.
+    fn compile_versions(
+        triple: &str,
+        arch: &str,
+        host: &str,
+        name: &str,
+        ir: &str,
+        versions: &[Version],
+    ) -> Result<Vec<Vec<u8>>> {
         let folder = std::env::temp_dir().join(format!("kernpack-llvm-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("k.ll"), ir).unwrap();
@@ -357,15 +425,16 @@ mod tests {
             ("OUT_DIR", dir),
             ("CARGO_PKG_NAME", name),
             ("TARGET", triple),
-            ("HOST", "x86_64-unknown-linux-gnu"),
+            ("HOST", host),
             ("CARGO_CFG_TARGET_ARCH", arch),
             ("CARGO_CFG_TARGET_OS", "linux"),
         ]);
         let session = Session::new(environment, None)?;
-        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())]);
-        let object = compiled.map(|compiled| std::fs::read(&compiled[0].object).unwrap());
+        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())], versions);
+        let objects =
+            compiled.map(|compiled| compiled.iter().map(|one| std::fs::read(&one[0].object).unwrap()).collect());
         std::fs::remove_dir_all(&folder).unwrap();
-        object
+        objects
     }
 
     const KERNEL: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {\n  ret i32 0\n}\n";
@@ -383,6 +452,34 @@ mod tests {
             let object = compile_for(triple, arch, arch, &ir).unwrap();
             assert_eq!(object::File::parse(object.as_slice()).unwrap().architecture(), expected);
         }
+    }
+
+    /// A loop that is vectorized with what the CPU has.
+    const LOOP: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr float, ptr %b, i64 %i
+  %to = getelementptr float, ptr %r, i64 %i
+  %x = load float, ptr %from
+  %y = fmul float %x, 3.0
+  store float %y, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, 1024
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}";
+
+    #[test]
+    fn the_machine_that_builds_leaves_no_trace() {
+        let versions = [None, Some(Level::V2), Some(Level::V3), Some(Level::V4)].map(|level| Version { level });
+        let linux = "x86_64-unknown-linux-gnu";
+        let build = |host: &str| compile_versions(linux, "x86_64", host, "leak", LOOP, &versions).unwrap();
+        let here = build(linux);
+        assert_eq!(here, build("aarch64-unknown-linux-gnu"), "a cross build makes the same");
+        assert_ne!(here[0], here[2]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! CUDA C++ through nvcc.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,6 +86,8 @@ impl<'a> Nvcc<'a> {
         command.arg("--ptx");
         let tool = format!("nvcc to PTX {floor}");
         let wanted = [format!("-arch=compute_{floor}")];
+        let more = [OsStr::new(&wanted[0]), OsStr::new("-o"), ptx.as_os_str(), path.as_os_str()];
+        session.commands.add(&session.package_dir, &self.program.path, &command, &more, path, &ptx);
         let mut printed = self.run(session, &source, path, command, &wanted, &tool, &ptx)?;
         let mut command = self.command(session, flags);
         command.arg("--fatbin");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
+use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage};
 
 use crate::cuda_source::{self, SourceKernel};
 use crate::payload::Payload;
@@ -14,11 +14,18 @@ use crate::{Error, Result};
 /// An input in OpenCL C.
 pub(crate) struct OpenClImage {
     pub(crate) source: String,
+    /// As the user named it.
+    pub(crate) path: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
     code: Vec<u8>,
 }
 
 impl OpenClImage {
+    #[cfg(test)]
+    pub(crate) fn of_kernels(source: &str, kernels: Vec<PtxKernel>) -> Self {
+        Self { source: source.to_owned(), path: source.into(), kernels, code: Vec::new() }
+    }
+
     /// The module of kind `opencl` that the library carries.
     pub(crate) fn payload(&self) -> Payload {
         let functions = self
@@ -37,7 +44,7 @@ pub(crate) fn read(session: &Session, paths: &[PathBuf]) -> Result<Vec<OpenClIma
         let code = fs::read_to_string(session.package_dir.join(path))
             .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
         let kernels = kernels(&code, &source)?;
-        Ok(OpenClImage { source, kernels, code: code.into_bytes() })
+        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes() })
     }))
 }
 
@@ -52,26 +59,12 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
             "{source}: has an #include, which the device's compiler would not find at run time; put it into one file"
         )));
     }
-    let mut found: Vec<SourceKernel> = Vec::new();
-    let mut rest = text.as_str();
-    while let Some(position) = rest.find("kernel") {
-        let before = rest[..position].chars().rev().take_while(|c| c.is_ascii_alphanumeric() || *c == '_');
-        let word: String = before.collect();
-        rest = &rest[position + "kernel".len()..];
-        let ends = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        if ends
-            && matches!(word.as_str(), "" | "__")
-            && let Some(kernel) = cuda_source::declaration(rest)
-            && found.iter().all(|known| known.name != kernel.name)
-        {
-            found.push(kernel);
-        }
-    }
+    let found = source_kernels(&text);
     if found.is_empty() {
         return Err(Error::new(format!("{source}: has no __kernel functions")));
     }
     Error::collect(found.into_iter().map(|kernel| {
-        let SourceKernel { name, params } = kernel;
+        let SourceKernel { name, params, .. } = kernel;
         let wrong = |problem: String| Error::new(format!("{source}: the kernel `{name}`: {problem}"));
         let (mut arg_types, mut dynamic_shared_memory) = (Vec::new(), false);
         for (index, param) in params.iter().enumerate() {
@@ -97,11 +90,33 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
     }))
 }
 
+/// The `__kernel` functions of a text without comments, once each, in order.
+pub(crate) fn source_kernels(text: &str) -> Vec<SourceKernel> {
+    let mut found: Vec<SourceKernel> = Vec::new();
+    let mut rest = text;
+    while let Some(position) = rest.find("kernel") {
+        let before = rest[..position].chars().rev().take_while(|c| c.is_ascii_alphanumeric() || *c == '_');
+        let word: String = before.collect();
+        let start = text.len() - rest.len() + position - word.len();
+        rest = &rest[position + "kernel".len()..];
+        let ends = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if ends
+            && matches!(word.as_str(), "" | "__")
+            && let Some(kernel) = cuda_source::declaration(rest, start)
+            && found.iter().all(|known| known.name != kernel.name)
+        {
+            found.push(kernel);
+        }
+    }
+    found
+}
+
 fn words(param: &str) -> impl Iterator<Item = &str> {
     param.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
 }
 
-fn is_local(param: &str) -> bool {
+/// Whether a parameter is local memory, whose size the launch says.
+pub(crate) fn is_local(param: &str) -> bool {
     param.contains('*') && words(param).any(|word| matches!(word, "__local" | "local"))
 }
 

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::cache::Cache;
+use crate::compile_commands::CompileCommands;
 use crate::digest::Digester;
 use crate::environment::Environment;
 use crate::permits::Permits;
@@ -21,6 +22,7 @@ pub(crate) struct Session {
     pub(crate) tracker: Tracker,
     pub(crate) watch: Watch,
     pub(crate) cache: Cache,
+    pub(crate) commands: CompileCommands,
     pub(crate) permits: Permits,
     pub(crate) target: Target,
     pub(crate) package_name: String,
@@ -53,6 +55,7 @@ impl Session {
             tracker: Tracker::new(&package_dir, &out_dir),
             watch: Watch::new(&out_dir),
             cache: Cache::new(&environment, &package_dir, &out_dir, &work_dir, started)?,
+            commands: CompileCommands::default(),
             permits: Permits::of_process(jobs),
             target: Target::new(&environment, cpu)?,
             package_name: environment.cargo("CARGO_PKG_NAME")?,

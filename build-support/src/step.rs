@@ -1,14 +1,13 @@
 //! One step of a build: something that a compiler makes of one source, unless it is in the cache.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::cache::{Input, Made};
 use crate::digest::Digest;
 use crate::session::Session;
-use crate::{Error, Result};
+use crate::{Error, Result, progress};
 
 /// What is to be made.
 pub(crate) struct Step<'a> {
@@ -45,7 +44,8 @@ impl Step<'_> {
         }
         let permit = session.permits.acquire();
         let begin = Instant::now();
-        let ran = work()?;
+        let what = format!("{}: {} is at work", self.source, self.tool);
+        let ran = progress::while_at_work(&what, work)?;
         drop(permit);
         let products = self.products.iter().map(|path| {
             fs::read(path).map_err(|e| Error::new(format!("{}: its product {}: {e}", self.source, path.display())))
@@ -55,7 +55,7 @@ impl Step<'_> {
             session.cache.keep(self.recipe, &ran.inputs, &made);
         }
         self.track(session, &ran.inputs);
-        progress(&format!("{} compiled by {} in {:.2} s", self.source, self.tool, begin.elapsed().as_secs_f32()));
+        progress::line(&format!("{} compiled by {} in {:.2} s", self.source, self.tool, begin.elapsed().as_secs_f32()));
         Ok(made.printed)
     }
 
@@ -64,14 +64,6 @@ impl Step<'_> {
             session.tracker.file(&input.path);
         }
     }
-}
-
-/// A line for people who watch the build (`cargo build -vv`); cargo keeps it beside the package's other output, and shows
-/// it when the build fails.
-pub(crate) fn progress(line: &str) {
-    // Whether anyone reads it does not matter.
-    let _ = writeln!(std::io::stdout().lock(), "kernpack: {line}");
-    let _ = std::io::stdout().flush();
 }
 
 /// Whether a source of the package takes in something that no list of headers shows: another file, or the time.

@@ -22,6 +22,9 @@ pub(crate) struct Compiled {
 pub(crate) struct HostKernel {
     pub(crate) name: String,
     pub(crate) source: String,
+    /// Whether an object defines its metadata, and its documentation.
+    pub(crate) has_metadata: bool,
+    pub(crate) has_doc: bool,
 }
 
 /// The symbols of one object.
@@ -101,7 +104,16 @@ fn kernels_of(objects: &[Symbols]) -> Result<Vec<HostKernel>> {
         for name in object.packed_names().filter(|name| !name.starts_with('_')) {
             // A weak definition may be in several objects, such as the `main` that TVM makes; the linker keeps one.
             if seen.insert(name) {
-                results.push(Ok(HostKernel { name: name.to_owned(), source: object.source.clone() }));
+                let defines = |what: &str| {
+                    let symbol = format!("{PREFIX}{what}{name}");
+                    objects.iter().any(|object| object.exported.contains_key(&symbol))
+                };
+                results.push(Ok(HostKernel {
+                    name: name.to_owned(),
+                    source: object.source.clone(),
+                    has_metadata: defines("_metadata_"),
+                    has_doc: defines("_doc_"),
+                }));
             }
         }
     }

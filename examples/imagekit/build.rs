@@ -6,5 +6,6 @@ fn main() -> kernpack_build::Result<()> {
         .llvm_ir(["kernels/sobel.ll"])
         .cuda(["kernels/sobel.cu"])
         .opencl(["kernels/sobel.cl"])
+        .multiversion(["x86-64-v3"])
         .build()
 }

@@ -1,22 +1,20 @@
 //! What generated code calls. Public because generated code lives in user crates; not covered by semantic versioning.
 
+pub use core::ffi::c_void;
+
 pub use linkme;
 
 pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::function::{
-    FunctionInfo, KernelInfo, KernelTypes, ParamInfo, arg, call_bound, call_device_kernel, call_getter, call_packed,
-    device_kernel_metadata, no_entry_point, return_doc, return_metadata,
+    DeviceKernelInfo, FunctionInfo, HostKernelTypes, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel,
+    call_getter, call_kernel, call_packed, device_kernel_metadata, host_kernel_metadata, kernel_arg, kernel_doc,
+    launch_kernel, no_entry_point, return_doc, return_metadata,
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
-
-/// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
-/// the root and reaches all.
-pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
-    crate::module::import_order(imports)
-}
+pub use crate::multiversion::cpu_level;
 
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
@@ -33,6 +31,9 @@ pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
     family_def, family_index, tag_def,
 };
+pub use crate::parallel::kernel::{
+    ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
+};
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::KERNPACK_ENUMS_V1;
 pub use crate::registration::KERNPACK_METHODS_V1;
@@ -40,6 +41,7 @@ pub use crate::registration::{
     DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
     KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
 };
+pub use crate::tensor::{TensorView, TensorViewMut};
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.

@@ -13,7 +13,7 @@ use kernpack::abi::{
 };
 use kernpack::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
 use kernpack::reflect::TypeInfo;
-use kernpack::{IntoAny, ObjRef, Object};
+use kernpack::{IntoAny, ObjRef, Object, parallel};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 2000;
@@ -415,4 +415,29 @@ fn a_setter_and_readers() {
     });
     assert_eq!(written.load(Ordering::Relaxed) + refused.load(Ordering::Relaxed), ROUNDS);
     assert!(written.load(Ordering::Relaxed) > 0);
+}
+
+/// Loops of many callers on the one pool: what a piece writes is seen by the caller, and nothing is written after a loop has returned.
+#[test]
+fn parallel_loops() {
+    const LEN: usize = 4096;
+    on_threads(|thread, below| {
+        let mut values: Vec<usize> = (0..LEN).collect();
+        for round in 0..ROUNDS / 20 {
+            let grain = 1 + below(LEN);
+            parallel::zip(&mut values).grain(grain).for_each(|value| *value += thread).unwrap();
+            let sum = |sum: &mut usize, value: &usize| *sum += value;
+            let total = parallel::zip(&values).grain(grain).reduce(|| 0, sum, |a, b| a + b).unwrap();
+            assert_eq!(total, LEN * (LEN - 1) / 2 + (round + 1) * thread * LEN);
+            // The data that a failing loop writes to is gone as soon as it has returned.
+            let mut short_lived = vec![0u8; LEN];
+            let bad = below(LEN / 64);
+            let failed = parallel::chunks_mut(&mut short_lived, 64, |number, chunk| {
+                chunk.fill(1);
+                if number == bad { Err("bad") } else { Ok(()) }
+            });
+            assert_eq!(failed.unwrap_err().message(), "bad");
+            assert!(short_lived[bad * 64..][..64].iter().all(|byte| *byte == 1));
+        }
+    });
 }

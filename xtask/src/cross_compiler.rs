@@ -1,18 +1,97 @@
-//! The C compiler for 64-bit ARM, with which a test exports a library for another machine than this one.
+//! What tests need for 64-bit ARM: compilers, Rust's standard library, what runs its programs, and the stock library built for it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::Result;
 use crate::debian;
+use crate::environment::Environment;
+use crate::rust_target;
+use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
-/// The compiler, and the C library that it links.
-const PACKAGES: [&str; 2] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+/// Rust's name of the target.
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// Installs the compiler where it is missing, which only root can. Without it the test says that it is skipped; on CI it fails.
-pub(crate) fn prepare(workspace: &Workspace) -> Result {
-    if find_on_path("aarch64-linux-gnu-gcc").is_none() && debian::can_install(workspace) {
-        for package in PACKAGES {
-            debian::install(workspace, package)?;
-        }
+/// Programs, and the package of Debian and Ubuntu that has them.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    ("qemu-aarch64", "qemu-user"),
+];
+
+/// The C library that the compilers link and that programs load under qemu.
+const LIBC: &str = "libc6-dev-arm64-cross";
+
+/// The oldest platform that the stock package has wheels for.
+const PLATFORM: &str = "manylinux_2_28_aarch64";
+
+/// Variables for tests, which say where things are.
+pub(crate) type Variables = Vec<(&'static str, OsString)>;
+
+/// Gets what is missing, as far as that is possible here, and says what is not; the tests that need it say so, too, and fail on CI.
+pub(crate) fn prepare(environment: &Environment) -> Variables {
+    let workspace = &environment.workspace;
+    let mut variables = Variables::new();
+    if let Err(error) = install(workspace) {
+        println!("64-bit ARM: no compilers, or no qemu: {error}");
+    }
+    match rust_target::prepare(environment, TARGET) {
+        Ok(Some(flags)) => variables.push(("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags)),
+        Ok(None) => {}
+        Err(error) => println!("64-bit ARM: no Rust standard library: {error}"),
+    }
+    match stock_library(environment) {
+        Ok(folder) => variables.push(("KERNPACK_AARCH64_TVM_FFI_LIB", folder.into())),
+        Err(error) => println!("64-bit ARM: no stock libtvm_ffi.so: {error}"),
+    }
+    variables
+}
+
+/// Installs the programs that are missing, which only root can.
+fn install(workspace: &Workspace) -> Result {
+    let missing: Vec<&str> =
+        PROGRAMS.iter().filter(|(program, _)| find_on_path(program).is_none()).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !debian::can_install(workspace) {
+        return Err(format!("apt-get install {} {LIBC}", missing.join(" ")).into());
+    }
+    for package in missing.iter().chain([&LIBC]) {
+        debian::install(workspace, package)?;
     }
     Ok(())
+}
+
+/// The folder of the stock `libtvm_ffi.so` for the target, of the version that `requirements.txt` names: out of its wheel.
+fn stock_library(environment: &Environment) -> Result<PathBuf> {
+    let pinned = include_str!("../requirements.txt").lines().find(|line| line.starts_with("apache-tvm-ffi=="));
+    let pinned = pinned.ok_or("xtask/requirements.txt pins no apache-tvm-ffi")?;
+    let folder = environment.workspace.folder("aarch64/tvm-ffi")?;
+    let (library, stamp) = (folder.join("tvm_ffi/lib"), folder.join("complete"));
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == pinned) && library.join("libtvm_ffi.so").is_file() {
+        return Ok(library);
+    }
+    let python = environment.python.interpreter();
+    let mut pip = environment.command(python);
+    pip.args(["-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--quiet", "--no-deps"]);
+    // The library in the wheel does not depend on Python.
+    pip.args(["--only-binary=:all:", "--platform", PLATFORM, "--implementation", "cp", "--python-version", "3.11"]);
+    pip.args(["--abi", "cp311", "--dest"]).arg(&folder).arg(pinned);
+    step::run(&format!("pip download {pinned} for {PLATFORM}"), &mut pip, Show::Warnings)?;
+    let wheel = newest_wheel(&folder)?;
+    let mut unpack = environment.command(python);
+    unpack.args(["-m", "zipfile", "-e"]).args([&wheel, &folder]);
+    step::run(&format!("unpack {}", wheel.display()), &mut unpack, Show::Warnings)?;
+    fs::write(&stamp, pinned).map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
+    Ok(library)
+}
+
+fn newest_wheel(folder: &Path) -> Result<PathBuf> {
+    let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let wheels = files.filter(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    let newest = wheels.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok());
+    newest.ok_or_else(|| format!("pip left no wheel in {}", folder.display()).into())
 }

@@ -1,8 +1,9 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules | parallel`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
 
+mod aarch64;
 mod apache_tvm;
 mod artifacts;
 mod asan;
@@ -23,7 +24,10 @@ mod python;
 mod races;
 mod reports;
 mod runner;
+mod rust_source;
+mod rust_target;
 mod step;
+mod torch;
 mod totals;
 mod valgrind;
 mod workspace;
@@ -38,6 +42,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
+  test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
@@ -49,6 +54,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
+  bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
 ";
 
 fn main() -> ExitCode {
@@ -58,6 +64,7 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(),
         ["test"] => runner::run(),
         ["test", "--gpu"] => gpu::run(),
+        ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
@@ -68,10 +75,12 @@ fn main() -> ExitCode {
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", "modules"] => bench::modules::run(11),
-        ["bench", what @ ("calls" | "runtime" | "modules"), "--rounds", rounds] => match rounds.parse() {
+        ["bench", "parallel"] => bench::parallel::run(31),
+        ["bench", what @ ("calls" | "runtime" | "modules" | "parallel"), "--rounds", rounds] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
-            Ok(rounds @ 1..) => bench::modules::run(rounds),
+            Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),
+            Ok(rounds @ 1..) => bench::parallel::run(rounds),
             _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
         },
         [] | ["help" | "--help" | "-h"] => {

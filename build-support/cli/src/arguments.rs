@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::{Result, doctor, new, wheel};
+use crate::{Result, doctor, new, outputs, wheel};
 
 pub(crate) const HELP: &str = "\
 Works with libraries of packed functions.
@@ -15,6 +15,7 @@ Commands:
   wheel       build a Python wheel around a package's library
   new         start a crate that builds and passes its tests
   doctor      what this machine has and lacks for building libraries
+  outputs     what build scripts made of kernels, and where it is
 
 cargo kernpack COMMAND --help says more.
 ";
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Wheel(wheel::Options),
     New(new::Options),
     Doctor(doctor::Options),
+    Outputs(outputs::Options),
     /// In the process that `--load` starts.
     Describe(PathBuf),
     /// In the process that `doctor` starts.
@@ -79,6 +81,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         Some("wheel") => return Ok(wheel::parse(arguments)?.map_or(Command::Help(wheel::HELP), Command::Wheel)),
         Some("new") => return Ok(new::parse(arguments)?.map_or(Command::Help(new::HELP), Command::New)),
         Some("doctor") => return Ok(doctor::parse(arguments)?.map_or(Command::Help(doctor::HELP), Command::Doctor)),
+        Some("outputs") => return Ok(outputs::parse(arguments)?.map_or(Command::Help(outputs::HELP), Command::Outputs)),
         Some(PROBE) => return Ok(Command::Probe(value(&mut arguments, PROBE)?.to_string_lossy().into_owned())),
         Some(DESCRIBE) => return Ok(Command::Describe(value(&mut arguments, DESCRIBE)?.into())),
         _ => return Err(format!("there is no command {command:?}; see cargo kernpack --help")),

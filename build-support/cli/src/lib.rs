@@ -1,5 +1,5 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `new` starts a crate, `doctor` says what a machine has and lacks.
+//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made.
 //!
 //! For `inspect` a file is data: nothing in it runs, unless `--load` asks for that, and then it runs in a process of its own.
 
@@ -13,6 +13,7 @@ mod json;
 mod library_file;
 mod loaded;
 mod new;
+mod outputs;
 mod picture;
 mod report;
 mod signature;
@@ -38,6 +39,7 @@ pub fn run() -> ExitCode {
         Ok(Command::Inspect(options)) => inspect(&options),
         Ok(Command::Wheel(options)) => wheel::make(&options).and_then(|made| print(&made.report(options.json))),
         Ok(Command::New(options)) => new::make(&options).and_then(|text| print(&text)),
+        Ok(Command::Outputs(options)) => outputs::show(&options).and_then(|text| print(&text)),
         Ok(Command::Doctor(options)) => match doctor::examine(&options) {
             Ok((text, true)) => print(&text),
             Ok((text, false)) => print(&text).and_then(|()| Err(doctor::UNABLE.to_owned())),

@@ -5,7 +5,8 @@
  *
  *     #include <kernpack/kernel.h>
  *
- *     // scale(tensor: float32[n], factor: float)
+ *     // Multiplies all elements.
+ *     // kernpack: scale(tensor: mut Tensor[float32], factor: float)
  *     KERNPACK_KERNEL(scale) {
  *       DLTensor* tensor;
  *       double factor;
@@ -19,6 +20,11 @@
  *       for (int64_t i = 0; i < kernpack_element_count(tensor); ++i) data[i] *= (float)factor;
  *       return 0;  // result is None unless something is returned into it
  *     }
+ *
+ * The comment in front of a kernel is its documentation in every language. The line `kernpack: name(argument: type, ..) -> type` in it is
+ * taken out: it makes the kernel a Rust function with these types (kernels::typed::scale), and tells hosts names and types. Types are int,
+ * int8 to int64, uint8 to uint64, float, float32, float64, bool, str, bytes, Tensor, Tensor[float32] (or another type of elements), mut
+ * Tensor[..] for one that is written to, Device, DataType, Function, Any, and for a result None.
  *
  * Arguments are borrowed for the duration of the call. The result is None when the kernel starts. A C++ kernel must not
  * let an exception out. The types have the names and layouts of the TVM FFI C ABI and of DLPack; include

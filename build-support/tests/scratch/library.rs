@@ -14,8 +14,19 @@ impl BuiltLibrary {
         Self { bytes: fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) }
     }
 
+    /// Whether these bytes are somewhere in the file.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub(crate) fn contains(&self, bytes: &[u8]) -> bool {
+        self.bytes.windows(bytes.len()).any(|window| window == bytes)
+    }
+
     fn file(&self) -> object::File<'_> {
         object::File::parse(self.bytes.as_slice()).expect("an object file")
+    }
+
+    /// What it is for.
+    pub(crate) fn machine(&self) -> object::Architecture {
+        self.file().architecture()
     }
 
     /// Names of the packed functions that the library exports, sorted; those of the runtime itself are left out.

@@ -95,6 +95,15 @@ impl Package {
 
     /// Runs cargo without network, and without what the user's environment says about compilers.
     pub(crate) fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Built {
+        let output = self.cargo_command(args, variables).output().expect("cargo runs");
+        Built {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    fn cargo_command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args).arg("--offline").current_dir(&self.dir);
         command.env("CARGO_TARGET_DIR", &self.target_dir);
@@ -106,7 +115,11 @@ impl Package {
             "CUDA_HOME",
             "CUDA_PATH",
             "KERNPACK_CACHE",
+            "KERNPACK_COMPILE_COMMANDS",
             "KERNPACK_CUDA",
+            "KERNPACK_OPENCL",
+            "KERNPACK_OPENCL_DEVICES",
+            "KERNPACK_OPENCL_LIBRARY",
             "NVCC",
             "RUSTFLAGS",
             "CARGO_ENCODED_RUSTFLAGS",
@@ -115,12 +128,25 @@ impl Package {
         }
         command.env("PATH", path_without_nvcc());
         command.envs(variables.iter().copied());
-        let output = command.output().expect("cargo runs");
-        Built {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        command
+    }
+
+    /// Builds, which must succeed, and says how many bytes of memory the largest of all processes had at the most: cargo, rustc, the build
+    /// script, compilers and the linker.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn build_measured(&self) -> u64 {
+        let mut child = self.cargo_command(&["build", "--quiet"], &[]).spawn().expect("cargo runs");
+        let pid = libc::pid_t::try_from(child.id()).expect("a process");
+        let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: the process is our child, and nobody else waits for it; the two places live long enough.
+        let waited = unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) };
+        assert_eq!(waited, pid, "cargo can be waited for");
+        // There is nothing left to wait for.
+        let _ = child.try_wait();
+        assert_eq!(status, 0, "the build succeeds");
+        // SAFETY: zeros are a usage, and wait4 has filled it.
+        let usage = unsafe { usage.assume_init() };
+        u64::try_from(usage.ru_maxrss).expect("a size") * 1024
     }
 
     /// Builds, which must succeed, and opens the library.
@@ -196,7 +222,12 @@ impl Package {
 
     /// The program of the last build.
     pub(crate) fn program(&self, profile: &str) -> BuiltLibrary {
-        BuiltLibrary::open(&self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX)))
+        BuiltLibrary::open(&self.program_path(profile))
+    }
+
+    /// Where that program is.
+    pub(crate) fn program_path(&self, profile: &str) -> PathBuf {
+        self.target_dir.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX))
     }
 
     /// Builds, which must fail in the build script; the script's own message.
@@ -212,6 +243,30 @@ impl Package {
             .join("\n")
             .trim()
             .to_owned()
+    }
+
+    /// The whole message of a build that fails, the same on every machine: `DIR` is the package, `OUT` its `OUT_DIR`, `HOST` the target, `$NAME` the value of
+    /// a variable that was set. Of a C compiler's command only the end is there: the options before `-c` are the machine's.
+    pub(crate) fn message(&self, variables: &[(&str, &str)]) -> String {
+        let mut message = self.failure(variables);
+        for (name, value) in variables.iter().filter(|(_, value)| value.starts_with('/') && !value.contains(':')) {
+            message = message.replace(value, &format!("${name}"));
+        }
+        let build = self.target_dir.join("debug/build").display().to_string();
+        while let Some(start) = message.find(&format!("{build}/{}-", self.name)) {
+            let end = start + message[start..].find("/out").expect("it is OUT_DIR") + "/out".len();
+            message.replace_range(start..end, "OUT");
+        }
+        let host = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+        let message = message.replace(&self.dir.display().to_string(), "DIR").replace(&host, "HOST");
+        let short = |line: &str| {
+            let command = line.strip_prefix("  command: ").and_then(|command| command.split_once(' '));
+            match command.and_then(|(program, rest)| Some((program, rest.rsplit_once(" -c ")?.1))) {
+                Some((program, rest)) => format!("  command: {program} ... -c {rest}\n"),
+                None => format!("{}\n", line.trim_end()),
+            }
+        };
+        message.lines().map(short).collect()
     }
 
     /// What `src/main.rs` prints.

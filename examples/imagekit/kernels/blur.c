@@ -82,7 +82,12 @@ static void blur_columns(const float* src, float* dst, double* restrict sums, in
   }
 }
 
-/* The result stays None. */
+/* Box blur: each pixel of `dst` becomes the mean of the (2 * radius + 1)^2 pixels of `src` around it.
+ *
+ * Both are matrices in host memory, of one shape, and may be the same tensor.
+ *
+ * kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None
+ */
 int __tvm_ffi_blur(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   DLTensor *src, *dst;
   (void)self;

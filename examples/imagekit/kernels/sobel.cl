@@ -1,7 +1,6 @@
 // Edge strength by the Sobel operator, on an OpenCL device: the same definition as sobel.ll, one work item per pixel.
 //
 // Pixels beyond the border have the value of the nearest border pixel.
-
 __kernel void sobel_opencl(__global const float* src, __global float* dst, int height, int width) {
   const int x = get_global_id(0), y = get_global_id(1);
   if (x >= width || y >= height) return;

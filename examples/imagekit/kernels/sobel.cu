@@ -1,11 +1,10 @@
-// Edge strength by the Sobel operator, on a CUDA device: the same definition as sobel.ll, one thread per pixel.
-//
-// Pixels beyond the border have the value of the nearest border pixel.
-
 __device__ static int clamped(int index, int count) {
   return index < 0 ? 0 : index < count ? index : count - 1;
 }
 
+// Edge strength by the Sobel operator, on a CUDA device: the same definition as sobel.ll, one thread per pixel.
+//
+// Pixels beyond the border have the value of the nearest border pixel.
 extern "C" __global__ void sobel_cuda(const float* src, float* dst, int height, int width) {
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;

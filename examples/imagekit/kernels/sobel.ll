@@ -32,7 +32,9 @@ declare i32 @kernpack_raise(ptr, ptr)
 declare i32 @snprintf(ptr, i64, ptr, ...)
 declare float @llvm.sqrt.f32(float)
 
-; The packed calling convention: 0, or -1 with the error set. The result stays None.
+; Edge strength by the Sobel operator: `dst` gets the length of the gradient of `src` in each pixel.
+;
+; kernpack: sobel(src: Tensor[float32], dst: mut Tensor[float32]) -> None
 define i32 @__tvm_ffi_sobel(ptr %self, ptr %args, i32 %num_args, ptr %result) {
 count:
   %two = icmp eq i32 %num_args, 2

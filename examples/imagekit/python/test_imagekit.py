@@ -5,6 +5,7 @@ IMAGEKIT_LIBRARY names the library.
 
 import os
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import prepare
@@ -119,6 +120,50 @@ def test_objects_go_back_into_the_library(imagekit, gray):
 def test_crop_takes_any_strides(imagekit, gray):
     np.testing.assert_array_equal(np.from_dlpack(imagekit.crop(gray.T, 5, 7, 30, 20)), gray.T[5:35, 7:27])
     assert np.from_dlpack(imagekit.crop(gray, 427, 640, 0, 0)).shape == (0, 0)
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (1, 40), (17, 9), (1000, 1000)])
+def test_gamma(imagekit, size):
+    image = random_gray(*size)
+    result = np.from_dlpack(imagekit.gamma(image, 0.5))
+    assert (result.dtype, result.shape) == (np.float32, size)
+    np.testing.assert_allclose(result, 255 * np.sqrt(image / 255), rtol=1e-5)
+
+
+def test_gamma_takes_any_strides(imagekit, gray):
+    flipped = gray.T[::-1, ::3]
+    np.testing.assert_allclose(np.from_dlpack(imagekit.gamma(flipped, 2)), flipped**2 / 255, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(1, 2), (17, 9), (2000, 300)])
+def test_stretch_rows_in_place(imagekit, size):
+    image = random_gray(*size)
+    low, high = image.min(axis=1, keepdims=True), image.max(axis=1, keepdims=True)
+    expected = (image - low) / (high - low) * 255
+    assert imagekit.stretch_rows(image) is None
+    np.testing.assert_allclose(image, expected, rtol=1e-4, atol=1e-3)
+    assert imagekit.stretch_rows(np.zeros((3, 0), np.float32)) is None
+
+
+def test_stretch_rows_writes_only_what_it_is_given(imagekit):
+    image = random_gray(6, 8)
+    before = image.copy()
+    imagekit.stretch_rows(image[1:5:2, 2:5])
+    touched = np.zeros(image.shape, bool)
+    touched[1:5:2, 2:5] = True
+    np.testing.assert_array_equal(image[~touched], before[~touched])
+    np.testing.assert_allclose(image[1:5:2, 2:5].max(axis=1), 255, rtol=1e-5)
+
+
+def test_parallel_functions_from_many_threads(imagekit):
+    image = random_gray(200, 300)
+    expected = np.from_dlpack(imagekit.gamma(image, 1.5))
+
+    def run(_):
+        return np.array_equal(np.from_dlpack(imagekit.gamma(image, 1.5)), expected)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(run, range(200)))
 
 
 def test_map_rows_calls_python(imagekit, gray):
@@ -261,6 +306,24 @@ def test_wrong_shape(imagekit, gray):
     )
 
 
+def test_what_parallel_functions_refuse(imagekit, gray):
+    check_error(
+        TypeError, "gamma(gray: Tensor, exponent: float): argument 'gray': expected a tensor of float32, got one of float64",
+        imagekit.gamma, gray.astype(np.float64), 1,
+    )  # fmt: skip
+    check_error(
+        ValueError,
+        "stretch_rows(image: Tensor): the rows of argument 'image' are not contiguous: shape [3, 2], strides [1, 3] (in elements); "
+        "pass a contiguous copy, for example numpy.ascontiguousarray(x)",
+        imagekit.stretch_rows, np.ones((2, 3), np.float32).T,
+    )  # fmt: skip
+    check_error(
+        ValueError,
+        "stretch_rows(image: Tensor): argument 'image' has no dimensions, so it has no rows; give it the shape of one row",
+        imagekit.stretch_rows, np.ones((), np.float32),
+    )  # fmt: skip
+
+
 def test_wrong_values(imagekit, gray):
     check_error(
         ValueError,
@@ -381,9 +444,33 @@ def test_metadata(imagekit):
     assert repr(schema) == "Callable[[Tensor], Map[str, Any]]"
 
 
+def test_parallel_functions_describe_what_callers_call(imagekit):
+    schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("gamma")["type_schema"])
+    assert repr(schema) == "Callable[[Tensor, float], Tensor]"
+    schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("stretch_rows")["type_schema"])
+    assert repr(schema) == "Callable[[Tensor], None]"
+    doc = imagekit.get_function_doc("stretch_rows").splitlines()
+    assert doc[0].startswith("Stretches each row of a gray image in place")
+    assert doc[-1] == "Runs in parallel over rows of `image` (f32); writes to `image`."
+    assert imagekit.get_function_doc("gamma").endswith("over elements of `gray` (f32); returns a new tensor.")
+
+
 def test_documentation(imagekit):
     assert imagekit.get_function_doc("crop").splitlines()[0] == "Copies a rectangle out of a gray image."
     assert imagekit.get_function_doc("imagekit.to_gray").startswith("Converts an RGB image to gray")
+
+
+def test_kernels_are_described(imagekit):
+    # The comment in front of the kernel in C, and the declaration in it.
+    assert imagekit.get_function_doc("blur").splitlines()[0].startswith("Box blur: each pixel of `dst` becomes the mean")
+    metadata = imagekit.get_function_metadata("blur")
+    assert metadata["arg_names"] == ["src", "dst", "radius"]
+    schema = tvm_ffi.core.TypeSchema.from_json_str(metadata["type_schema"])
+    assert repr(schema) == "Callable[[Tensor, Tensor, int], None]"
+    # OpenCL C needs no declaration; the launch parameters follow the kernel's own.
+    metadata = imagekit.get_function_metadata("sobel_opencl")
+    assert metadata["arg_names"][:5] == ["src", "dst", "height", "width", "grid_x"]
+    assert imagekit.get_function_doc("sobel_opencl").startswith("Edge strength by the Sobel operator, on an OpenCL device")
 
 
 def test_global_functions(imagekit, photo, gray):
@@ -392,7 +479,7 @@ def test_global_functions(imagekit, photo, gray):
         f"imagekit.{name}"
         for name in [
             "to_gray", "histogram", "otsu_threshold", "contrast", "crop", "map_rows", "make_scaler", "describe", "to_pgm",
-            "ascii_art", "edges", "sobel_on_cuda", "sobel_on_opencl", "blur", "sobel",
+            "ascii_art", "edges", "gamma", "stretch_rows", "sobel_on_cuda", "sobel_on_opencl", "blur", "sobel", "cpu_level",
         ]
     }  # fmt: skip
     result = tvm_ffi.get_global_func("imagekit.to_gray")(photo)

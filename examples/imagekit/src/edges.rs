@@ -13,9 +13,9 @@ use crate::{image, kernels};
 pub fn edges(rgb: TensorView<u8>, radius: i64) -> Result<Tensor> {
     let gray = to_gray(rgb)?;
     let smooth = Tensor::zeros::<f32>(gray.shape())?;
-    kernels::blur.call((&gray, &smooth, radius))?;
+    kernels::typed::blur(&gray, &smooth, radius)?;
     let strength = gray; // Its pixels are no longer needed: the last step writes over them.
-    kernels::sobel.typed::<(&Tensor, &Tensor), ()>().call((&smooth, &strength))?;
+    kernels::typed::sobel(&smooth, &strength)?;
     Ok(strength)
 }
 
@@ -42,7 +42,7 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     }
     let blocks = |pixels: i64, threads: u32| u32::try_from((pixels - 1) / i64::from(threads) + 1).unwrap_or(u32::MAX);
     let grid = (blocks(width, BLOCK.0), blocks(height, BLOCK.1));
-    kernels::sobel_cuda.launch(grid, BLOCK, (&src, &dst, height, width))
+    kernels::typed::sobel_cuda((grid, BLOCK), &src, &dst, extent(height)?, extent(width)?)
 }
 
 /// Edge strength on the first OpenCL device: the kernel of `kernels/sobel.cl`, one work item per pixel.
@@ -62,7 +62,12 @@ pub fn sobel_on_opencl(src: Tensor) -> Result<Tensor> {
     if height > 0 && width > 0 {
         let groups = |pixels: i64, items: u32| u32::try_from((pixels - 1) / i64::from(items) + 1).unwrap_or(u32::MAX);
         let grid = (groups(width, GROUP.0), groups(height, GROUP.1));
-        kernels::sobel_opencl.launch(grid, GROUP, (&src, &dst, height, width))?;
+        kernels::typed::sobel_opencl((grid, GROUP), &src, &dst, extent(height)?, extent(width)?)?;
     }
     dst.to(home)
+}
+
+/// An extent as kernels take it.
+fn extent(pixels: i64) -> Result<i32> {
+    i32::try_from(pixels).map_err(|_| kernpack::error!(ValueError, "{pixels} pixels in one direction are too many"))
 }

@@ -9,6 +9,7 @@
 //! | [`to_gray`](gray::to_gray) | Rust | color to gray |
 //! | [`histogram`](histogram::histogram), [`otsu_threshold`](histogram::otsu_threshold), [`contrast`](histogram::contrast) | Rust | an object with fields, and functions that take it |
 //! | [`crop`](crop::crop) | Rust | a rectangle, from a tensor with any strides |
+//! | [`gamma`](tone::gamma), [`stretch_rows`](tone::stretch_rows) | Rust | functions for one pixel and one row, run on all CPUs |
 //! | [`map_rows`](rows::map_rows), [`make_scaler`](rows::make_scaler) | Rust | take and return functions |
 //! | [`describe`](describe::describe), [`to_pgm`](describe::to_pgm), [`ascii_art`](describe::ascii_art) | Rust | return a dictionary, bytes and text |
 //! | [`kernels::blur`] | C | box blur |
@@ -26,3 +27,4 @@ pub mod gray;
 pub mod histogram;
 mod image;
 pub mod rows;
+pub mod tone;

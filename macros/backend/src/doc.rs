@@ -37,6 +37,15 @@ impl Doc {
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+
+    /// A `&'static str` expression with one more paragraph.
+    pub(crate) fn with_paragraph(&self, paragraph: &str) -> TokenStream {
+        if self.is_empty() {
+            return paragraph.to_token_stream();
+        }
+        let end = format!("\n\n{paragraph}");
+        quote!(::core::concat!(#self, #end))
+    }
 }
 
 /// One `///` line, or all lines of a `/** */` comment, without what only sets it apart from code.

@@ -420,3 +420,172 @@ fn crate_name_is_needed() {
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("CARGO_CRATE_NAME"));
 }
+
+#[test]
+fn parallel_functions() {
+    check(
+        "parallel, grain = 64, global = false",
+        "/// Adds a multiple.\nfn saxpy(x: &[f32], y: &mut f32, a: f32, table: &TensorView<f32>) -> Result<()> { Ok(()) }",
+        expect![[r#"
+            /// Adds a multiple.
+            fn saxpy(x: &[f32], y: &mut f32, a: f32, table: &TensorView<f32>) -> Result<()> {
+                Ok(())
+            }
+            #[doc(hidden)]
+            #[macro_export]
+            #[allow(non_local_definitions)]
+            macro_rules! exported_function_saxpy {
+                () => {};
+            }
+            #[allow(deprecated, unsafe_code)]
+            const _: () = {
+                use ::kernpack::impl_ as __k;
+                #[allow(unused_imports)]
+                use __k::NoSchema as _;
+                #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
+                #[linkme(crate = __k::linkme)]
+                static __KERNPACK_FUNCTION: __k::FunctionInfo = __k::FunctionInfo {
+                    name: "saxpy",
+                    global_name: ::core::option::Option::None,
+                    doc: ::core::concat!(
+                        "Adds a multiple.",
+                        "\n\nRuns in parallel over rows of `x` (f32), elements of `y` (f32); writes to `y`."
+                    ),
+                    params: &[
+                        __k::ParamInfo {
+                            name: "x",
+                            ty: __k::SchemaOf::<__k::TensorView<'_, f32>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "y",
+                            ty: __k::SchemaOf::<__k::TensorViewMut<'_, f32>>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "a",
+                            ty: __k::SchemaOf::<f32>::TYPE,
+                        },
+                        __k::ParamInfo {
+                            name: "table",
+                            ty: __k::SchemaOf::<TensorView<f32>>::TYPE,
+                        },
+                    ],
+                    ret: <() as __k::IntoReturn>::TYPE,
+                    call: __kernpack_call,
+                    crate_name: "imagekit",
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                };
+                #[inline]
+                fn __kernpack_body<'a>(
+                    args: &'a [::kernpack::AnyView<'a>; 4usize],
+                ) -> ::kernpack::Result<__k::TVMFFIAny> {
+                    let __arg0 = unsafe {
+                        __k::read_tensor::<f32>(&__KERNPACK_FUNCTION, args, 0usize)
+                    }?;
+                    let __arg1 = unsafe {
+                        __k::written_tensor::<f32>(&__KERNPACK_FUNCTION, args, 1usize)
+                    }?;
+                    let __arg2 = unsafe { __k::arg::<f32>(&__KERNPACK_FUNCTION, args, 2usize) }?;
+                    let __arg3 = unsafe {
+                        __k::arg::<TensorView<f32>>(&__KERNPACK_FUNCTION, args, 3usize)
+                    }?;
+                    let mut __arg1 = __arg1;
+                    let __arg2 = __k::for_each_call(__arg2);
+                    let __arg3 = &__arg3;
+                    let __looped = __k::parallel_for_each::<
+                        _,
+                        Result<()>,
+                    >(
+                        &__KERNPACK_FUNCTION,
+                        &[0usize, 1usize],
+                        64,
+                        (
+                            __k::ReadTensor::rows(&__arg0),
+                            __k::WrittenTensor::elements_mut(&mut __arg1),
+                        ),
+                        move |(__item0, __item1)| saxpy(__item0, __item1, __arg2, __arg3),
+                    );
+                    __k::IntoReturn::into_return(__looped)
+                }
+                #[unsafe(export_name = "__tvm_ffi_saxpy")]
+                unsafe extern "C" fn __kernpack_call(
+                    _this: *mut ::core::ffi::c_void,
+                    args: *const __k::TVMFFIAny,
+                    num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe {
+                        __k::call_packed::<
+                            4usize,
+                            _,
+                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
+                    }
+                }
+                #[unsafe(export_name = "__tvm_ffi__metadata_saxpy")]
+                unsafe extern "C" fn __kernpack_metadata(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
+                }
+                #[unsafe(export_name = "__tvm_ffi__doc_saxpy")]
+                unsafe extern "C" fn __kernpack_doc(
+                    _this: *mut ::core::ffi::c_void,
+                    _args: *const __k::TVMFFIAny,
+                    _num_args: ::core::primitive::i32,
+                    result: *mut __k::TVMFFIAny,
+                ) -> ::core::primitive::i32 {
+                    unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
+                }
+            };
+        "#]],
+    );
+    for (item, doc) in [
+        ("fn f(x: &f32) -> f32 { *x }", "Runs in parallel over elements of `x` (f32); returns a new tensor."),
+        (
+            "fn f(x: &f32) -> Result<f32> { Ok(*x) }",
+            "Runs in parallel over elements of `x` (f32); returns a new tensor.",
+        ),
+        ("fn f<'a>(x: &'a mut [u8]) {}", "Runs in parallel over rows of `x` (u8); writes to `x`."),
+        (
+            "fn f(x: &mut u8, y: &mut [i64]) -> () {}",
+            "Runs in parallel over elements of `x` (u8), rows of `y` (i64); writes to `x`, `y`.",
+        ),
+        ("/// Own.\nfn f(x: &f32) -> Result<(), E> { Ok(()) }", "Runs in parallel over elements of `x` (f32)."),
+    ] {
+        let code = expand_packed_func(tokens("parallel"), tokens(item), &environment());
+        assert!(code.to_string().contains(&format!("{doc}\"")), "{item}: {code}");
+    }
+}
+
+#[test]
+fn parallel_mistakes() {
+    for (item, says) in [
+        ("fn f(a: i64) {}", "this one takes none"),
+        ("fn f(text: &str) -> f32 { 0.0 }", "this one takes none"),
+        ("fn f(x: &f32) {}", "no result"),
+        ("fn f(x: &f32, y: &mut TensorViewMut<f32>) {}", "calls at the same time share everything else"),
+        ("fn f(x: &f32, y: &mut Tensor) {}", "calls at the same time share everything else"),
+        ("fn f(x: &mut f32, c: char) {}", "`String` or `&str`"),
+        ("fn f(x: &mut f32, c: fn()) {}", "function pointers"),
+        ("fn f(x: &mut f32, s: &'static str) {}", "as long as the call"),
+    ] {
+        let expected: &[&str] = match says {
+            "calls at the same time share everything else" => &[says, "no result"],
+            _ => &[says],
+        };
+        check_mistakes("parallel", item, expected);
+    }
+    let nine = (0..9).map(|i| format!("a{i}: &mut i64, ")).collect::<String>();
+    check_mistakes("parallel", &format!("fn f({nine}) {{}}"), &["more than 8 tensors"]);
+    for (options, says) in [
+        ("parallel, grain = 0", "a grain is 1 or more"),
+        ("parallel, grain = -1", "a grain is 1 or more"),
+        ("parallel = true", "`parallel` takes no value"),
+    ] {
+        check_mistakes(options, "fn f(x: &mut i64) {}", &[says]);
+    }
+    check_mistakes("grain = 4", "fn f(x: i64) {}", &["write `parallel, grain = ...`"]);
+}

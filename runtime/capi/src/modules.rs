@@ -27,19 +27,51 @@ pub unsafe extern "C-unwind" fn clear_imports(this: *mut c_void) {
     unsafe { cpp_symbols::clear_imports(this) }
 }
 
-/// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// Called as C++ calls it.
-#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj11GetFunctionERKNS0_6StringEb")]
-pub unsafe extern "C-unwind" fn get_function(
-    out: *mut *mut TVMFFIObject,
-    this: *mut c_void,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { cpp_symbols::get_function(out, this, name, query_imports) }
+kernpack::__cpp_result! {
+    /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// Called as C++ calls it.
+    #[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj11GetFunctionERKNS0_6StringEb")]
+    pub unsafe fn get_function(
+        out: *mut *mut TVMFFIObject,
+        this: *mut c_void,
+        name: *const TVMFFIAny,
+        query_imports: u8,
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe { cpp_symbols::find_function(out, this, name, query_imports) }
+    }
+
+    /// `Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// Called as C++ calls it.
+    #[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj14GetFunctionDocERKNS0_6StringEb")]
+    pub unsafe fn get_function_doc(
+        out: *mut TVMFFIAny,
+        this: *mut c_void,
+        name: *const TVMFFIAny,
+        query_imports: u8,
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe { cpp_symbols::text_of_function(out, this, name, query_imports, true) }
+    }
+
+    /// `Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// Called as C++ calls it.
+    #[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj19GetFunctionMetadataERKNS0_6StringEb")]
+    pub unsafe fn get_function_metadata(
+        out: *mut TVMFFIAny,
+        this: *mut c_void,
+        name: *const TVMFFIAny,
+        query_imports: u8,
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe { cpp_symbols::text_of_function(out, this, name, query_imports, false) }
+    }
 }
 
 /// `bool ModuleObj::ImplementsFunction(const String& name, bool query_imports)`.
@@ -54,36 +86,6 @@ pub unsafe extern "C-unwind" fn implements_function(
 ) -> bool {
     // SAFETY: promised by the caller.
     unsafe { cpp_symbols::implements_function(this, name, query_imports) }
-}
-
-/// `Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// Called as C++ calls it.
-#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj14GetFunctionDocERKNS0_6StringEb")]
-pub unsafe extern "C-unwind" fn get_function_doc(
-    out: *mut TVMFFIAny,
-    this: *mut c_void,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { cpp_symbols::get_function_doc(out, this, name, query_imports) }
-}
-
-/// `Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// Called as C++ calls it.
-#[unsafe(export_name = "_ZN3tvm3ffi9ModuleObj19GetFunctionMetadataERKNS0_6StringEb")]
-pub unsafe extern "C-unwind" fn get_function_metadata(
-    out: *mut TVMFFIAny,
-    this: *mut c_void,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { cpp_symbols::get_function_metadata(out, this, name, query_imports) }
 }
 
 /// Constant words: addresses.

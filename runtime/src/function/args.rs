@@ -1,5 +1,5 @@
 use crate::abi::TVMFFIAny;
-use crate::value::{Any, AnyView, ToArg};
+use crate::value::{Any, AnyView, Arg, ToArg};
 
 /// Arguments of a call: a tuple of up to 12 values, or a slice of views or owned values.
 ///
@@ -45,6 +45,14 @@ tuple_args!(A B C D E F G H I);
 tuple_args!(A B C D E F G H I J);
 tuple_args!(A B C D E F G H I J K);
 tuple_args!(A B C D E F G H I J K L);
+
+// SAFETY: an `Arg` holds a valid view, and all of them live until `call` returns.
+unsafe impl<const N: usize> Args for [Arg<'_>; N] {
+    #[inline]
+    fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
+        call(&self.each_ref().map(Arg::raw))
+    }
+}
 
 // SAFETY: the slice holds valid views.
 unsafe impl Args for &[AnyView<'_>] {

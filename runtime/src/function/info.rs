@@ -147,6 +147,12 @@ pub(crate) struct Signature<'a> {
     params: &'a [ParamInfo],
 }
 
+impl<'a> Signature<'a> {
+    pub(super) fn new(name: &'a str, params: &'a [ParamInfo]) -> Self {
+        Self { name, params }
+    }
+}
+
 impl fmt::Display for Signature<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;

@@ -20,6 +20,7 @@ mod packed;
 mod panic;
 mod registry;
 mod typed;
+mod typed_kernel;
 
 pub use args::Args;
 pub use bound::{call_bound, call_getter, no_entry_point};
@@ -30,11 +31,14 @@ pub(crate) use handle::invoke_as;
 pub(crate) use info::register_entry_point;
 pub use info::{FunctionInfo, ParamInfo};
 pub(crate) use info::{schema_metadata, write_function_metadata, write_json_string};
+pub(crate) use kernel::arg_names;
 pub use kernel::{
-    DeviceKernel, ImageStatus, Kernel, KernelInfo, KernelTypes, call_device_kernel, device_kernel_metadata,
+    DeviceKernel, DeviceKernelInfo, HostKernelTypes, ImageStatus, Kernel, KernelInfo, call_device_kernel,
+    device_kernel_metadata, host_kernel_metadata, kernel_doc,
 };
 pub(crate) use nearest::did_you_mean;
 pub(crate) use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
 pub(crate) use panic::{caught, guard_nameless, install_hook};
 pub use typed::TypedFunction;
+pub use typed_kernel::{call_kernel, kernel_arg, launch_kernel};

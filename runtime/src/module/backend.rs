@@ -83,6 +83,11 @@ pub(crate) unsafe extern "C" fn parallel_launch(lambda: Option<Lambda>, data: *m
     })
 }
 
+/// How many threads a launch from here would have at most, the caller's own among them: 1 inside a task.
+pub(crate) extern "C" fn parallel_threads() -> c_int {
+    caught(|| Ok(thread_pool::threads())).unwrap_or(1)
+}
+
 /// `TVMBackendParallelBarrier`: waits until all tasks of the launch are here or have ended. -1 with an error raised when one
 /// of them failed. A task that is alone waits for nobody.
 ///

@@ -22,8 +22,38 @@ thread_local! {
     static PENDING: Cell<Option<Error>> = const { Cell::new(None) };
 }
 
-/// `static Module Module::LoadFromFile(const String&)`; the result goes through a hidden first pointer.
-type LoadFromFile = unsafe extern "C-unwind" fn(result: *mut *mut TVMFFIObject, path: *const TVMFFIAny) -> *mut c_void;
+/// `static Module Module::LoadFromFile(const String&)`, a C++ function; [`load_from_file`] calls it.
+type LoadFromFile = unsafe extern "C-unwind" fn();
+
+/// Calls the C++ function. What it throws passes.
+///
+/// # Safety
+/// `result` is writable, and owned if the function returns; `path` is a string value.
+#[cfg(not(target_arch = "aarch64"))]
+unsafe extern "C-unwind" fn load_from_file(
+    result: *mut *mut TVMFFIObject,
+    path: *const TVMFFIAny,
+    function: LoadFromFile,
+) {
+    type Function = unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, *const TVMFFIAny) -> *mut c_void;
+    // SAFETY: promised by the caller; a result with a destructor goes through a hidden first pointer.
+    unsafe { core::mem::transmute::<LoadFromFile, Function>(function)(result, path) };
+}
+
+/// Calls the C++ function. What it throws passes.
+///
+/// # Safety
+/// `result` is writable, and owned if the function returns; `path` is a string value.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn load_from_file(
+    result: *mut *mut TVMFFIObject,
+    path: *const TVMFFIAny,
+    function: LoadFromFile,
+) {
+    // A result with a destructor goes to where x8 says; `super::cpp_result` tells more.
+    core::arch::naked_asm!("mov x8, x0", "mov x0, x1", "br x2")
+}
 
 /// A thrower: the C++ function, and a path whose extension names our loader.
 struct Thrower {
@@ -45,7 +75,7 @@ pub(super) unsafe fn throw(error: Error) -> Error {
     PENDING.set(Some(error));
     let mut module = ptr::null_mut();
     // SAFETY: the symbol's mangled name fixes the type; the path is a string value. This throws, because the loader fails.
-    unsafe { (thrower.load_from_file)(&mut module, thrower.path.as_view().raw()) };
+    unsafe { load_from_file(&mut module, thrower.path.as_view().raw(), thrower.load_from_file) };
     PENDING.take().unwrap_or_else(|| Error::internal_error("an error was not thrown"))
 }
 
@@ -63,7 +93,7 @@ fn find_thrower() -> Option<Thrower> {
         Err(PENDING.take().unwrap_or_else(|| Error::runtime_error("files of this kind can not be loaded")))
     });
     Function::register_global(&format!("ffi.Module.load_from_file.{extension}"), &raise).ok()?;
-    // SAFETY: see `LoadFromFile`.
+    // SAFETY: the symbol's mangled name says that it is this function.
     let load_from_file = unsafe { core::mem::transmute::<*mut c_void, LoadFromFile>(symbol) };
     Some(Thrower { load_from_file, path: Str::new(&format!("error.{extension}")).into_any() })
 }

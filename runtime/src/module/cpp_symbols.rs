@@ -8,7 +8,7 @@
 //! Errors can not be thrown here, unless the stock library is in the process: then a function gives nothing, and the error is
 //! written to stderr.
 
-use core::ffi::{c_char, c_void};
+use core::ffi::c_char;
 
 use super::vtable::{This, or_throw};
 use super::{Module, raw};
@@ -16,17 +16,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny};
 
-/// The C++ names, in the order of the functions here, then the table of virtual functions and the type.
-pub const NAMES: [&str; 8] = [
-    "_ZN3tvm3ffi9ModuleObj12ImportModuleERKNS0_6ModuleE",
-    "_ZN3tvm3ffi9ModuleObj12ClearImportsEv",
-    "_ZN3tvm3ffi9ModuleObj11GetFunctionERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj18ImplementsFunctionERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj14GetFunctionDocERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj19GetFunctionMetadataERKNS0_6StringEb",
-    "_ZTVN3tvm3ffi9ModuleObjE",
-    "_ZTIN3tvm3ffi9ModuleObjE",
-];
+pub use kernpack_formats::cpp_names::NAMES;
 
 pub use super::vtable::{vt_clear_imports as clear_imports, vt_import as import_module};
 
@@ -49,22 +39,78 @@ unsafe fn text<'a>(name: *const TVMFFIAny) -> &'a str {
     <&str>::from_any(view).unwrap_or_default()
 }
 
-/// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// Called as C++ calls it: the result goes through the first pointer.
-pub unsafe extern "C-unwind" fn get_function(
-    out: *mut *mut TVMFFIObject,
-    this: This,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller, who releases the result.
-    unsafe {
-        let found = or_throw(|| raw::get_function(&module_of(this), text(name), query_imports != 0)).flatten();
-        out.write(found.map_or(core::ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
+crate::__cpp_result! {
+    /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// Called as C++ calls it, who releases the result.
+    pub unsafe fn get_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny, query_imports: u8) {
+        // SAFETY: promised by the caller.
+        unsafe { find_function(out, this, name, query_imports) }
     }
-    out.cast()
+
+    /// `Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn get_function_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny, query_imports: u8) {
+        // SAFETY: promised by the caller.
+        unsafe { text_of_function(out, this, name, query_imports, true) }
+    }
+
+    /// `Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports)`.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn get_function_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny, query_imports: u8) {
+        // SAFETY: promised by the caller.
+        unsafe { text_of_function(out, this, name, query_imports, false) }
+    }
+
+    /// `Optional<Function> ModuleObj::GetFunction(const String&)`, which C++ leaves to the derived class.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn base_function(out: *mut *mut TVMFFIObject, _this: This) {
+        // SAFETY: promised by the caller.
+        unsafe { out.write(core::ptr::null_mut()) };
+    }
+
+    /// Documentation and metadata of a class that has none.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn base_none(out: *mut TVMFFIAny, _this: This) {
+        // SAFETY: promised by the caller.
+        unsafe { out.write(TVMFFIAny::NONE) };
+    }
+
+    /// `Array<String> ModuleObj::GetWriteFormats() const`.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn base_formats(out: *mut *mut TVMFFIObject, _this: This) {
+        // SAFETY: promised by the caller.
+        unsafe { out.write(embedded::seq::new_array(Vec::new())) };
+    }
+
+    /// `Bytes ModuleObj::SaveToBytes() const`.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn base_bytes(out: *mut TVMFFIAny, _this: This) {
+        // SAFETY: promised by the caller.
+        unsafe { out.write(Bytes::new(&[]).into_any().into_raw()) };
+    }
+
+    /// `String ModuleObj::InspectSource(const String&) const`.
+    ///
+    /// # Safety
+    /// As for [`get_function`].
+    pub unsafe fn base_source(out: *mut TVMFFIAny, _this: This) {
+        // SAFETY: promised by the caller.
+        unsafe { out.write("".into_any().into_raw()) };
+    }
 }
 
 /// `bool ModuleObj::ImplementsFunction(const String& name, bool query_imports)`.
@@ -77,17 +123,29 @@ pub unsafe extern "C-unwind" fn implements_function(this: This, name: *const TVM
         .unwrap_or_default()
 }
 
-/// What the next two functions do.
+/// What [`get_function`] does, for Rust code to call.
 ///
 /// # Safety
-/// As for them.
-unsafe fn text_of_function(
+/// `out` is writable, and what is written there is owned; `this` is the C++ address of a live module, `name` a string value.
+pub unsafe fn find_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny, query_imports: u8) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let found = or_throw(|| raw::get_function(&module_of(this), text(name), query_imports != 0)).flatten();
+        out.write(found.map_or(core::ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
+    }
+}
+
+/// What [`get_function_doc`] (`documentation`) and [`get_function_metadata`] do, for Rust code to call.
+///
+/// # Safety
+/// As for [`find_function`].
+pub unsafe fn text_of_function(
     out: *mut TVMFFIAny,
     this: This,
     name: *const TVMFFIAny,
     query_imports: u8,
     documentation: bool,
-) -> *mut c_void {
+) {
     // SAFETY: promised by the caller, who releases the result.
     unsafe {
         let found = or_throw(|| {
@@ -95,35 +153,6 @@ unsafe fn text_of_function(
         });
         out.write(found.flatten().into_any().into_raw());
     }
-    out.cast()
-}
-
-/// `Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// As for [`get_function`].
-pub unsafe extern "C-unwind" fn get_function_doc(
-    out: *mut TVMFFIAny,
-    this: This,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { text_of_function(out, this, name, query_imports, true) }
-}
-
-/// `Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports)`.
-///
-/// # Safety
-/// As for [`get_function`].
-pub unsafe extern "C-unwind" fn get_function_metadata(
-    out: *mut TVMFFIAny,
-    this: This,
-    name: *const TVMFFIAny,
-    query_imports: u8,
-) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { text_of_function(out, this, name, query_imports, false) }
 }
 
 /// `const char* ModuleObj::kind() const`, which C++ leaves to the derived class; so nobody calls it.
@@ -140,56 +169,6 @@ pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
 /// None.
 pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
     0
-}
-
-/// `Optional<Function> ModuleObj::GetFunction(const String&)`, which C++ leaves to the derived class.
-///
-/// # Safety
-/// Called as C++ calls it.
-pub unsafe extern "C" fn base_function(out: *mut *mut TVMFFIObject, _this: This) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { out.write(core::ptr::null_mut()) };
-    out.cast()
-}
-
-/// Documentation and metadata of a class that has none.
-///
-/// # Safety
-/// Called as C++ calls it.
-pub unsafe extern "C" fn base_none(out: *mut TVMFFIAny, _this: This) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { out.write(TVMFFIAny::NONE) };
-    out.cast()
-}
-
-/// `Array<String> ModuleObj::GetWriteFormats() const`.
-///
-/// # Safety
-/// Called as C++ calls it.
-pub unsafe extern "C" fn base_formats(out: *mut *mut TVMFFIObject, _this: This) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { out.write(embedded::seq::new_array(Vec::new())) };
-    out.cast()
-}
-
-/// `Bytes ModuleObj::SaveToBytes() const`.
-///
-/// # Safety
-/// Called as C++ calls it.
-pub unsafe extern "C" fn base_bytes(out: *mut TVMFFIAny, _this: This) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { out.write(Bytes::new(&[]).into_any().into_raw()) };
-    out.cast()
-}
-
-/// `String ModuleObj::InspectSource(const String&) const`.
-///
-/// # Safety
-/// Called as C++ calls it.
-pub unsafe extern "C" fn base_source(out: *mut TVMFFIAny, _this: This) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { out.write("".into_any().into_raw()) };
-    out.cast()
 }
 
 /// `void ModuleObj::WriteToFile(const String&, const String&) const`.

@@ -130,7 +130,7 @@ impl ModuleImpl for ImageModule {
 
     fn function_metadata(&self, name: &str) -> Result<Option<Str>> {
         let Some(kernel) = self.image.kernel(name) else { return Ok(None) };
-        let metadata = metadata::write(self.kind, &kernel.arg_types, &kernel.launch_params, &kernel.extra_tags);
+        let metadata = metadata::write(self.kind, &kernel.arg_types, &[], &kernel.launch_params, &kernel.extra_tags);
         Ok(Some(Str::new(&metadata)))
     }
 

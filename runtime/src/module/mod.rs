@@ -55,6 +55,8 @@ mod context;
 mod cpp_call;
 mod cpp_exception;
 #[doc(hidden)]
+pub mod cpp_result;
+#[doc(hidden)]
 pub mod cpp_symbols;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -82,7 +84,6 @@ pub(crate) mod raw;
 mod serialize;
 mod shared_library;
 mod static_library;
-mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
@@ -103,6 +104,5 @@ pub use kinds::{CarriedKind, KindInfo};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
-pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

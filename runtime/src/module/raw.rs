@@ -131,7 +131,7 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
         let (vtable, this) = vtable_of(module.object());
         let name = Str::new(name).into_any();
         let mut out: *mut TVMFFIObject = core::ptr::null_mut();
-        cpp_call::call(vtable.function as _, [(&raw mut out).cast(), this, argument(&name)])?;
+        cpp_call::call_into((&raw mut out).cast(), vtable.function, [this, argument(&name)])?;
         Ok((!out.is_null()).then(|| Function::from_object(out)))
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<O
         let ask = if documentation { vtable.doc } else { vtable.metadata };
         let name = Str::new(name).into_any();
         let mut out = TVMFFIAny::NONE;
-        let called = cpp_call::call(ask as _, [(&raw mut out).cast(), this, argument(&name)]);
+        let called = cpp_call::call_into((&raw mut out).cast(), ask, [this, argument(&name)]);
         let out = Any::from_raw(out);
         called.and_then(|_| out.to())
     }
@@ -167,7 +167,7 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
         }
         let (vtable, this) = vtable_of(module.object());
         let mut out = TVMFFIAny::NONE;
-        let called = cpp_call::call(vtable.save_to_bytes as _, [(&raw mut out).cast(), this, null()]);
+        let called = cpp_call::call_into((&raw mut out).cast(), vtable.save_to_bytes, [this, null()]);
         let out = Any::from_raw(out);
         called.and_then(|_| out.to())
     }
@@ -183,7 +183,7 @@ pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
         let (vtable, this) = vtable_of(module.object());
         let format = Str::new(format).into_any();
         let mut out = TVMFFIAny::NONE;
-        let called = cpp_call::call(vtable.inspect_source as _, [(&raw mut out).cast(), this, argument(&format)]);
+        let called = cpp_call::call_into((&raw mut out).cast(), vtable.inspect_source, [this, argument(&format)]);
         let out = Any::from_raw(out);
         called.and_then(|_| out.to())
     }
@@ -198,7 +198,7 @@ pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
         }
         let (vtable, this) = vtable_of(module.object());
         let mut out: *mut TVMFFIObject = core::ptr::null_mut();
-        let called = cpp_call::call(vtable.write_formats as _, [(&raw mut out).cast(), this, null()]);
+        let called = cpp_call::call_into((&raw mut out).cast(), vtable.write_formats, [this, null()]);
         let out = if out.is_null() { Any::NONE } else { Any::from_object(out) };
         called.and_then(|_| out.to())
     }

@@ -14,8 +14,10 @@ use crate::{Error, Result, embedded};
 /// The C++ object of a module: where its vtable pointer is.
 pub(super) type This = *mut c_void;
 
-/// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. Results with a destructor are written through a hidden first
-/// pointer, which is returned. C++ implementations may throw.
+/// A virtual function whose result has a destructor: only C++ code and [`super::cpp_call::call_into`] can call it.
+type WritesResult = *const c_void;
+
+/// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. C++ implementations may throw.
 #[repr(C)]
 pub(super) struct Vtable {
     offset_to_top: isize,
@@ -23,14 +25,20 @@ pub(super) struct Vtable {
     /// The vtable pointer of an object points here.
     pub(super) kind: unsafe extern "C-unwind" fn(This) -> *const c_char,
     pub(super) property_mask: unsafe extern "C-unwind" fn(This) -> i32,
-    pub(super) function: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This, *const TVMFFIAny) -> *mut c_void,
+    /// `Optional<Function> GetFunction(const String& name)`.
+    pub(super) function: WritesResult,
     pub(super) implements: unsafe extern "C-unwind" fn(This, *const TVMFFIAny) -> bool,
-    pub(super) doc: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
-    pub(super) metadata: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    /// `Optional<String> GetFunctionDoc(const String& name)`.
+    pub(super) doc: WritesResult,
+    /// `Optional<String> GetFunctionMetadata(const String& name)`.
+    pub(super) metadata: WritesResult,
     pub(super) write_to_file: unsafe extern "C-unwind" fn(This, *const TVMFFIAny, *const TVMFFIAny),
-    pub(super) write_formats: unsafe extern "C-unwind" fn(*mut *mut TVMFFIObject, This) -> *mut c_void,
-    pub(super) save_to_bytes: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This) -> *mut c_void,
-    pub(super) inspect_source: unsafe extern "C-unwind" fn(*mut TVMFFIAny, This, *const TVMFFIAny) -> *mut c_void,
+    /// `Array<String> GetWriteFormats() const`.
+    pub(super) write_formats: WritesResult,
+    /// `Bytes SaveToBytes() const`.
+    pub(super) save_to_bytes: WritesResult,
+    /// `String InspectSource(const String& format) const`.
+    pub(super) inspect_source: WritesResult,
     pub(super) import: unsafe extern "C-unwind" fn(This, *const *mut TVMFFIObject),
     pub(super) clear_imports: unsafe extern "C-unwind" fn(This),
 }
@@ -44,14 +52,14 @@ pub(super) static VTABLE: Vtable = Vtable {
     type_info: ptr::null(),
     kind: vt_kind,
     property_mask: vt_property_mask,
-    function: vt_function,
+    function: vt_function as WritesResult,
     implements: vt_implements,
-    doc: vt_doc,
-    metadata: vt_metadata,
+    doc: vt_doc as WritesResult,
+    metadata: vt_metadata as WritesResult,
     write_to_file: vt_write_to_file,
-    write_formats: vt_write_formats,
-    save_to_bytes: vt_save_to_bytes,
-    inspect_source: vt_inspect_source,
+    write_formats: vt_write_formats as WritesResult,
+    save_to_bytes: vt_save_to_bytes as WritesResult,
+    inspect_source: vt_inspect_source as WritesResult,
     import: vt_import,
     clear_imports: vt_clear_imports,
 };
@@ -125,34 +133,9 @@ unsafe fn own_function(this: This, name: &str) -> Result<Option<Function>> {
     unsafe { Module::borrowed(this.byte_add(8).cast()) }.own_function(name)
 }
 
-unsafe extern "C-unwind" fn vt_function(
-    out: *mut *mut TVMFFIObject,
-    this: This,
-    name: *const TVMFFIAny,
-) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe {
-        let function = or_throw(|| own_function(this, text(name))).flatten();
-        out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
-    }
-    out.cast()
-}
-
 unsafe extern "C-unwind" fn vt_implements(this: This, name: *const TVMFFIAny) -> bool {
     // SAFETY: see above.
     unsafe { or_throw(|| of(this).implements_function(text(name))).unwrap_or_default() }
-}
-
-unsafe extern "C-unwind" fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(or_throw(|| of(this).function_doc(text(name))).flatten().into_any().into_raw()) };
-    out.cast()
-}
-
-unsafe extern "C-unwind" fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe { out.write(or_throw(|| of(this).function_metadata(text(name))).flatten().into_any().into_raw()) };
-    out.cast()
 }
 
 unsafe extern "C-unwind" fn vt_write_to_file(this: This, path: *const TVMFFIAny, format: *const TVMFFIAny) {
@@ -160,35 +143,48 @@ unsafe extern "C-unwind" fn vt_write_to_file(this: This, path: *const TVMFFIAny,
     unsafe { or_throw(|| of(this).write_to_file(text(path), text(format))) };
 }
 
-unsafe extern "C-unwind" fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe {
-        let formats = or_throw(|| Ok(of(this).write_formats())).unwrap_or_default();
-        out.write(formats.into_any().into_raw().payload.v_obj);
-    };
-    out.cast()
-}
-
-unsafe extern "C-unwind" fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe {
-        let bytes = or_throw(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
-        out.write(bytes.into_any().into_raw());
+crate::__cpp_result! {
+    unsafe fn vt_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe {
+            let function = or_throw(|| own_function(this, text(name))).flatten();
+            out.write(function.map_or(ptr::null_mut(), |function| function.into_any().into_raw().payload.v_obj));
+        }
     }
-    out.cast()
-}
 
-unsafe extern "C-unwind" fn vt_inspect_source(
-    out: *mut TVMFFIAny,
-    this: This,
-    format: *const TVMFFIAny,
-) -> *mut c_void {
-    // SAFETY: see above; the caller releases the result.
-    unsafe {
-        let source = or_throw(|| of(this).inspect_source(text(format))).unwrap_or_default();
-        out.write(source.into_any().into_raw());
+    unsafe fn vt_doc(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe { out.write(or_throw(|| of(this).function_doc(text(name))).flatten().into_any().into_raw()) };
     }
-    out.cast()
+
+    unsafe fn vt_metadata(out: *mut TVMFFIAny, this: This, name: *const TVMFFIAny) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe { out.write(or_throw(|| of(this).function_metadata(text(name))).flatten().into_any().into_raw()) };
+    }
+
+    unsafe fn vt_write_formats(out: *mut *mut TVMFFIObject, this: This) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe {
+            let formats = or_throw(|| Ok(of(this).write_formats())).unwrap_or_default();
+            out.write(formats.into_any().into_raw().payload.v_obj);
+        };
+    }
+
+    unsafe fn vt_save_to_bytes(out: *mut TVMFFIAny, this: This) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe {
+            let bytes = or_throw(|| of(this).save_to_bytes()).unwrap_or_else(|| Bytes::new(&[]));
+            out.write(bytes.into_any().into_raw());
+        }
+    }
+
+    unsafe fn vt_inspect_source(out: *mut TVMFFIAny, this: This, format: *const TVMFFIAny) {
+        // SAFETY: see above; the caller releases the result.
+        unsafe {
+            let source = or_throw(|| of(this).inspect_source(text(format))).unwrap_or_default();
+            out.write(source.into_any().into_raw());
+        }
+    }
 }
 
 /// `void ModuleObj::ImportModule(const Module& other)`, for every module.

@@ -2,11 +2,11 @@
 
 use core::ptr;
 
-use super::layout::{count, row_major, size_of_elements};
+use super::layout::{count, elements_of, row_major, size_of_elements};
 use super::{Element, Tensor};
 use crate::abi::DLTensor;
 use crate::device::DeviceMemory;
-use crate::value::{DataType, Device};
+use crate::value::{AnyView, DataType, Device, Schema};
 use crate::{Error, Result, ensure, host};
 
 /// A cache line and the widest vector register; what the kernels of Apache TVM rely on.
@@ -72,6 +72,28 @@ impl Tensor {
             Error::check((host::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
             Ok(Self::from_object(object))
         }
+    }
+
+    /// A tensor on the CPU for results that the caller writes, each, before anybody else gets the tensor: memory of the environment's
+    /// allocator or new memory, and the address of its first element.
+    pub(crate) fn for_results<T: Element>(shape: &[i64]) -> Result<(Self, *mut T)> {
+        // SAFETY: a plain query.
+        let has_allocator = unsafe { (host::api().env_get_tensor_allocator)() }.is_some();
+        let tensor = match has_allocator {
+            true => Self::from_env_alloc(T::DTYPE, shape, Device::CPU)?,
+            false => Self::uninitialized(T::DTYPE, shape, Device::CPU)?,
+        };
+        let (first, layout) = elements_of::<T>(tensor.dl_tensor()).map_err(|mismatch| {
+            mismatch.into_error("the environment's tensor allocator: ", &Self::TYPE, &AnyView::NONE)
+        })?;
+        ensure!(
+            layout.is_contiguous() && layout.shape == shape,
+            RuntimeError,
+            "the environment's tensor allocator gave a tensor of shape {:?} and strides {:?} for one of shape {shape:?}",
+            layout.shape,
+            layout.strides.unwrap_or_default()
+        );
+        Ok((tensor, first))
     }
 
     /// Bytes that the elements take, without gaps.

@@ -215,6 +215,12 @@ pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor,
     Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
 }
 
+/// Type of a tensor's elements; `None` for what is no tensor.
+#[inline]
+pub(crate) fn element_type(value: &AnyView<'_>) -> Option<DataType> {
+    dl_tensor(value).map(|tensor| DataType::from_raw(tensor.dtype))
+}
+
 /// Whether the strides are, one by one, those of a row-major tensor without gaps; when not, a closer look decides.
 #[inline]
 fn is_row_major(tensor: &DLTensor) -> bool {

@@ -25,5 +25,5 @@ mod view;
 
 pub use element::Element;
 pub use handle::Tensor;
-pub(crate) use layout::{buffer, byte_range};
+pub(crate) use layout::{buffer, byte_range, element_type};
 pub use view::{TensorView, TensorViewMut};

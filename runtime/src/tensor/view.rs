@@ -158,6 +158,11 @@ macro_rules! shared_methods {
                 self.layout.len == 0
             }
 
+            /// The first element's address, and the strides in elements; `None` means row major without gaps.
+            pub(crate) fn place(&self) -> (*mut T, Option<&'a [i64]>) {
+                (self.first as *mut T, self.layout.strides)
+            }
+
             /// Whether the elements lie in row-major order without gaps.
             pub fn is_contiguous(&self) -> bool {
                 self.layout.is_contiguous()

@@ -3,7 +3,9 @@
 mod caller;
 pub(crate) mod calls;
 pub(crate) mod devices;
+mod figures;
 pub(crate) mod modules;
+pub(crate) mod parallel;
 mod programs;
 pub(crate) mod runtime;
 mod samples;

@@ -17,7 +17,7 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     }
     // The longest beginning of the page's lines that can still begin the output.
     let dots = "...".to_string();
-    let good = (0..expected.len())
+    let good = (0..=expected.len())
         .rev()
         .find(|&count| matches(&[&expected[..count], std::slice::from_ref(&dots)].concat(), &actual))
         .unwrap_or_default();

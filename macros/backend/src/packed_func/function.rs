@@ -3,6 +3,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, FnArg, ForeignItemFn, Ident, Item, ItemFn, Receiver, Token, Type};
 
 use super::options::Options;
+use super::parallel::ParallelLoop;
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::{function_name_fault, plain};
@@ -18,6 +19,8 @@ pub(super) struct PackedFunction {
     pub(super) parameters: Vec<Parameter>,
     /// `None`: returns nothing.
     pub(super) result: Option<Type>,
+    /// For a function that is called for each element or row.
+    pub(super) parallel: Option<ParallelLoop>,
 }
 
 impl PackedFunction {
@@ -29,9 +32,10 @@ impl PackedFunction {
         };
         signature::check_signature(&item.sig, Subject::Function, mistakes);
         check_attributes(&item.attrs, mistakes);
-        let parameters = parameters(&item.sig.inputs, mistakes);
+        let parameters = parameters(&item.sig.inputs, options, mistakes);
         let result = signature::result(&item.sig.output, mistakes);
         let ident = item.sig.ident;
+        let parallel = ParallelLoop::parse(&ident, &parameters, result.as_ref(), options, mistakes);
         let exported_name = match &options.name {
             Some(name) => name.value(),
             None => {
@@ -43,7 +47,7 @@ impl PackedFunction {
             }
         };
         let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-        Some(Self { ident, exported_name, doc: Doc::of(&item.attrs), conditions, parameters, result })
+        Some(Self { ident, exported_name, doc: Doc::of(&item.attrs), conditions, parameters, result, parallel })
     }
 }
 
@@ -56,14 +60,17 @@ fn check_attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
     }
 }
 
-fn parameters(inputs: &Punctuated<FnArg, Token![,]>, mistakes: &mut Mistakes) -> Vec<Parameter> {
+fn parameters(inputs: &Punctuated<FnArg, Token![,]>, options: &Options, mistakes: &mut Mistakes) -> Vec<Parameter> {
     signature::check_count(inputs, mistakes);
     let mut parameters = Vec::new();
     for input in inputs {
         match input {
             FnArg::Receiver(receiver) => self_parameter(receiver, mistakes),
             FnArg::Typed(parameter) => {
-                signature::check_parameter(&parameter.ty, mistakes);
+                // Those of a parallel function are checked for what they are to its loop.
+                if !options.parallel {
+                    signature::check_parameter(&parameter.ty, mistakes);
+                }
                 parameters.extend(signature::parameter(parameter, Subject::Function, mistakes));
             }
         }

@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
-use crate::signature::{self, Parameter, inside};
+use crate::signature::{self, inside};
 
 /// The items that follow the function.
 ///
@@ -18,15 +18,25 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let here = ident.span();
     let claim = claim_function_name(exported_name, here);
     let global_name = global_name(function, options, crate_name);
-    let parameters = function.parameters.iter().map(parameter_info);
-    let result = function.result.as_ref().map(|ty| lifetime::elide(ty.to_token_stream())).unwrap_or_else(|| quote!(()));
+    let parameters = function.parameters.iter().enumerate().map(|(index, parameter)| {
+        signature::parameter_info(&parameter.name, &argument_type(function, index), &parameter.ty)
+    });
+    let result = match &function.parallel {
+        Some(parallel) => parallel.result(krate),
+        None => function.result.as_ref().map_or_else(|| quote!(()), |ty| lifetime::elide(ty.to_token_stream())),
+    };
     let file = quote_spanned!(here=> ::core::file!());
     let line = quote_spanned!(here=> ::core::line!());
     let count = function.parameters.len();
     let body = body(function, krate, &result);
     let call_symbol = format!("{SYMBOL_PREFIX}{exported_name}");
     let metadata_symbol = format!("{SYMBOL_PREFIX}_metadata_{exported_name}");
-    let doc_function = (!doc.is_empty()).then(|| doc_function(exported_name));
+    let has_doc = !doc.is_empty() || function.parallel.is_some();
+    let doc = match &function.parallel {
+        Some(parallel) => doc.with_paragraph(&parallel.doc(&function.parameters)),
+        None => doc.to_token_stream(),
+    };
+    let doc_function = has_doc.then(|| doc_function(exported_name));
     quote! {
         #(#conditions)*
         #claim
@@ -93,8 +103,13 @@ fn global_name(function: &PackedFunction, options: &Options, crate_name: &str) -
     quote!(::core::option::Option::Some(#name))
 }
 
-fn parameter_info(parameter: &Parameter) -> TokenStream {
-    signature::parameter_info(&parameter.name, &lifetime::elide(parameter.ty.to_token_stream()), &parameter.ty)
+/// The type that an argument is converted to.
+fn argument_type(function: &PackedFunction, index: usize) -> TokenStream {
+    let parameter = &function.parameters[index];
+    match &function.parallel {
+        Some(parallel) => parallel.argument(index, parameter),
+        None => lifetime::elide(parameter.ty.to_token_stream()),
+    }
 }
 
 /// The safe function that converts the arguments, calls the user's function and converts its result.
@@ -109,18 +124,28 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
         .map(|(index, parameter)| Ident::new(&format!("__arg{index}"), inside(&parameter.ty)))
         .collect();
     let conversions = function.parameters.iter().zip(&locals).enumerate().map(|(index, (parameter, local))| {
-        let ty = lifetime::elide(parameter.ty.to_token_stream());
+        let conversion = match &function.parallel {
+            Some(parallel) => parallel.conversion(index, parameter, &args),
+            None => {
+                let ty = argument_type(function, index);
+                quote_spanned!(inside(&parameter.ty)=> __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
+            }
+        };
         // What is wrong with the type is shown under the type.
         quote_spanned! {inside(&parameter.ty)=>
             // SAFETY: each argument is converted once, and the result lives in this call.
-            let #local = unsafe { __k::arg::<#ty>(&__KERNPACK_FUNCTION, #args, #index) }?;
+            let #local = unsafe { #conversion }?;
         }
     });
+    let call = match &function.parallel {
+        Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref()),
+        None => quote!(<#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))),
+    };
     quote! {
         #[inline]
         fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count]) -> #krate::Result<__k::TVMFFIAny> {
             #(#conversions)*
-            <#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))
+            #call
         }
     }
 }

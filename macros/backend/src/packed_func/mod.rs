@@ -3,6 +3,7 @@
 mod function;
 mod generate;
 mod options;
+mod parallel;
 
 use proc_macro2::TokenStream;
 use quote::quote;

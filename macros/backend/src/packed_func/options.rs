@@ -1,11 +1,11 @@
 use proc_macro2::TokenStream;
-use syn::LitStr;
+use syn::{LitInt, LitStr};
 
 use crate::mistakes::Mistakes;
 use crate::name::function_name_fault;
 use crate::options::{CratePath, entries};
 
-const KNOWN: &str = "`name = \"...\"`, `global = false` and `crate = path`";
+const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `global = false` and `crate = path`";
 
 /// What stands in the parentheses of `#[packed_func(...)]`.
 pub(super) struct Options {
@@ -13,17 +13,26 @@ pub(super) struct Options {
     pub(super) name: Option<LitStr>,
     /// Whether a global function is registered.
     pub(super) global: bool,
+    /// Whether the function is called for each element or row of its tensors.
+    pub(super) parallel: bool,
+    /// How many of them a thread takes at least.
+    pub(super) grain: Option<LitInt>,
     pub(super) krate: CratePath,
 }
 
 impl Options {
     pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut options = Self { name: None, global: true, krate: CratePath(None) };
+        let mut options = Self { name: None, global: true, parallel: false, grain: None, krate: CratePath(None) };
         for entry in entries(tokens, KNOWN, mistakes) {
             if entry.key == "name" {
                 options.name = entry.string(mistakes);
             } else if entry.key == "global" {
                 options.global = entry.boolean(mistakes).unwrap_or(true);
+            } else if entry.key == "parallel" {
+                entry.flag(mistakes);
+                options.parallel = true;
+            } else if entry.key == "grain" {
+                options.grain = entry.integer(mistakes);
             } else if entry.key == "crate" {
                 options.krate.0 = entry.path(mistakes);
             } else {

@@ -47,6 +47,12 @@ pub(super) unsafe fn launch(lambda: Lambda, data: *mut c_void, num_task: i32) ->
     unsafe { Pool::get().launch(lambda, data, tasks) }
 }
 
+/// How many tasks of a launch from this thread would run at the same time.
+pub(super) fn threads() -> i32 {
+    // The size came from a number of at most `MOST_THREADS`, or counts CPUs.
+    if is_in_task() { 1 } else { Pool::get().size as i32 }
+}
+
 /// Runs `lambda` as the only task of a launch.
 ///
 /// # Safety

@@ -234,7 +234,7 @@ const NOWHERE: Device = Device::new(0, 0);
 impl Signature {
     #[cold]
     fn wrong(&self, kind: &str, index: usize, clause: fmt::Arguments<'_>) -> Error {
-        Error::new(kind, format!("{}: argument {index}: {clause}", self.shown()))
+        Error::new(kind, format!("{}: {}: {clause}", self.shown(), self.shown_argument(index)))
     }
 
     #[cold]
@@ -284,7 +284,7 @@ impl Signature {
     fn wrong_count(&self, got: usize) -> Error {
         let tags: Vec<_> = self.tags.names().collect();
         let then = if tags.is_empty() { String::new() } else { format!(" and then {}", tags.join(", ")) };
-        let own = counted(self.params.len());
+        let own = self.counted();
         let all = self.arity();
         crate::error!(TypeError, "{} takes {own}{then}: {all} in all, got {got}", self.shown())
     }
@@ -292,18 +292,26 @@ impl Signature {
     /// For a typed launch, whose launch parameters are apart.
     #[cold]
     fn wrong_arg_count(&self, got: usize) -> Error {
-        let own = counted(self.params.len());
+        let own = self.counted();
         crate::error!(TypeError, "{} takes {own}, got {got}", self.shown())
+    }
+
+    /// The kernel's own arguments: `3 arguments (out, by, n)`.
+    fn counted(&self) -> String {
+        let count = self.params.len();
+        let mut text = if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
+        if let [first, rest @ ..] = self.arg_names() {
+            text.push_str(&format!(" ({first}"));
+            rest.iter().for_each(|name| text.push_str(&format!(", {name}")));
+            text.push(')');
+        }
+        text
     }
 
     #[cold]
     pub(super) fn wrong_extent(&self, tag: &str, least: u32, got: &str) -> Error {
         crate::error!(ValueError, "{}: {tag} must be an int from {least} up, got {got}", self.shown())
     }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") }
 }
 
 /// An argument for a message: an integer's value, or what else it is.

@@ -84,3 +84,21 @@ impl LaunchConfig {
         }
     }
 }
+
+/// A plain launch: grid and block.
+///
+/// ```
+/// use kernpack::module::LaunchConfig;
+/// assert_eq!(LaunchConfig::from(((8, 8), 256)), LaunchConfig::new((8, 8), 256));
+/// ```
+impl<Grid: Into<Extents>, Block: Into<Extents>> From<(Grid, Block)> for LaunchConfig {
+    fn from((grid, block): (Grid, Block)) -> Self {
+        Self::new(grid, block)
+    }
+}
+
+impl From<&LaunchConfig> for LaunchConfig {
+    fn from(config: &LaunchConfig) -> Self {
+        *config
+    }
+}

@@ -59,6 +59,11 @@ impl ImageKernel {
         Some(unsafe { embedded::closure_of(function.object().cast()) })
     }
 
+    /// Tells the names of the arguments, for messages.
+    pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
+        self.signature.name_arguments(names);
+    }
+
     /// A packed call: the kernel's own arguments, then launch parameters.
     #[inline]
     fn call(&self, values: &[AnyView<'_>]) -> Result<()> {
@@ -106,7 +111,7 @@ impl ImageKernel {
             "{}: {}; launched on {} with grid {grid:?}{cluster}, block {block:?} and {dynamic_shared_memory} bytes of dynamic \
              shared memory",
             self.signature.shown(),
-            error.message(),
+            self.signature.with_names(error.message()),
             Device::new(self.device_type, index)
         );
         Error::new(error.kind(), message)

@@ -55,6 +55,13 @@ impl core::fmt::Debug for KernelLauncher {
     }
 }
 
+/// Tells a kernel of ours the names of its arguments, for messages; what is none stays as it is.
+pub(crate) fn name_arguments<S: AsRef<str>>(function: &Function, names: &[S]) {
+    if let Some(kernel) = ImageKernel::of(function) {
+        kernel.name_arguments(names);
+    }
+}
+
 /// Launches a kernel: one of ours directly, another through a packed call, for which `signature` is asked.
 #[inline]
 pub(crate) fn launch<'s>(
@@ -136,7 +143,11 @@ impl Module {
         let mut other: Option<(Function, Option<Signature>)> = None;
         for module in self.tree() {
             let Some(function) = module.get_function(name, false)? else { continue };
-            if ImageKernel::of(&function).is_some() {
+            if let Some(kernel) = ImageKernel::of(&function) {
+                // The library that carries the image may know how the arguments are called.
+                if let Some((_, Some(signature))) = &other {
+                    kernel.name_arguments(signature.arg_names());
+                }
                 return launcher(function, None);
             }
             if !module.properties().contains(ModuleProperties::RUNNABLE) {

@@ -23,14 +23,22 @@ use super::tags::LaunchTags;
 use crate::Result;
 use crate::builtins::json;
 use crate::container::Map;
-use crate::function::{ParamInfo, write_function_metadata, write_json_string};
+use crate::function::{ParamInfo, arg_names, write_function_metadata, write_json_string};
 use crate::module::device_image::ArgType;
 use crate::value::{Any, DataType, Str, TypeSchema};
 
 const MEMBER: &str = "device_kernel";
 
 /// The metadata of a kernel in a module of `kind`.
-pub(crate) fn write(kind: &str, arg_types: &[ArgType], launch_params: &[&str], extra_tags: &[i32]) -> String {
+///
+/// `names` are those of the kernel's own arguments, if anything tells them.
+pub(crate) fn write(
+    kind: &str,
+    arg_types: &[ArgType],
+    names: &[&str],
+    launch_params: &[&str],
+    extra_tags: &[i32],
+) -> String {
     let param = |key| ParamInfo { name: "", ty: TypeSchema::new(key) };
     let extra_tag = |index: usize| extra_tags.get(index).copied().unwrap_or(0);
     let own = arg_types.iter().enumerate().map(|(index, ty)| match Param::new(*ty, extra_tag(index)) {
@@ -44,7 +52,14 @@ pub(crate) fn write(kind: &str, arg_types: &[ArgType], launch_params: &[&str], e
     let launch = LaunchTags::new(launch_params.iter().copied()).map_or(0, |tags| tags.len());
     let params: Vec<_> = own.chain((0..launch).map(|_| param("int"))).collect();
 
-    let mut more = format!(",\"{MEMBER}\":{{\"kind\":");
+    let mut more = String::new();
+    if names.len() == arg_types.len() && !names.is_empty() {
+        let launch = LaunchTags::new(launch_params.iter().copied());
+        let launch: Vec<&str> =
+            launch.as_ref().map_or_else(|_| Vec::new(), |tags| tags.names().map(readable).collect());
+        more = arg_names(names.iter().copied().chain(launch));
+    }
+    let _ = write!(more, ",\"{MEMBER}\":{{\"kind\":");
     write_json_string(&mut more, kind);
     more.push_str(",\"arg_types\":");
     write_list(&mut more, arg_types, |out, ty| write_json_string(out, &type_name(*ty)));
@@ -59,6 +74,23 @@ pub(crate) fn write(kind: &str, arg_types: &[ArgType], launch_params: &[&str], e
     }
     more.push('}');
     write_function_metadata(&params, &TypeSchema::new("None"), &more)
+}
+
+/// A launch parameter's name that can be an identifier.
+fn readable(tag: &str) -> &str {
+    match tag {
+        "blockIdx.x" => "grid_x",
+        "blockIdx.y" => "grid_y",
+        "blockIdx.z" => "grid_z",
+        "threadIdx.x" => "block_x",
+        "threadIdx.y" => "block_y",
+        "threadIdx.z" => "block_z",
+        "clusterCtaIdx.x" => "cluster_x",
+        "clusterCtaIdx.y" => "cluster_y",
+        "clusterCtaIdx.z" => "cluster_z",
+        "tirx.use_dyn_shared_memory" => "dynamic_shared_memory",
+        tag => tag,
+    }
 }
 
 fn write_list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
@@ -108,9 +140,13 @@ fn parse(name: &str, metadata: &str) -> Result<Option<Signature>> {
     });
     let arg_types = arg_types.collect::<Result<Vec<_>>>()?;
     let launch_params: Vec<String> = member("launch_params")?.to()?;
+    // Names of the launch parameters follow those of the arguments.
+    let names = all.get(&Str::new("arg_names")).map_or(Ok(Vec::new()), |names| names.to::<Vec<String>>())?;
     let extra_tags: Vec<i32> = kernel.get(&Str::new("extra_tags")).map_or(Ok(Vec::new()), |tags| tags.to())?;
     let launch_params: Vec<_> = launch_params.iter().map(String::as_str).collect();
-    Signature::of_parts(&kind, name, &arg_types, &extra_tags, &launch_params).map(Some)
+    let signature = Signature::of_parts(&kind, name, &arg_types, &extra_tags, &launch_params)?;
+    signature.name_arguments(names.get(..arg_types.len()).unwrap_or_default());
+    Ok(Some(signature))
 }
 
 #[cfg(test)]
@@ -120,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let types = [ArgType::POINTER, ArgType::FLOAT32, ArgType::INT64, ArgType { code: 6, bits: 8, lanes: 1 }];
-        let text = write("cuda", &types, &["blockIdx.x", "tirx.use_cooperative_launch"], &[0; 4]);
+        let text = write("cuda", &types, &[], &["blockIdx.x", "tirx.use_cooperative_launch"], &[0; 4]);
         assert_eq!(
             text,
             r#"{"type_schema":"{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[{\"type\":\"None\"}],\"params\":[{\"type\":\"ffi.Tensor\"},{\"type\":\"float\"},{\"type\":\"int\"},{\"type\":\"bool\"},{\"type\":\"int\"}]}}","device_kernel":{"kind":"cuda","arg_types":["handle","float32","int64","bool"],"launch_params":["blockIdx.x","tirx.use_cooperative_launch"]}}"#
@@ -129,7 +165,10 @@ mod tests {
         assert_eq!((&*signature.kind, &*signature.name, signature.arity()), ("cuda", "f", 5));
         let expected = types.map(|ty| Param::new(ty, 0));
         assert_eq!(*signature.params, expected);
-        let tensor_map = write("cuda", &[ArgType::POINTER], &[], &[1]);
+        let named = write("cuda", &types[..2], &["out", "by"], &["blockIdx.x"], &[]);
+        assert!(named.contains(r#"}","arg_names":["out","by","grid_x"],"device_kernel":{"#), "{named}");
+        assert_eq!(read("f", &named).unwrap().unwrap().arg_names(), ["out".into(), "by".into()]);
+        let tensor_map = write("cuda", &[ArgType::POINTER], &[], &[], &[1]);
         assert!(tensor_map.ends_with(r#""launch_params":[],"extra_tags":[1]}}"#), "{tensor_map}");
         assert_eq!(*read("f", &tensor_map).unwrap().unwrap().params, [Param::TensorMap]);
     }

@@ -34,7 +34,7 @@ pub(crate) use code::{DeviceCode, KernelArg, RawKernel};
 pub use config::{Extents, LaunchConfig};
 pub(crate) use kernel::ImageKernel;
 pub use launcher::KernelLauncher;
-pub(crate) use launcher::launch;
+pub(crate) use launcher::{launch, name_arguments};
 pub(crate) use signature::Signature;
 
 use crate::value::Device;

@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use super::param::Param;
 use super::tags::{LaunchTags, TagProblem};
 use crate::Result;
@@ -10,6 +12,8 @@ pub(crate) struct Signature {
     pub(super) name: Box<str>,
     pub(super) params: Box<[Param]>,
     pub(super) tags: LaunchTags,
+    /// Names of the arguments, for messages, once someone has told them.
+    names: OnceLock<Box<[Box<str>]>>,
 }
 
 impl Signature {
@@ -43,7 +47,39 @@ impl Signature {
         })?;
         let extra_tag = |index: usize| extra_tags.get(index).copied().unwrap_or(0);
         let params = arg_types.iter().enumerate().map(|(index, ty)| Param::new(*ty, extra_tag(index)));
-        Ok(Self { kind: kind.into(), name: name.into(), params: params.collect(), tags })
+        Ok(Self { kind: kind.into(), name: name.into(), params: params.collect(), tags, names: OnceLock::new() })
+    }
+
+    /// Tells the names of the arguments, which a function table does not have. Names that do not fit are left out.
+    pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
+        if names.len() == self.params.len() && self.names.get().is_none() {
+            let names = names.iter().map(|name| Box::from(name.as_ref()));
+            // Whoever was first told the same.
+            let _ = self.names.set(names.collect());
+        }
+    }
+
+    /// The names that were told, or none.
+    pub(super) fn arg_names(&self) -> &[Box<str>] {
+        self.names.get().map_or(&[], |names| names)
+    }
+
+    /// An argument for messages: `argument 'radius'`, or `argument 2` when nobody told its name.
+    pub(super) fn shown_argument(&self, index: usize) -> String {
+        match self.arg_names().get(index) {
+            Some(name) => format!("argument '{name}'"),
+            None => format!("argument {index}"),
+        }
+    }
+
+    /// What a device said, which knows arguments by their numbers, with their names.
+    pub(super) fn with_names(&self, message: &str) -> String {
+        let number = message.strip_prefix("argument ").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+        let number = number.flatten().and_then(|digits| digits.parse().ok());
+        match number.map(|index: usize| (format!("argument {index}"), self.shown_argument(index))) {
+            Some((numbered, named)) => message.replacen(&numbered, &named, 1),
+            None => message.to_owned(),
+        }
     }
 
     /// The name for messages: `cuda kernel 'scale'`.

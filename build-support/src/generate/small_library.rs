@@ -1,0 +1,196 @@
+// Written by kernpack-build. `kernpack::library!()` includes it.
+
+/// Kernels that build.rs compiled into this library.
+///
+/// Each takes any arguments, which it checks when it is called. Those whose arguments are known are also functions, in the module `typed`.
+#[allow(
+    non_snake_case,
+    non_upper_case_globals,
+    unused_imports,
+    unused_qualifications,
+    clippy::all,
+    rustdoc::all
+)]
+pub mod kernels {
+    use super::__kernpack::{DeviceKernel, Kernel};
+
+    /// Box blur.
+    ///
+    /// `blur`, from blur.c. Takes `(src: Tensor[float32], dst: Tensor[float32], radius: int64)`, also as a function: [`typed::blur`].
+    pub static blur: Kernel = blur_parts::KERNEL;
+
+    /// Adds all.
+    ///
+    /// `sum`, a CUDA kernel from k.cu.
+    ///
+    /// Arguments: `out` (tensor), `n` (`u32`). Launch it with `kernels::sum.launch_with(&config, (out, n))?`.
+    /// It uses dynamic shared memory: set `dynamic_shared_memory` in `let config = LaunchConfig { .. }`.
+    ///
+    /// As a function: [`typed::sum`].
+    pub static sum: DeviceKernel = sum_parts::KERNEL;
+
+    /// The kernels as functions whose arguments have names and types.
+    pub mod typed {
+        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::module::LaunchConfig;
+        use super::super::__kernpack::{Any, Bytes, DataType, Device, Function, Result, Tensor};
+
+        /// Box blur.
+        ///
+        /// `blur`, from blur.c.
+        ///
+        /// - `src`: `Tensor[float32]`
+        /// - `dst`: `Tensor[float32]`, may be written to
+        /// - `radius`: `int64`
+        pub fn blur(src: &Tensor, dst: &Tensor, radius: i64) -> Result<()> {
+            let args = [
+                __k::kernel_arg(&src),
+                __k::kernel_arg(&dst),
+                __k::kernel_arg(&radius),
+            ];
+            __k::call_kernel(&super::blur, args)
+        }
+
+        /// Adds all.
+        ///
+        /// `sum`, a CUDA kernel from k.cu.
+        ///
+        /// - `config`: `(grid, block)`, or a `LaunchConfig`, whose `dynamic_shared_memory` says how many bytes the kernel uses
+        /// - `out`: `Tensor[float32]`, may be written to
+        /// - `n`: `uint32`
+        pub fn sum(config: impl Into<LaunchConfig>, out: &Tensor, n: u32) -> Result<()> {
+            let args = [__k::kernel_arg(&out), __k::kernel_arg(&n)];
+            __k::launch_kernel(&super::sum, config, args)
+        }
+    }
+
+    mod blur_parts {
+        use super::super::__kernpack::Kernel;
+        use super::super::__kernpack::impl_ as __k;
+
+        unsafe extern "C" {
+            #[link_name = "__tvm_ffi_blur"]
+            fn symbol(
+                this: *mut __k::c_void,
+                args: *const __k::TVMFFIAny,
+                num_args: i32,
+                result: *mut __k::TVMFFIAny,
+            ) -> i32;
+        }
+
+        #[__k::linkme::distributed_slice(__k::KERNPACK_KERNELS_V1)]
+        #[linkme(crate = __k::linkme)]
+        static INFO: __k::KernelInfo = __k::KernelInfo {
+            name: "blur",
+            call: symbol,
+            source: "blur.c",
+            doc: "Box blur.",
+            types: Some(__k::HostKernelTypes {
+                names: &["src", "dst", "radius"],
+                keys: &["ffi.Tensor", "ffi.Tensor", "int"],
+                elements: &["float32", "float32", ""],
+                result: "None",
+            }),
+            crate_name: ::core::env!("CARGO_CRATE_NAME"),
+        };
+
+        // SAFETY: the name says that the symbol follows the packed calling convention.
+        pub(super) const KERNEL: Kernel = unsafe { Kernel::new(&INFO) };
+
+        #[unsafe(export_name = "__tvm_ffi__doc_blur")]
+        unsafe extern "C" fn doc(
+            _this: *mut __k::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe { __k::kernel_doc(INFO.doc, result) }
+        }
+
+        #[unsafe(export_name = "__tvm_ffi__metadata_blur")]
+        unsafe extern "C" fn metadata(
+            _this: *mut __k::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe { __k::host_kernel_metadata(&INFO, result) }
+        }
+    }
+
+    mod sum_parts {
+        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::{DeviceKernel, ImageStatus};
+
+        use super::sum as kernel;
+
+        static INFO: __k::DeviceKernelInfo = __k::DeviceKernelInfo {
+            name: "sum",
+            kind: "cuda",
+            status: ImageStatus::Built,
+            doc: "Adds all.",
+            arg_names: &["out", "n"],
+            arg_types: &[__k::ArgType::POINTER, __k::ArgType::UINT32],
+            elements: &["float32", ""],
+            launch_params: &[
+                "blockIdx.x",
+                "blockIdx.y",
+                "blockIdx.z",
+                "threadIdx.x",
+                "threadIdx.y",
+                "threadIdx.z",
+                "tirx.use_dyn_shared_memory",
+            ],
+        };
+
+        pub(super) const KERNEL: DeviceKernel = DeviceKernel::new(&INFO);
+
+        // Other languages find the kernel under its name in the library itself.
+        #[unsafe(export_name = "__tvm_ffi_sum")]
+        unsafe extern "C" fn call(
+            _this: *mut __k::c_void,
+            args: *const __k::TVMFFIAny,
+            num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe { __k::call_device_kernel(&kernel, args, num_args, result) }
+        }
+
+        #[unsafe(export_name = "__tvm_ffi__doc_sum")]
+        unsafe extern "C" fn doc(
+            _this: *mut __k::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe { __k::kernel_doc(INFO.doc, result) }
+        }
+
+        #[unsafe(export_name = "__tvm_ffi__metadata_sum")]
+        unsafe extern "C" fn metadata(
+            _this: *mut __k::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe { __k::device_kernel_metadata(&kernel, result) }
+        }
+    }
+
+    mod carries_0 {
+        use super::super::__kernpack::impl_ as __k;
+
+        #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
+        #[linkme(crate = __k::linkme)]
+        static KIND: __k::CarriedKind = __k::CarriedKind {
+            kind: "kernpack.cuda",
+        };
+    }
+
+    super::__kernpack::__has_cuda_kernels!();
+}

@@ -1,0 +1,148 @@
+use kernpack_formats::device_image::ArgType;
+
+use super::*;
+use crate::cuda::{CudaImage, Skipped};
+use crate::description::Description;
+use crate::signature::Signature;
+
+fn host(name: &str, source: &str) -> HostKernel {
+    HostKernel { name: name.to_owned(), source: source.to_owned(), has_metadata: false, has_doc: false }
+}
+
+/// A kernel of k.cu that was not compiled.
+fn skipped(name: &str, is_wanted: bool) -> CudaOutcome {
+    let skipped = Skipped {
+        reason: "because".to_owned(),
+        sources: vec!["k.cu".to_owned()],
+        is_wanted,
+        kernels: vec![SkippedKernel { name: name.to_owned(), source: "k.cu".to_owned() }],
+    };
+    CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() }
+}
+
+#[test]
+fn no_kernels() {
+    let text = generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new()).unwrap();
+    assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
+}
+
+/// A library with every kind of kernel; all names and texts contain `word`.
+fn with_everything(word: &str) -> String {
+    let kernel = |name: &str, arg_types: &[ArgType], dynamic_shared_memory| PtxKernel {
+        name: format!("{name}{word}"),
+        arg_types: arg_types.to_vec(),
+        dynamic_shared_memory,
+    };
+    let all = [
+        ArgType::POINTER,
+        ArgType::INT8,
+        ArgType::UINT16,
+        ArgType::FLOAT16,
+        ArgType::FLOAT64,
+        ArgType::INT64,
+        ArgType::UINT32,
+    ];
+    let cuda_kernels = vec![
+        kernel("scale", &[ArgType::POINTER, ArgType::FLOAT32, ArgType::UINT64], false),
+        kernel("sum", &[ArgType::POINTER], true),
+        kernel("nothing", &[], false),
+        kernel("unknown", &all, false),
+    ];
+    let image =
+        CudaImage { source: format!("{word}.cu"), format: "fatbin", code: "k.fatbin".into(), kernels: cuda_kernels };
+    let cuda = CudaOutcome { images: vec![image], ..skipped(&format!("skipped{word}"), false) };
+    let opencl = vec![OpenClImage::of_kernels("k.cl", vec![kernel("cl", &all, true)])];
+    let hosts = ["type", "self", "2d", "a.b", "a_b", "größe", "args", "bare"];
+    let hosts: Vec<HostKernel> = hosts.iter().map(|name| host(&format!("{name}{word}"), "a \"b\".c")).collect();
+    let described = |signature: &str| Description {
+        doc: format!("First line {word}.  \n\n    code\n\nLast <line> [x]."),
+        signature: Signature::parse(signature).map_err(|error| error.to_string()),
+        declared: true,
+    };
+    let mut descriptions = Descriptions::new();
+    let mut describe = |name: &str, signature: &str| {
+        descriptions.insert(format!("{name}{word}"), described(signature));
+    };
+    describe("scale", &format!("(out{word}: mut Tensor[float32], in: float32, n: uint64)"));
+    describe("sum", &format!("(out{word}: Tensor)"));
+    describe("nothing", "()");
+    describe("cl", "(a: Tensor, b: int8, c: uint16, d: float16, e: float64, f: int64, g: uint32)");
+    describe("skipped", "(config: Tensor, self: int)");
+    describe("type", &format!("(type: int, self: str, match{word}: bytes) -> Tensor"));
+    describe("self", "() -> Any");
+    describe("2d", "(a: Function, b: Any, c: Device, d: DataType, e: bool) -> str");
+    describe("args", &format!("(args: int, result: mut Tensor[bool], a_name_that_is_long{word}: float) -> bytes"));
+    let carried = ["my.kind".to_owned(), "kernpack.zstd".to_owned()];
+    generate(&hosts, &cuda, &opencl, &carried, &descriptions).unwrap()
+}
+
+/// rustfmt with its default options has nothing to say.
+#[test]
+fn what_is_generated_is_formatted() {
+    let folder = std::env::temp_dir().join(format!("kernpack-generated-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let lengths = [0, 1, 2, 3, 5, 8, 10, 12, 14, 16, 18, 20, 23, 26, 29, 31, 34, 38, 42, 47, 53, 60];
+    let mut files = Vec::new();
+    for length in lengths {
+        let file = folder.join(format!("{length}.rs"));
+        std::fs::write(&file, with_everything(&"x".repeat(length))).unwrap();
+        files.push(file);
+    }
+    let none = folder.join("none.rs");
+    std::fs::write(&none, generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new()).unwrap()).unwrap();
+    files.push(none);
+    let mut rustfmt = std::process::Command::new("rustfmt");
+    let output = rustfmt.args(["--check", "--edition", "2024"]).args(&files).current_dir(&folder).output();
+    let output = output.expect("rustfmt is a part of the toolchain");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_file_of_a_small_library() {
+    let image = CudaImage {
+        source: "k.cu".to_owned(),
+        format: "fatbin",
+        code: "k.fatbin".into(),
+        kernels: vec![PtxKernel {
+            name: "sum".to_owned(),
+            arg_types: vec![ArgType::POINTER, ArgType::UINT32],
+            dynamic_shared_memory: true,
+        }],
+    };
+    let cuda = CudaOutcome { images: vec![image], ..CudaOutcome::default() };
+    let mut descriptions = Descriptions::new();
+    let described = |doc: &str, signature: &str| Description {
+        doc: doc.to_owned(),
+        signature: Signature::parse(signature).map_err(|error| error.to_string()),
+        declared: true,
+    };
+    let signature = "(src: Tensor[float32], dst: mut Tensor[float32], radius: int)";
+    descriptions.insert("blur".to_owned(), described("Box blur.", signature));
+    descriptions.insert("sum".to_owned(), described("Adds all.", "(out: mut Tensor[float32], n: uint32)"));
+    let carried = ["kernpack.cuda".to_owned()];
+    let text = generate(&[host("blur", "blur.c")], &cuda, &[], &carried, &descriptions).unwrap();
+    let expected = include_str!("small_library.rs");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generate/small_library.rs");
+        std::fs::write(file, &text).unwrap();
+    } else {
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn what_is_needed_does_not_depend_on_the_machine() {
+    let skipped = |is_wanted| skipped("f", is_wanted);
+    assert!(generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("__has_cuda_kernels!()"));
+    let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new()).unwrap();
+    assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
+}
+
+#[test]
+fn host_and_device_share_names() {
+    let cuda = skipped("sobel", false);
+    let error =
+        generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new()).unwrap_err();
+    assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
+}

@@ -1,0 +1,124 @@
+//! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table
+//! "Micro-Architecture Levels".
+
+use crate::{Error, Result};
+
+/// A micro-architecture level of x86-64 above the first, which every CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    V2,
+    V3,
+    V4,
+}
+
+impl Level {
+    pub(crate) const ALL: [Self; 3] = [Self::V2, Self::V3, Self::V4];
+
+    /// What GCC, Clang, LLVM and rustc call a CPU of the level.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V2 => "x86-64-v2",
+            Self::V3 => "x86-64-v3",
+            Self::V4 => "x86-64-v4",
+        }
+    }
+
+    /// As the runtime has it.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 3,
+            Self::V4 => 4,
+        }
+    }
+
+    /// What it adds to the level below: what rustc calls it, and what GCC, Clang and LLVM do.
+    fn added(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::V2 => &[
+                ("cmpxchg16b", "cx16"),
+                ("lahfsahf", "sahf"),
+                ("popcnt", "popcnt"),
+                ("sse3", "sse3"),
+                ("ssse3", "ssse3"),
+                ("sse4.1", "sse4.1"),
+                ("sse4.2", "sse4.2"),
+            ],
+            // OSXSAVE, the tenth, is the system's: it says that AVX can be used.
+            Self::V3 => &[
+                ("avx", "avx"),
+                ("avx2", "avx2"),
+                ("bmi1", "bmi"),
+                ("bmi2", "bmi2"),
+                ("f16c", "f16c"),
+                ("fma", "fma"),
+                ("lzcnt", "lzcnt"),
+                ("movbe", "movbe"),
+            ],
+            Self::V4 => &[
+                ("avx512f", "avx512f"),
+                ("avx512bw", "avx512bw"),
+                ("avx512cd", "avx512cd"),
+                ("avx512dq", "avx512dq"),
+                ("avx512vl", "avx512vl"),
+            ],
+        }
+    }
+
+    /// All that the level has, as compilers call it.
+    pub(crate) fn features(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |level| *level <= self).flat_map(Self::added).map(|(_, name)| *name)
+    }
+
+    /// Whether CPUs with these features, in rustc's names, have all of the level. rustc does not tell of LAHF and SAHF.
+    pub(crate) fn is_in(self, features: &[&str]) -> bool {
+        let levels = Self::ALL.into_iter().filter(|level| *level <= self);
+        levels.flat_map(Self::added).all(|(name, _)| *name == "lahfsahf" || features.contains(name))
+    }
+}
+
+/// The levels that the user named, sorted.
+pub(crate) fn levels(wanted: &[String]) -> Result<Vec<Level>> {
+    let known = || list(Level::ALL.into_iter().map(|level| format!("\"{}\"", level.name())), "or");
+    if wanted.is_empty() {
+        return Err(Error::new(format!(
+            ".multiversion(..): no level is named; name {}, or leave the call out",
+            known()
+        )));
+    }
+    let mut levels = Vec::new();
+    Error::collect(wanted.iter().map(|name| {
+        let problem = match Level::ALL.into_iter().find(|level| level.name() == name) {
+            Some(level) if levels.contains(&level) => format!("\"{name}\" is named twice; name each level once"),
+            Some(level) => {
+                levels.push(level);
+                return Ok(());
+            }
+            None if matches!(name.as_str(), "x86-64" | "x86-64-v1") => format!(
+                "\"{name}\" is the first level, which the baseline has; it is always there, so name only {}",
+                known()
+            ),
+            None => format!(
+                "\"{name}\" is no level of x86-64; it may be {}. The names of CPUs do not say what to look for when the \
+                 library is loaded; .cpu(..) takes them, for the baseline",
+                known()
+            ),
+        };
+        Err(Error::new(format!(".multiversion(..): {problem}")))
+    }))?;
+    levels.sort();
+    Ok(levels)
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list<S: AsRef<str>>(items: impl IntoIterator<Item = S>, and: &str) -> String {
+    let items: Vec<S> = items.into_iter().collect();
+    let mut text = String::new();
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push_str(&if index + 1 == items.len() { format!(" {and} ") } else { ", ".to_owned() });
+        }
+        text.push_str(item.as_ref());
+    }
+    text
+}

@@ -1,0 +1,104 @@
+//! Lines for people who watch a build.
+//!
+//! Cargo keeps what a build script prints, and shows it as it comes with `-vv` only. So the lines also go to the file that `KERNPACK_PROGRESS`
+//! names, a terminal for instance; nobody is written to who did not ask for it.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// After so long a step is said to be at work, and then again and again.
+const FIRST: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Where lines go beside the output of the build script.
+static FILE: Mutex<Option<File>> = Mutex::new(None);
+
+/// Opens the file of `KERNPACK_PROGRESS`, which must be absolute.
+///
+/// # Errors
+/// A sentence about the variable.
+pub(crate) fn open(file: Option<PathBuf>) -> Result<(), String> {
+    let Some(path) = file else { return Ok(()) };
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Err(format!("KERNPACK_PROGRESS is \"{shown}\"; it must be the absolute path of a file or a terminal"));
+    }
+    let file = File::options().append(true).create(true).open(&path);
+    let file = file.map_err(|error| format!("KERNPACK_PROGRESS is \"{shown}\", which can not be written: {error}"))?;
+    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    Ok(())
+}
+
+/// A line for people who watch the build; cargo keeps it beside the package's other output, and shows it when the build fails.
+pub(crate) fn line(text: &str) {
+    let text = format!("kernpack: {text}\n");
+    // Whether anyone reads it does not matter.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Some(file) = FILE.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        let _ = file.write_all(text.as_bytes());
+    }
+}
+
+/// Does `work`, and says so while it takes long.
+pub(crate) fn while_at_work<R>(what: &str, work: impl FnOnce() -> R) -> R {
+    watched(what, [FIRST, AGAIN], &line, work)
+}
+
+fn watched<R>(what: &str, [first, again]: [Duration; 2], say: &(dyn Fn(&str) + Sync), work: impl FnOnce() -> R) -> R {
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut wait = first;
+            while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                say(&format!("{what} for {} s so far", begin.elapsed().as_secs()));
+                wait = again;
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_work_is_mentioned() {
+        let lines = Mutex::new(Vec::new());
+        let say = |line: &str| lines.lock().unwrap().push(line.to_owned());
+        let times = [Duration::from_millis(40), Duration::from_millis(1)];
+        assert_eq!(watched("a.cu: nvcc is at work", times, &say, || 7), 7);
+        assert!(lines.lock().unwrap().is_empty());
+        watched("a.cu: nvcc is at work", times, &say, || {
+            while lines.lock().unwrap().len() < 3 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(
+            lines.lock().unwrap()[..2],
+            ["a.cu: nvcc is at work for 0 s so far", "a.cu: nvcc is at work for 0 s so far"]
+        );
+    }
+
+    #[test]
+    fn the_file_is_absolute() {
+        assert_eq!(
+            open(Some("log".into())).unwrap_err(),
+            "KERNPACK_PROGRESS is \"log\"; it must be the absolute path of a file or a terminal"
+        );
+        let problem = open(Some("/no/such/folder/log".into())).unwrap_err();
+        assert!(
+            problem.starts_with("KERNPACK_PROGRESS is \"/no/such/folder/log\", which can not be written: "),
+            "{problem}"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+use crate::OWN_KIND_PREFIX;
+
+/// How the payload of a kind of device module is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Format, kernels, one piece of code.
+    Whole,
+    /// Format, kernels, the code of each kernel.
+    Each,
+    /// Kernels, the code of each kernel: `webgpu`, whose format is always WGSL.
+    EachWgsl,
+}
+
+/// The format of webgpu images, which their bytes do not name.
+pub(super) const WGSL: &str = "wgsl";
+
+impl Layout {
+    /// Of a kind of module; `None` for kinds that are no device images.
+    pub(super) fn of(kind: &str) -> Option<Self> {
+        match kind.strip_prefix(OWN_KIND_PREFIX).unwrap_or(kind) {
+            "cuda" | "hip" | "rocm" | "opencl" => Some(Self::Whole),
+            "vulkan" | "metal" => Some(Self::Each),
+            "webgpu" => Some(Self::EachWgsl),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What object files look like: the one place that knows how ELF and Mach-O hold a blob of read-only bytes.
+
+use std::env::consts;
+
+use super::{ExportError, Result};
+
+/// How object files of a system are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectFormat {
+    /// Linux, Android, the BSDs.
+    Elf,
+    /// macOS, iOS and their relatives.
+    MachO,
+}
+
+/// What a library is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    triple: Option<String>,
+    arch: String,
+    format: ObjectFormat,
+}
+
+/// A section of an object file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its segment, of Mach-O files only.
+    pub segment: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it may be out of the reach of 32-bit offsets (`SHF_X86_64_LARGE`).
+    pub is_large: bool,
+}
+
+/// The alignment of a blob in bytes, whoever packs it.
+pub const BLOB_ALIGNMENT: u64 = 16;
+
+/// The largest blob, in bytes, that stays in the ordinary read-only section of x86-64.
+pub const LARGE_BLOB: u64 = 1 << 30;
+
+impl Target {
+    /// What this process runs on.
+    ///
+    /// # Errors
+    /// RuntimeError on systems whose object files are neither ELF nor Mach-O.
+    pub fn host() -> Result<Self> {
+        Self::new(None, consts::ARCH, consts::OS)
+    }
+
+    /// A target by its triple, such as `aarch64-unknown-linux-gnu`.
+    ///
+    /// # Errors
+    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    pub fn of_triple(triple: &str) -> Result<Self> {
+        let arch = triple.split('-').next().unwrap_or_default();
+        Self::new(Some(triple.to_owned()), if arch == "arm64" { "aarch64" } else { arch }, triple)
+    }
+
+    /// A target by its architecture and operating system, as the compiler's `CARGO_CFG_TARGET_ARCH` and `CARGO_CFG_TARGET_OS` say.
+    ///
+    /// # Errors
+    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    pub fn of_parts(arch: &str, os: &str) -> Result<Self> {
+        Self::new(None, arch, os)
+    }
+
+    fn new(triple: Option<String>, arch: &str, system: &str) -> Result<Self> {
+        let is = |names: &[&str]| names.iter().any(|name| system.contains(name));
+        let format = if is(&["windows", "uefi", "wasm", "emscripten"]) {
+            return Err(ExportError::new(
+                "RuntimeError",
+                format!("libraries can be written as ELF and Mach-O files, not for {system}"),
+            ));
+        } else if is(&["macos", "darwin", "ios", "tvos", "watchos", "visionos"]) {
+            ObjectFormat::MachO
+        } else {
+            ObjectFormat::Elf
+        };
+        Ok(Self { triple, arch: arch.to_owned(), format })
+    }
+
+    /// The triple that the target was made of.
+    pub fn triple(&self) -> Option<&str> {
+        self.triple.as_deref()
+    }
+
+    /// Rust's name of the architecture: `x86_64`, `aarch64`, ...
+    pub fn arch(&self) -> &str {
+        &self.arch
+    }
+
+    /// The format of its object files.
+    pub fn format(&self) -> ObjectFormat {
+        self.format
+    }
+
+    /// What a symbol of C is called in an object file.
+    pub fn symbol_name(&self, symbol: &str) -> String {
+        match self.format {
+            ObjectFormat::Elf => symbol.to_owned(),
+            ObjectFormat::MachO => format!("_{symbol}"),
+        }
+    }
+
+    /// The section that a blob of `size` bytes belongs into.
+    pub fn blob_section(&self, size: u64) -> Section {
+        match self.format {
+            ObjectFormat::MachO => Section { segment: "__TEXT", name: "__const", is_large: false },
+            ObjectFormat::Elf if self.arch == "x86_64" && size > LARGE_BLOB => {
+                Section { segment: "", name: ".lrodata", is_large: true }
+            }
+            ObjectFormat::Elf => Section { segment: "", name: ".rodata", is_large: false },
+        }
+    }
+
+    /// Options of a compiler that make it link a shared library.
+    #[doc(hidden)]
+    pub fn shared_flags(&self) -> &'static [&'static str] {
+        match self.format {
+            ObjectFormat::Elf => &["-shared", "-fPIC"],
+            ObjectFormat::MachO => &["-dynamiclib", "-fPIC", "-undefined", "dynamic_lookup"],
+        }
+    }
+
+    /// Options that make the linker take all of an archive.
+    #[doc(hidden)]
+    pub fn whole_archive(&self, archive: &str) -> Vec<String> {
+        match self.format {
+            ObjectFormat::Elf => vec!["-Wl,--whole-archive".into(), archive.into(), "-Wl,--no-whole-archive".into()],
+            ObjectFormat::MachO => vec![format!("-Wl,-force_load,{archive}")],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections() {
+        let rows = [
+            ("x86_64-unknown-linux-gnu", 1, ".rodata", false),
+            ("x86_64-unknown-linux-gnu", LARGE_BLOB, ".rodata", false),
+            ("x86_64-unknown-linux-gnu", LARGE_BLOB + 1, ".lrodata", true),
+            ("aarch64-unknown-linux-gnu", LARGE_BLOB + 1, ".rodata", false),
+            ("arm64-apple-darwin", 1, "__const", false),
+            ("x86_64-apple-darwin", LARGE_BLOB + 1, "__const", false),
+        ];
+        for (triple, size, name, is_large) in rows {
+            let section = Target::of_triple(triple).unwrap().blob_section(size);
+            assert_eq!((section.name, section.is_large), (name, is_large), "{triple}");
+        }
+        assert_eq!(Target::of_triple("aarch64-apple-ios").unwrap().symbol_name("x"), "_x");
+        assert_eq!(
+            Target::of_triple("x86_64-pc-windows-msvc").unwrap_err().to_string(),
+            "RuntimeError: libraries can be written as ELF and Mach-O files, not for x86_64-pc-windows-msvc"
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! The writer.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+
+use super::{FORMAT, LIBRARY_KIND};
+use crate::stream::put_u64;
+
+/// Why a tree can not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A second place for the library itself.
+    SecondLibrary,
+    /// A module without a kind, or one that claims the library's kind.
+    InvalidKind(String),
+    /// A module with nothing in it: stock hosts refuse to load it.
+    EmptyPayload {
+        /// The module's kind.
+        kind: String,
+    },
+    /// An import that names a module which was not added.
+    UnknownModule {
+        /// The index that was named.
+        index: usize,
+        /// How many modules there are.
+        modules: usize,
+    },
+    /// An import of the module itself or of one that was added before it.
+    NotForward {
+        /// The importing module.
+        parent: usize,
+        /// The imported module.
+        child: usize,
+    },
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{FORMAT}: ")?;
+        match self {
+            Self::SecondLibrary => write!(f, "the library itself is already in the import tree"),
+            Self::InvalidKind(kind) => write!(f, "\"{kind}\" is no module kind"),
+            Self::EmptyPayload { kind } => {
+                write!(f, "the module of kind \"{kind}\" is empty; stock hosts can not load it")
+            }
+            Self::UnknownModule { index, modules } => {
+                write!(f, "import of module {index}, but there are only {modules} modules")
+            }
+            Self::NotForward { parent, child } => {
+                write!(f, "module {parent} imports module {child}; imports must be added after their importer")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+/// What a module of a tree is written from.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Library,
+    Bytes(&'a [u8]),
+    /// So many bytes, from whoever writes them.
+    Stream(u64, &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>),
+}
+
+impl Content<'_> {
+    /// Bytes of length and payload.
+    fn size(&self) -> usize {
+        match self {
+            Self::Library => 0,
+            Self::Bytes(bytes) => 8 + bytes.len(),
+            Self::Stream(size, _) => 8 + *size as usize,
+        }
+    }
+}
+
+/// Builds the blob. The first module added is the root.
+#[derive(Clone, Default)]
+pub struct LibraryBinWriter<'a> {
+    modules: Vec<(&'a str, Content<'a>)>,
+    library: Option<usize>,
+    imports: Vec<BTreeSet<usize>>,
+}
+
+impl fmt::Debug for LibraryBinWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.modules.iter().map(|(kind, _)| *kind).collect();
+        f.debug_struct("LibraryBinWriter").field("kinds", &kinds).field("imports", &self.imports).finish()
+    }
+}
+
+impl<'a> LibraryBinWriter<'a> {
+    /// An empty tree.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the place of the shared library itself; returns its index.
+    pub fn add_library(&mut self) -> Result<usize, WriteError> {
+        if self.library.is_some() {
+            return Err(WriteError::SecondLibrary);
+        }
+        let index = self.push(LIBRARY_KIND, Content::Library);
+        self.library = Some(index);
+        Ok(index)
+    }
+
+    /// Adds a module; returns its index. The payload is borrowed until the blob is written.
+    pub fn add_module(&mut self, kind: &'a str, payload: &'a [u8]) -> Result<usize, WriteError> {
+        self.add(kind, Content::Bytes(payload), payload.is_empty())
+    }
+
+    /// Adds a module whose payload of `size` bytes is only made when the blob is written, such as a file's content; returns its index.
+    ///
+    /// Writing the blob is an error when `write` writes another number of bytes.
+    pub fn add_stream(
+        &mut self,
+        kind: &'a str,
+        size: u64,
+        write: &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<usize, WriteError> {
+        self.add(kind, Content::Stream(size, write), size == 0)
+    }
+
+    fn add(&mut self, kind: &'a str, content: Content<'a>, is_empty: bool) -> Result<usize, WriteError> {
+        if kind.is_empty() || kind == LIBRARY_KIND {
+            return Err(WriteError::InvalidKind(kind.to_owned()));
+        }
+        if is_empty {
+            return Err(WriteError::EmptyPayload { kind: kind.to_owned() });
+        }
+        Ok(self.push(kind, content))
+    }
+
+    fn push(&mut self, kind: &'a str, content: Content<'a>) -> usize {
+        self.modules.push((kind, content));
+        self.imports.push(BTreeSet::new());
+        self.modules.len() - 1
+    }
+
+    /// Makes module `parent` import module `child`, which was added later. Doing it twice is doing it once.
+    pub fn import(&mut self, parent: usize, child: usize) -> Result<(), WriteError> {
+        let modules = self.modules.len();
+        if let Some(index) = [parent, child].into_iter().find(|&index| index >= modules) {
+            return Err(WriteError::UnknownModule { index, modules });
+        }
+        if child <= parent {
+            return Err(WriteError::NotForward { parent, child });
+        }
+        self.imports[parent].insert(child);
+        Ok(())
+    }
+
+    /// Everything between the size field and the first module.
+    fn tree(&self) -> Vec<u8> {
+        let mut tree = Vec::with_capacity(32 * (self.modules.len() + 1));
+        put_u64(&mut tree, self.modules.len() as u64 + 1);
+        let mut row = 0;
+        put_u64(&mut tree, row);
+        for imports in &self.imports {
+            row += imports.len() as u64;
+            put_u64(&mut tree, row);
+        }
+        put_u64(&mut tree, row);
+        for child in self.imports.iter().flatten() {
+            put_u64(&mut tree, *child as u64);
+        }
+        tree
+    }
+
+    /// Size of the blob in bytes.
+    pub fn size(&self) -> usize {
+        let modules = self.modules.iter().map(|(kind, content)| 8 + kind.len() + content.size());
+        let tree = 3 + self.modules.len() + self.imports.iter().map(BTreeSet::len).sum::<usize>();
+        8 + 8 * tree + modules.sum::<usize>()
+    }
+
+    /// Writes the blob; the payloads are not copied on the way.
+    ///
+    /// # Errors
+    /// What `out` and the streams report; `InvalidData` when a stream has another size than was said.
+    pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
+        out.write_all(&self.tree())?;
+        for (kind, content) in &self.modules {
+            out.write_all(&(kind.len() as u64).to_le_bytes())?;
+            out.write_all(kind.as_bytes())?;
+            match content {
+                Content::Library => {}
+                Content::Bytes(bytes) => {
+                    out.write_all(&(bytes.len() as u64).to_le_bytes())?;
+                    out.write_all(bytes)?;
+                }
+                Content::Stream(size, write) => {
+                    out.write_all(&size.to_le_bytes())?;
+                    let mut counted = Counted { out, count: 0 };
+                    write(&mut counted)?;
+                    if counted.count != *size {
+                        let problem = format!("a payload of kind \"{kind}\" has {} bytes, not {size}", counted.count);
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The blob.
+    ///
+    /// # Errors
+    /// What the streams report; none when there is none.
+    pub fn try_to_vec(&self) -> io::Result<Vec<u8>> {
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(self.size())?;
+        self.write_to(&mut blob)?;
+        Ok(blob)
+    }
+
+    /// The blob of a tree without streams; with streams it may end early, and [`LibraryBinWriter::try_to_vec`] says why.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut blob = Vec::with_capacity(self.size());
+        // Writing into a Vec does not fail.
+        let _ = self.write_to(&mut blob);
+        blob
+    }
+}
+
+/// Counts what passes.
+struct Counted<'a> {
+    out: &'a mut dyn io::Write,
+    count: u64,
+}
+
+impl io::Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.count += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,160 @@
+//! One loop: who takes the next piece, and what becomes of a piece that fails.
+
+use core::ffi::{c_int, c_void};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::pool;
+use crate::function::caught;
+use crate::module::backend::TVMParallelGroupEnv;
+use crate::{Error, Result};
+
+/// What a loop does with a piece of its indices.
+pub(super) type Body<'a> = dyn Fn(Range<usize>) -> Result<()> + Sync + 'a;
+
+/// A loop over `range` in pieces of `piece` indices; the last one may be shorter. Whoever is free takes the next.
+struct Job<'a> {
+    body: &'a Body<'a>,
+    range: Range<usize>,
+    piece: usize,
+    pieces: usize,
+    next: Next,
+    has_failed: AtomicBool,
+    /// The failure of the lowest piece.
+    failure: Mutex<Option<(usize, Error)>>,
+}
+
+/// The number of the next piece, on a cache line of its own: all threads change it while they read the rest.
+#[repr(align(64))]
+struct Next(AtomicUsize);
+
+/// Runs `body` for all of `range` on this thread. A panic becomes an error.
+pub(super) fn run_here(range: Range<usize>, body: &Body<'_>) -> Result<()> {
+    caught(|| body(range))
+}
+
+/// Runs `body` for pieces of `range` on up to `threads` threads, this one among them. When this returns, nobody runs `body`.
+///
+/// # Errors
+/// Of the pieces that failed, the error of the lowest; a panic is an InternalError. Nobody begins a piece after a failure.
+pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body<'_>) -> Result<()> {
+    let piece = piece.max(1);
+    let pieces = range.len().div_ceil(piece);
+    let tasks = threads.min(pieces);
+    let job = Job {
+        body,
+        range,
+        piece,
+        pieces,
+        next: Next(AtomicUsize::new(0)),
+        has_failed: AtomicBool::new(false),
+        failure: Mutex::new(None),
+    };
+    if tasks <= 1 {
+        job.take_pieces();
+    } else {
+        // SAFETY: `take_pieces` takes the job for shared use by any threads, and `launch` returns when all of them have ended.
+        unsafe { pool::launch(take_pieces, (&raw const job).cast_mut().cast(), tasks)? };
+    }
+    match job.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(()),
+        Some((_, error)) => Err(error),
+    }
+}
+
+/// A task of the pool. What goes wrong stays in the job.
+unsafe extern "C" fn take_pieces(_task: c_int, _environment: *mut TVMParallelGroupEnv, job: *mut c_void) -> c_int {
+    // SAFETY: `run` passes its job, which lives until the launch is over.
+    unsafe { &*job.cast::<Job<'_>>() }.take_pieces();
+    0
+}
+
+impl Job<'_> {
+    fn take_pieces(&self) {
+        while !self.has_failed.load(Ordering::Relaxed) {
+            // Threads that come too late add one each: far from the end of the numbers.
+            let number = self.next.0.fetch_add(1, Ordering::Relaxed);
+            if number >= self.pieces {
+                return;
+            }
+            let start = self.range.start + number * self.piece;
+            let end = start.saturating_add(self.piece).min(self.range.end);
+            if let Err(error) = run_here(start..end, self.body) {
+                self.fail(number, error);
+            }
+        }
+    }
+
+    #[cold]
+    fn fail(&self, number: usize, error: Error) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+            *failure = Some((number, error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_index_is_in_one_piece() {
+        for (range, piece) in
+            [(0..0, 1), (3..4, 1), (5..100, 7), (0..64, 64), (0..65, 64), (0..10, 0), (2..5, usize::MAX)]
+        {
+            let seen = Mutex::new(BTreeSet::new());
+            run(range.clone(), piece, 4, &|part| {
+                let mut seen = seen.lock().unwrap();
+                assert!(part.clone().all(|index| seen.insert(index)), "an index came twice");
+                assert!(part.len() <= piece.max(1));
+                Ok(())
+            })
+            .unwrap();
+            assert!(seen.into_inner().unwrap().into_iter().eq(range));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_numbers() {
+        let count = AtomicUsize::new(0);
+        run(usize::MAX - 10..usize::MAX, 4, 4, &|part| {
+            count.fetch_add(part.len(), Ordering::Relaxed);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(count.into_inner(), 10);
+    }
+
+    #[test]
+    fn after_a_failure_nobody_begins() {
+        let begun = AtomicUsize::new(0);
+        let error = run(0..1_000_000, 1, 4, &|part| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if part.start == 3 { Err(crate::error!(ValueError, "index {}", part.start)) } else { Ok(()) }
+        })
+        .unwrap_err();
+        assert_eq!(error.to_string(), "ValueError: index 3");
+        assert!(begun.into_inner() < 1_000_000);
+    }
+
+    #[test]
+    fn loops_in_loops_run_on_their_thread() {
+        let count = AtomicUsize::new(0);
+        run(0..16, 1, 8, &|_| {
+            let outer = std::thread::current().id();
+            assert_eq!(pool::threads(), 1, "inside a loop there is one thread");
+            run(0..16, 1, 8, &|part| {
+                assert_eq!(std::thread::current().id(), outer);
+                count.fetch_add(part.len(), Ordering::Relaxed);
+                Ok(())
+            })
+        })
+        .unwrap();
+        assert_eq!(count.into_inner(), 256);
+    }
+}

@@ -1,0 +1,145 @@
+//! What `#[packed_func(parallel)]` expands to calls these.
+
+use super::domain::Order;
+use super::names::Names;
+use super::operand::{Operand, Operands, rows};
+use super::outcome::{Outcome, Yield};
+use super::zip::{Zip, zip};
+use crate::Result;
+use crate::function::{FunctionInfo, arg};
+use crate::tensor::{Element, Tensor, TensorView, TensorViewMut};
+use crate::value::AnyView;
+
+/// Calls the user's function for the items of the tensor arguments, whose parameters have these indices. A grain of 0 is none.
+///
+/// # Errors
+/// Messages begin with the function's signature and name arguments.
+pub fn parallel_for_each<'a, O: Operands<'a>, R: Outcome>(
+    info: &'static FunctionInfo,
+    parameters: &[usize],
+    grain: usize,
+    operands: O,
+    body: impl Fn(O::Items) -> R + Sync,
+) -> Result<()> {
+    paced(operands, grain).run(Order::Any, Names::Parameters(info, parameters), |_, items| body(items))
+}
+
+/// The same for a function that returns an element: they become a new tensor.
+///
+/// # Errors
+/// As for [`parallel_for_each`].
+pub fn parallel_map<'a, O: Operands<'a>, R: Yield>(
+    info: &'static FunctionInfo,
+    parameters: &[usize],
+    grain: usize,
+    operands: O,
+    body: impl Fn(O::Items) -> R + Sync,
+) -> Result<Tensor> {
+    paced(operands, grain).map_named(Names::Parameters(info, parameters), body)
+}
+
+fn paced<'a, O: Operands<'a>>(operands: O, grain: usize) -> Zip<'a, O> {
+    let loops = zip(operands);
+    if grain == 0 { loops } else { loops.grain(grain) }
+}
+
+/// What each call of a parallel function can be given by value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not be given to each call of a parallel function",
+    label = "not `Copy`, or not `Sync`",
+    note = "take it by reference, as in `&str`, `&Vec<f32>`, `&TensorView<f32>`; of a tensor that the function goes over, `&f32` is an element and `&[f32]` a row"
+)]
+pub trait ForEachCall: Copy + Sync {}
+
+impl<T: Copy + Sync> ForEachCall for T {}
+
+/// The value itself.
+#[inline(always)]
+pub fn for_each_call<T: ForEachCall>(value: T) -> T {
+    value
+}
+
+// The two conversions below have the one bound that a user's type may not fulfil, and what they give hides it: the compiler then says what is
+// wrong once, under that type.
+
+/// A tensor that is read.
+pub trait ReadTensor {
+    /// Its elements.
+    type Element: Element;
+    /// Its elements as an operand.
+    fn elements(&self) -> impl Operand<'_, Item = &Self::Element>;
+    /// Its rows as an operand.
+    fn rows(&self) -> impl Operand<'_, Item = &[Self::Element]>;
+}
+
+impl<T: Element> ReadTensor for TensorView<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements(&self) -> impl Operand<'_, Item = &T> {
+        self
+    }
+
+    #[inline(always)]
+    fn rows(&self) -> impl Operand<'_, Item = &[T]> {
+        rows(self)
+    }
+}
+
+/// A tensor that is written to.
+pub trait WrittenTensor {
+    /// Its elements.
+    type Element: Element;
+    /// Its elements as an operand.
+    fn elements_mut(&mut self) -> impl Operand<'_, Item = &mut Self::Element>;
+    /// Its rows as an operand.
+    fn rows_mut(&mut self) -> impl Operand<'_, Item = &mut [Self::Element]>;
+}
+
+impl<T: Element> WrittenTensor for TensorViewMut<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements_mut(&mut self) -> impl Operand<'_, Item = &mut T> {
+        self
+    }
+
+    #[inline(always)]
+    fn rows_mut(&mut self) -> impl Operand<'_, Item = &mut [T]> {
+        rows(self)
+    }
+}
+
+/// Converts argument `index` to a view.
+///
+/// # Errors
+/// As for [`arg`].
+///
+/// # Safety
+/// Each argument is converted at most once.
+#[inline(always)]
+pub unsafe fn read_tensor<'a, T: Element>(
+    info: &'static FunctionInfo,
+    args: &'a [AnyView<'a>],
+    index: usize,
+) -> Result<impl ReadTensor<Element = T> + use<'a, T>> {
+    // SAFETY: promised by the caller.
+    unsafe { arg::<TensorView<'a, T>>(info, args, index) }
+}
+
+/// Converts argument `index` to a view that can be written to.
+///
+/// # Errors
+/// As for [`arg`].
+///
+/// # Safety
+/// Each argument is converted at most once.
+#[inline(always)]
+pub unsafe fn written_tensor<'a, T: Element>(
+    info: &'static FunctionInfo,
+    args: &'a [AnyView<'a>],
+    index: usize,
+) -> Result<impl WrittenTensor<Element = T> + use<'a, T>> {
+    // SAFETY: promised by the caller.
+    unsafe { arg::<TensorViewMut<'a, T>>(info, args, index) }
+}

@@ -1,0 +1,37 @@
+//! What messages call the operands of a loop.
+
+use crate::Error;
+use crate::function::FunctionInfo;
+
+/// Who the operands are.
+#[derive(Clone, Copy)]
+pub(super) enum Names<'a> {
+    /// Those of a tuple, by number.
+    Numbers,
+    /// Parameters of a packed function, by index.
+    Parameters(&'static FunctionInfo, &'a [usize]),
+}
+
+impl Names<'_> {
+    /// `operand 1`, `argument 'x'`.
+    pub(super) fn of(self, operand: usize) -> String {
+        match self {
+            Self::Numbers => format!("operand {operand}"),
+            Self::Parameters(info, indices) => {
+                let name =
+                    indices.get(operand).and_then(|index| info.params.get(*index)).map_or("", |param| param.name);
+                format!("argument '{name}'")
+            }
+        }
+    }
+
+    /// A ValueError; its message begins with the function's signature, if there is one.
+    #[cold]
+    pub(super) fn error(self, message: &str) -> Error {
+        let message = match self {
+            Self::Numbers => message.to_owned(),
+            Self::Parameters(info, _) => format!("{}: {message}", info.signature()),
+        };
+        Error::with_backtrace("ValueError", &message, "")
+    }
+}

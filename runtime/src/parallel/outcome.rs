@@ -1,0 +1,100 @@
+//! What the closures of loops may return.
+
+use core::convert::Infallible;
+
+use crate::tensor::Element;
+use crate::{Error, Result};
+
+/// What the body of a loop returns: nothing, or a `Result` whose error stops the loop.
+#[diagnostic::on_unimplemented(
+    message = "the body of a parallel loop can not return `{Self}`",
+    label = "neither nothing nor a `Result<(), E>`",
+    note = "end the closure with `;`, or return `Result<(), E>` where E: Into<kernpack::Error>; `map` takes closures that return an element"
+)]
+pub trait Outcome {
+    /// Why it failed.
+    #[doc(hidden)]
+    type Failure;
+    /// What to do: go on, or stop.
+    #[doc(hidden)]
+    fn outcome(self) -> Result<(), Self::Failure>;
+    /// The error that stops the loop.
+    #[doc(hidden)]
+    fn error(failure: Self::Failure) -> Error;
+}
+
+impl Outcome for () {
+    type Failure = Infallible;
+
+    #[inline(always)]
+    fn outcome(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn error(failure: Infallible) -> Error {
+        match failure {}
+    }
+}
+
+impl<E: Into<Error>> Outcome for core::result::Result<(), E> {
+    type Failure = E;
+
+    #[inline(always)]
+    fn outcome(self) -> Self {
+        self
+    }
+
+    #[cold]
+    fn error(failure: E) -> Error {
+        failure.into()
+    }
+}
+
+/// What a function that is mapped over elements returns: an element, or a `Result` of one whose error stops the loop.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can not become an element of a tensor",
+    label = "neither an element type nor a `Result` of one",
+    note = "return u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64, or Result<T, E> of one where E: Into<kernpack::Error>"
+)]
+pub trait Yield {
+    /// The element.
+    type Value: Element;
+    /// Why there is none.
+    #[doc(hidden)]
+    type Failure;
+    /// The element, or why to stop.
+    #[doc(hidden)]
+    fn value(self) -> Result<Self::Value, Self::Failure>;
+    /// The error that stops the loop.
+    #[doc(hidden)]
+    fn error(failure: Self::Failure) -> Error;
+}
+
+impl<T: Element> Yield for T {
+    type Value = T;
+    type Failure = Infallible;
+
+    #[inline(always)]
+    fn value(self) -> Result<T, Infallible> {
+        Ok(self)
+    }
+
+    fn error(failure: Infallible) -> Error {
+        match failure {}
+    }
+}
+
+impl<T: Element, E: Into<Error>> Yield for core::result::Result<T, E> {
+    type Value = T;
+    type Failure = E;
+
+    #[inline(always)]
+    fn value(self) -> Self {
+        self
+    }
+
+    #[cold]
+    fn error(failure: E) -> Error {
+        failure.into()
+    }
+}

@@ -1,0 +1,78 @@
+//! A host program for 64-bit ARM.
+//!
+//! - `aarch64-host report LIBRARY`: what `libimagekit.so` does, as text.
+//! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
+//! - `aarch64-host exported LIBRARY...`: what `tests/tests/aarch64.rs` exported calls itself.
+
+mod report;
+
+use std::path::Path;
+
+use kernpack::module::{ModuleImpl, ModuleProperties};
+use kernpack::{Bytes, Function, Module, Result, Tensor, packed_func};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["report", library] => print!("{}", report::report(Path::new(library))?),
+        ["devices", library] => devices(&Module::load(library)?)?,
+        ["exported", ref libraries @ ..] => libraries.iter().try_for_each(|library| exported(library))?,
+        _ => kernpack::bail!(ValueError, "expected report, devices or exported, and libraries; got {arguments:?}"),
+    }
+    Ok(())
+}
+
+fn devices(kit: &Module) -> Result<()> {
+    let image = Tensor::zeros::<f32>(&[4, 4])?;
+    for result in [
+        kit.function("sobel_on_cuda")?.call((&image, &image)),
+        kit.function("sobel_on_opencl")?.call((&image,)),
+        image.to("opencl:0".parse()?).map(Into::into),
+    ] {
+        println!("{}", result.map_or_else(|error| error.to_string(), |_| "no error".to_owned()));
+    }
+    let images: Vec<String> = kit.imports().iter().map(Module::kind).collect();
+    println!("images: {}", images.join(" "));
+    Ok(())
+}
+
+/// A module whose function gives its payload's length.
+struct Length {
+    payload: Bytes,
+}
+
+impl ModuleImpl for Length {
+    fn kind(&self) -> &str {
+        "export.length"
+    }
+
+    fn properties(&self) -> ModuleProperties {
+        ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
+    }
+
+    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        let length = self.payload.len();
+        Ok((name == "length").then(|| Function::from_fn(move || length)))
+    }
+
+    fn save_to_bytes(&self) -> Result<Bytes> {
+        Ok(self.payload.clone())
+    }
+}
+
+#[packed_func(name = "ffi.Module.load_from_bytes.export.length")]
+fn load_length(payload: Bytes) -> Module {
+    Module::new(Length { payload })
+}
+
+/// Calls `far` of a library, and `length` of what it imports.
+fn exported(library: &str) -> Result<()> {
+    let module = Module::load(library)?;
+    let far: i64 = module.function("far")?.call_as(())?;
+    let length: i64 = match module.get_function("length", true)? {
+        Some(length) => length.call_as(())?,
+        None => 0,
+    };
+    println!("{}: far {far}, length {length}", library.rsplit('/').next().unwrap_or_default());
+    Ok(())
+}
