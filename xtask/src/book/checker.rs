@@ -1,5 +1,6 @@
 //! Checks one page: does with every block what a reader does.
 
+use super::Result;
 use super::folder::Folder;
 use super::machine;
 use super::output;
@@ -7,7 +8,6 @@ use super::page::{Block, Page, Step};
 use super::places::Places;
 use super::session::Session;
 use super::shell::{self, Ended, Shell};
-use super::Result;
 use crate::step::{self, Show};
 use std::process::Command;
 
@@ -43,7 +43,16 @@ pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
     let root = places.page_folder(page);
     let folder = Folder::new(root.join("page"), page)?;
     let shell = Shell::new(root.join("shell"), folder.root())?;
-    let mut run = Run { places, page, folder, shell, session: None, last_output: None, texts: String::new(), outcome: Outcome::default() };
+    let mut run = Run {
+        places,
+        page,
+        folder,
+        shell,
+        session: None,
+        last_output: None,
+        texts: String::new(),
+        outcome: Outcome::default(),
+    };
     if let Err((line, error)) = run.all() {
         run.outcome.failure = Some(match line {
             Some(line) => format!("{}:{line}: {error}", page.path),
@@ -132,7 +141,9 @@ impl Run<'_> {
         let last_output = self.last_output.take();
         let lacks = self.lacks(block)?;
         let here = lacks.is_empty();
-        let skip = |outcome: &mut Outcome| outcome.skipped.push(format!("{}:{}: {}", self.page.path, block.line, lacks.join("; ")));
+        let skip = |outcome: &mut Outcome| {
+            outcome.skipped.push(format!("{}:{}: {}", self.page.path, block.line, lacks.join("; ")))
+        };
         match (&block.file, block.language.as_str()) {
             (Some((path, anew)), _) => {
                 self.folder.write(path, &block.whole_code(), *anew)?;
@@ -161,7 +172,8 @@ impl Run<'_> {
             }
             (None, "text") if block.drawing => self.outcome.drawings += 1,
             (None, "text") if here => {
-                let actual = last_output.ok_or("this text is the output of no block in front of it; a picture has the comment 'drawing'")?;
+                let actual = last_output
+                    .ok_or("this text is the output of no block in front of it; a picture has the comment 'drawing'")?;
                 output::compare(&block.code, &actual)?;
                 self.outcome.outputs += 1;
             }
@@ -179,11 +191,18 @@ impl Run<'_> {
         let code = block.whole_code();
         self.texts.push_str(&code);
         if self.session.is_none() {
-            self.session = Some(Session::start(self.places.python(), &self.places.page_folder(self.page).join("python"))?);
+            self.session =
+                Some(Session::start(self.places.python(), &self.places.page_folder(self.page).join("python"))?);
         }
         let session = self.session.as_mut().ok_or("there is no Python session")?;
         println!("> {}:{}: {}", self.page.path, block.line, block.language);
-        session.run(&block.language, &code, &self.page.path, block.line - block.before.lines().count(), &self.shell.folder()?)
+        session.run(
+            &block.language,
+            &code,
+            &self.page.path,
+            block.line - block.before.lines().count(),
+            &self.shell.folder()?,
+        )
     }
 
     /// Runs the commands of a console block; gives what they printed if the block does not show it.
@@ -196,9 +215,11 @@ impl Run<'_> {
             let before = if index == 0 { block.before.as_str() } else { "" };
             let after = if index == last { block.after.as_str() } else { "" };
             let ended = self.command(block, &format!("{before}{}\n{after}", typed.command))?;
-            expect_status(&ended, block.fails && index == last).map_err(|error| format!("$ {}: {error}", typed.command))?;
+            expect_status(&ended, block.fails && index == last)
+                .map_err(|error| format!("$ {}: {error}", typed.command))?;
             if !typed.output.is_empty() {
-                output::compare(&typed.output, &ended.output).map_err(|error| format!("$ {}: {error}", typed.command))?;
+                output::compare(&typed.output, &ended.output)
+                    .map_err(|error| format!("$ {}: {error}", typed.command))?;
             }
             all.push_str(&ended.output);
         }
@@ -229,9 +250,9 @@ impl Run<'_> {
     fn parse_only(&self, block: &Block) -> Result {
         match block.language.as_str() {
             "sh" => Shell::parses(self.places.command("bash"), &block.code),
-            "console" => {
-                shell::read_console(&block.code)?.iter().try_for_each(|typed| Shell::parses(self.places.command("bash"), &typed.command))
-            }
+            "console" => shell::read_console(&block.code)?
+                .iter()
+                .try_for_each(|typed| Shell::parses(self.places.command("bash"), &typed.command)),
             _ => {
                 let program = "import ast, doctest, sys\nkind, code = sys.argv[1:]\nif kind == 'pycon': code = ''.join(e.source for e in doctest.DocTestParser().get_examples(code))\nast.parse(code)";
                 let output = self.places.python().args(["-c", program, &block.language, &block.code]).output()?;
@@ -244,7 +265,9 @@ impl Run<'_> {
     fn build(&mut self) -> Result {
         for folder in self.folder.take_changed() {
             let output = self.cargo(&folder, &["build", "--release"])?;
-            if let Some(warning) = output.lines().find(|line| line.contains("generated") && line.starts_with("warning: `")) {
+            if let Some(warning) =
+                output.lines().find(|line| line.contains("generated") && line.starts_with("warning: `"))
+            {
                 return Err(format!("the page's code is not free of warnings: {warning}\n{output}").into());
             }
         }
@@ -262,7 +285,11 @@ impl Run<'_> {
 
 /// The code of a test, or such that only the compiler sees it.
 fn compiled_only(block: &Block, only: bool) -> String {
-    if only { format!("if std::env::args().count() > usize::MAX - 1 {{\n{}}}\n", block.code) } else { block.code.clone() }
+    if only {
+        format!("if std::env::args().count() > usize::MAX - 1 {{\n{}}}\n", block.code)
+    } else {
+        block.code.clone()
+    }
 }
 
 fn expect_status(ended: &Ended, fails: bool) -> Result {

@@ -1,8 +1,8 @@
 //! The folder of a page: what a reader has who wrote every file of the page where it says.
 
+use super::Result;
 use super::manifest;
 use super::page::{Block, Page};
-use super::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;

@@ -96,7 +96,8 @@ fn links(text: &str) -> impl Iterator<Item = (usize, String)> {
     prose(text).flat_map(|(number, line)| {
         let outside_code: String =
             line.split('`').enumerate().map(|(index, part)| if index % 2 == 0 { part } else { "code" }).collect();
-        let targets = outside_code.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.trim());
+        let targets =
+            outside_code.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.trim());
         targets.map(|target| (number, target.to_string())).collect::<Vec<_>>()
     })
 }

@@ -9,7 +9,10 @@ pub(crate) fn complete(name: &str, shown: &str) -> String {
     for default in read(&plain(name)) {
         match sections.iter_mut().find(|section| section.header == default.header) {
             Some(section) => {
-                let missing = default.entries.into_iter().filter(|(key, _)| section.entries.iter().all(|(other, _)| other != key));
+                let missing = default
+                    .entries
+                    .into_iter()
+                    .filter(|(key, _)| section.entries.iter().all(|(other, _)| other != key));
                 let missing: Vec<_> = missing.collect();
                 section.entries.extend(missing);
             }

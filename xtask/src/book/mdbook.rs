@@ -40,7 +40,16 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
         return Ok(found);
     }
     let mut install = workspace.cargo("install");
-    install.args(["mdbook", "--debug", "--locked", "--version", VERSION, "--no-default-features", "--features", "search"]);
+    install.args([
+        "mdbook",
+        "--debug",
+        "--locked",
+        "--version",
+        VERSION,
+        "--no-default-features",
+        "--features",
+        "search",
+    ]);
     install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build"));
     step::run(&format!("install mdbook {VERSION} into target/mdbook-{VERSION}"), &mut install, Show::Warnings)
         .map_err(|error| format!("{error}: cargo could not install mdbook (it comes from crates.io)"))?;

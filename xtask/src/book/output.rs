@@ -8,9 +8,8 @@
 /// # Errors
 /// Both texts, with the first line that has no counterpart.
 pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
-    let lines = |text: &str| -> Vec<String> {
-        text.trim_end().lines().map(|line| line.trim_end().to_string()).collect()
-    };
+    let lines =
+        |text: &str| -> Vec<String> { text.trim_end().lines().map(|line| line.trim_end().to_string()).collect() };
     let (expected, actual) = (lines(expected), lines(actual));
     if matches(&expected, &actual) {
         return Ok(());
@@ -35,7 +34,9 @@ fn matches(expected: &[String], actual: &[String]) -> bool {
         Some((first, rest)) if first.trim() == "..." => {
             (0..=actual.len()).any(|skipped| matches(rest, &actual[skipped..]))
         }
-        Some((first, rest)) => actual.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more)),
+        Some((first, rest)) => {
+            actual.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more))
+        }
     }
 }
 
@@ -71,7 +72,10 @@ mod tests {
     #[test]
     fn the_first_wrong_line_is_named() {
         let error = compare("a\n...\nx", "a\nb\nc").unwrap_err();
-        assert!(error.starts_with("the output is another one, from this line of the page on: x\n--- the page says\n"), "{error}");
+        assert!(
+            error.starts_with("the output is another one, from this line of the page on: x\n--- the page says\n"),
+            "{error}"
+        );
         assert!(compare("a", "a\nb").unwrap_err().contains("(nothing more)"));
     }
 }

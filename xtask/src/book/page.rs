@@ -262,11 +262,9 @@ mod tests {
 
     #[test]
     fn names_of_folders() {
-        for (path, name) in [
-            ("README.md", "readme"),
-            ("docs/cuda.md", "cuda"),
-            ("examples/imagekit/README.md", "imagekit-readme"),
-        ] {
+        for (path, name) in
+            [("README.md", "readme"), ("docs/cuda.md", "cuda"), ("examples/imagekit/README.md", "imagekit-readme")]
+        {
             assert_eq!(Page { path: path.to_string(), steps: Vec::new() }.name(), name);
         }
     }

@@ -1,7 +1,7 @@
 //! Where pages are checked: folders outside of the checkout, where a crate is what a user's is, and commands that start there.
 
-use super::page::Page;
 use super::Result;
+use super::page::Page;
 use crate::environment::Environment;
 use crate::node::Node;
 use crate::step::{self, Show};
@@ -76,7 +76,11 @@ impl<'e> Places<'e> {
         if let Ok(paths) = std::env::join_paths(paths) {
             command.env("PATH", paths);
         }
-        command.env_remove("CARGO_TARGET_DIR").env_remove("RUST_BACKTRACE").env("CARGO_TERM_COLOR", "never").env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("RUST_BACKTRACE")
+            .env("CARGO_TERM_COLOR", "never")
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("KERNPACK_CHECKOUT", self.checkout());
         command
     }

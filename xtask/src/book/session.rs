@@ -110,8 +110,17 @@ mod tests {
         let mut run = |kind: &str, code: &str| {
             session.run(kind, code, "docs/x.md", 7, &std::env::temp_dir()).map_err(|error| error.to_string())
         };
-        assert_eq!(run("python", "import os\na = 1\nprint('out')\nos.system('echo native')\n"), Ok("out\nnative\n".into()));
-        assert_eq!(run("pycon", ">>> a + 1\n2\n>>> 1 / 0\nTraceback (most recent call last):\n    ...\nZeroDivisionError: ...\n"), Ok("".into()));
+        assert_eq!(
+            run("python", "import os\na = 1\nprint('out')\nos.system('echo native')\n"),
+            Ok("out\nnative\n".into())
+        );
+        assert_eq!(
+            run(
+                "pycon",
+                ">>> a + 1\n2\n>>> 1 / 0\nTraceback (most recent call last):\n    ...\nZeroDivisionError: ...\n"
+            ),
+            Ok("".into())
+        );
         let wrong = run("pycon", ">>> a\n2\n").unwrap_err();
         assert!(wrong.contains("Expected:\n    2\nGot:\n    1\n") && wrong.contains("docs/x.md"), "{wrong}");
         assert!(run("pycon", "a\n").unwrap_err().contains("at least one >>> line"));

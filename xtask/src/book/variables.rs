@@ -9,20 +9,19 @@ use std::path::Path;
 const PAGE: &str = "docs/environment-variables.md";
 
 /// Sources of what users run.
-const SOURCES: [&str; 7] =
-    ["formats/src", "runtime/src", "runtime/capi", "macros", "build-support/src", "build-support/llvm-link", "build-support/cli/src"];
+const SOURCES: [&str; 7] = [
+    "formats/src",
+    "runtime/src",
+    "runtime/capi",
+    "macros",
+    "build-support/src",
+    "build-support/llvm-link",
+    "build-support/cli/src",
+];
 
 /// Functions that read a variable.
-const READERS: [&str; 8] = [
-    "env::var(",
-    "env::var_os(",
-    ".user(",
-    ".track(",
-    ".variable(",
-    ".path_variable(",
-    ".cargo_optional(",
-    "getenv(",
-];
+const READERS: [&str; 8] =
+    ["env::var(", "env::var_os(", ".user(", ".track(", ".variable(", ".path_variable(", ".cargo_optional(", "getenv("];
 
 /// Compares the sources with the page.
 ///
@@ -74,14 +73,16 @@ fn variables(code: &str) -> impl Iterator<Item = &str> {
         let is_name = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let given_to_reader = READERS.iter().any(|reader| before.ends_with(reader));
         // Cargo sets these for build scripts; nobody else does.
-        let of_cargo = name.starts_with("CARGO") || ["OUT_DIR", "HOST", "TARGET", "OPT_LEVEL", "DEBUG", "PROFILE"].contains(&name);
+        let of_cargo =
+            name.starts_with("CARGO") || ["OUT_DIR", "HOST", "TARGET", "OPT_LEVEL", "DEBUG", "PROFILE"].contains(&name);
         (is_name && (is_ours(name) || (given_to_reader && !of_cargo))).then_some(name)
     })
 }
 
 /// Our names; those that end like a version are symbols, and one is a macro of kernel.h.
 fn is_ours(name: &str) -> bool {
-    let known = ["KERNPACK_", "TVM_"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()));
+    let known =
+        ["KERNPACK_", "TVM_"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()));
     known && !name.ends_with("_V1") && name != "KERNPACK_KERNEL"
 }
 
