@@ -118,16 +118,6 @@ def test_pip_installs_it_and_numpy_goes_in(fresh):
     assert "Requires: apache-tvm-ffi\n" in output
 
 
-def test_the_chapter(fresh):
-    """The Python code of docs/shipping.md, as it stands there."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "shipping.md").read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 1
-    photo = "import numpy\nphoto = numpy.full((4, 6, 3), 100, numpy.uint8)\n"
-    status, output, errors = run(fresh, "-c", photo + blocks[0] + "assert histogram.total == 24\n")
-    assert status == 0, errors
-    assert "Copies a rectangle out of a gray image." in output
-
-
 @pytest.fixture(scope="module")
 def with_torch(wheel, tmp_path_factory):
     """The interpreter of a fresh environment of a Python that has PyTorch, with the wheel in it."""

@@ -47,14 +47,6 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
     Ok(shared_library(&environment.workspace.cargo_target().join("release"), "gpu_kernels"))
 }
 
-/// Builds the library that the documentation's chapters talk about and gives its path.
-pub(crate) fn build_chapters(environment: &Environment) -> Result<PathBuf> {
-    let mut cargo = environment.cargo("build");
-    cargo.args(["--release", "--package", "kernpack-docs"]);
-    step::run("build docs", &mut cargo, Show::Warnings)?;
-    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "own_types"))
-}
-
 /// Builds our `libtvm_ffi.so` with optimization and gives its path.
 pub(crate) fn build_libtvm_ffi(environment: &Environment) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");

@@ -3,7 +3,7 @@
 use crate::conformance::{self, Run};
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, asan, demo, fuzz, races, runner, valgrind};
+use crate::{Result, asan, book, demo, fuzz, races, runner, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ pub(crate) fn run() -> Result {
     for (name, mut command) in checks(&environment) {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
+    keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
     keep("races", races::run());

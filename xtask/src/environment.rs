@@ -52,6 +52,22 @@ impl Environment {
         command
     }
 
+    /// Why there is no CUDA compiler, if there is none.
+    pub(crate) fn cuda_missing(&self) -> Option<&str> {
+        match &self.cuda {
+            Compiler::Missing(why) => Some(why),
+            Compiler::Found | Compiler::Home(_) => None,
+        }
+    }
+
+    /// Why there is no OpenCL, if there is none.
+    pub(crate) fn opencl_missing(&self) -> Option<&str> {
+        match &self.opencl {
+            OpenCl::Missing(why) => Some(why),
+            OpenCl::Found => None,
+        }
+    }
+
     fn describe(&self, command: &mut Command) {
         command.env("KERNPACK_PYTHON", self.python.interpreter());
         command.env("KERNPACK_TVM_FFI_INCLUDE", self.python.tvm_ffi_include());

@@ -8,6 +8,7 @@ mod apache_tvm;
 mod artifacts;
 mod asan;
 mod bench;
+mod book;
 mod ci;
 mod conformance;
 mod cross_compiler;
@@ -43,6 +44,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
+  book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
+  book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] (--seconds N, --merge)
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         ["test", "--gpu"] => gpu::run(),
         ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(),
+        ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),

@@ -55,6 +55,16 @@ impl Node {
         Ok(Self { program, host })
     }
 
+    /// The program `node`.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The folder with the host and its packages.
+    pub(crate) fn host(&self) -> &Path {
+        &self.host
+    }
+
     /// The host's tests; their output is in the format TAP.
     pub(crate) fn test(&self, environment: &Environment) -> Command {
         let mut command = environment.command(&self.program);

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::apache_tvm;
 use crate::artifacts::{self, Imagekit};
+use crate::book;
 use crate::cross_compiler;
 use crate::environment::Environment;
 use crate::gpu;
@@ -86,6 +87,8 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         Err(error) => report.fail(format!("examples/node-host: {error}")),
     }
 
+    report.add_book(book::check_blocks(environment, &[]));
+
     for subcommand in ["build", "test"] {
         let mut command = downstream(environment, subcommand);
         report.add(&format!("cargo {subcommand} in tests/downstream"), &mut command, Totals::of_cargo)?;
@@ -94,7 +97,7 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
 }
 
 /// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 9]> {
+fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
     let imagekit = Imagekit::build(environment)?.library;
     let [expr, extension] = artifacts::build_extension(environment)?;
     Ok([
@@ -102,7 +105,6 @@ fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf)
         ("EXTENSION_LIBRARY", extension),
         ("GPU_LIBRARY", artifacts::build_gpu_kernels(environment)?),
         ("IMAGEKIT_LIBRARY", imagekit),
-        ("OWN_TYPES_LIBRARY", artifacts::build_chapters(environment)?),
         ("CONVERSIONS_LIBRARY", artifacts::build_test_library(environment, "conversions")?),
         ("OBJECTS_LIBRARY", artifacts::build_test_library(environment, "objects")?),
         ("DECENTRALISED_LIBRARIES", artifacts::build_decentralised(environment)?),
@@ -139,6 +141,18 @@ impl Report {
         self.failures.extend(failed_tests(&output).map(|test| format!("{name}: {test}")));
         self.totals += totals;
         Ok(())
+    }
+
+    /// Adds what became of the blocks of the documentation's pages.
+    fn add_book(&mut self, checked: Result<book::Checked>) {
+        match checked {
+            Ok(checked) => {
+                self.totals.passed += checked.passed as u64;
+                self.totals.skipped += checked.skipped.len() as u64;
+                checked.failures.into_iter().for_each(|failure| self.fail(failure));
+            }
+            Err(error) => self.fail(format!("the blocks of the pages: {error}")),
+        }
     }
 
     /// Notes one failure that no runner reports.

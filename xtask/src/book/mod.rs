@@ -1,0 +1,186 @@
+//! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of every page is compiled or run.
+//!
+//! The comments of a page, which its readers do not see, say what is done with a block; see "A page's way" in ARCHITECTURE.md.
+
+mod checker;
+mod comment;
+mod folder;
+mod links;
+mod machine;
+mod manifest;
+mod mdbook;
+mod output;
+mod page;
+mod places;
+mod session;
+mod shell;
+mod variables;
+
+use crate::Result;
+use crate::environment::Environment;
+use crate::workspace::Workspace;
+use checker::Outcome;
+use page::Page;
+use places::Places;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Pages outside of `docs/`, from the root.
+const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
+
+/// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
+pub(crate) fn run(arguments: &[&str]) -> Result {
+    match arguments {
+        [] => {
+            let workspace = Workspace::find()?;
+            links::check(workspace.root(), &pages(workspace.root())?)?;
+            variables::check(workspace.root())?;
+            mdbook::build(&workspace)
+        }
+        ["blocks", names @ ..] => {
+            let environment = Environment::prepare()?;
+            let checked = check_blocks(&environment, names)?;
+            match checked.failures[..] {
+                [] => Ok(()),
+                _ => Err(format!("blocks of pages failed:\n{}", checked.failures.join("\n")).into()),
+            }
+        }
+        _ => Err("usage: cargo xtask book [blocks [PAGE...]]".into()),
+    }
+}
+
+/// What became of all blocks.
+#[derive(Default)]
+pub(crate) struct Checked {
+    /// Blocks that are compiled, ran or are the output of such, and pictures.
+    pub(crate) passed: usize,
+    /// What failed, for people.
+    pub(crate) failures: Vec<String>,
+    /// Blocks that can not run on this machine.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// Checks the blocks of all pages; with names, of the pages whose names these are. Prints a line for each page, and one for the sum.
+pub(crate) fn check_blocks(environment: &Environment, names: &[&str]) -> Result<Checked> {
+    let all = read_pages(environment.workspace.root())?;
+    let chosen: Vec<&Page> =
+        all.iter().filter(|page| names.is_empty() || names.contains(&page.name().as_str())).collect();
+    if chosen.is_empty() {
+        let known: Vec<String> = all.iter().map(Page::name).collect();
+        return Err(format!("there is no page '{}'; pages are {}", names.join("', '"), known.join(", ")).into());
+    }
+    let places = Places::prepare(environment)?;
+    let start = Instant::now();
+    let mut checked = Checked::default();
+    let mut lines = Vec::new();
+    for page in &chosen {
+        let outcome = checker::check(&places, page)?;
+        let count = page.blocks().count();
+        lines.push(line_of(page, &outcome, count));
+        if outcome.failure.is_none() && outcome.blocks() != count {
+            checked.failures.push(format!("{}: {count} blocks, but {} were checked", page.path, outcome.blocks()));
+        }
+        checked.passed += outcome.blocks() - outcome.skipped.len();
+        checked.failures.extend(outcome.failure);
+        checked.skipped.extend(outcome.skipped);
+    }
+    lines.iter().for_each(|line| println!("{line}"));
+    for skipped in &checked.skipped {
+        println!("skipped: {skipped}");
+    }
+    let blocks: usize = chosen.iter().map(|page| page.blocks().count()).sum();
+    println!(
+        "book: {} pages, {blocks} blocks: {} checked, {} skipped, {} pages failed, in {:.0} s",
+        chosen.len(),
+        checked.passed,
+        checked.skipped.len(),
+        checked.failures.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(checked)
+}
+
+fn line_of(page: &Page, outcome: &Outcome, count: usize) -> String {
+    let Outcome { files, ran, outputs, drawings, skipped, failure } = outcome;
+    let end = if failure.is_some() { ", FAILED" } else { "" };
+    format!(
+        "{}: {count} blocks: {files} compiled, {ran} run, {outputs} outputs, {drawings} drawings, {} skipped{end}",
+        page.path,
+        skipped.len()
+    )
+}
+
+/// Reads every page. Nothing of a page is lost on the way: each pair of fences is a block.
+fn read_pages(root: &Path) -> Result<Vec<Page>> {
+    let mut all: Vec<Page> = Vec::new();
+    for path in pages(root)? {
+        let file = root.join(&path);
+        let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        let page = Page::parse(&path.to_string_lossy(), &text)?;
+        let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
+        if fences != 2 * page.blocks().count() {
+            return Err(format!("{}: {fences} fences, but {} blocks", page.path, page.blocks().count()).into());
+        }
+        if let Some(other) = all.iter().find(|other| other.name() == page.name()) {
+            return Err(format!("{} and {} have one name, '{}'", other.path, page.path, page.name()).into());
+        }
+        all.push(page);
+    }
+    Ok(all)
+}
+
+/// The paths of all pages, from the root, in the order of their names.
+fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = OUTSIDE.iter().map(PathBuf::from).collect();
+    for entry in fs::read_dir(root.join("docs"))?.flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "md") {
+            paths.push(Path::new("docs").join(entry.file_name()));
+        }
+    }
+    for entry in fs::read_dir(root.join("examples"))?.flatten() {
+        let path = Path::new("examples").join(entry.file_name()).join("README.md");
+        if root.join(&path).is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    #[test]
+    fn every_block_of_every_page_has_a_rule() {
+        let pages = read_pages(&root()).unwrap();
+        assert!(pages.len() >= 10 && pages.iter().map(|page| page.blocks().count()).sum::<usize>() > 100);
+        for page in &pages {
+            for block in page.blocks() {
+                let by_itself = ["rust", "rust,test", "python", "pycon", "sh", "console", "text"];
+                assert!(
+                    block.file.is_some() || by_itself.contains(&block.language.as_str()),
+                    "{}:{}: nobody checks a block of '{}'",
+                    page.path,
+                    block.line,
+                    block.language
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        links::check(&root(), &pages(&root()).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn every_environment_variable_is_in_the_book() {
+        variables::check(&root()).unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! What a page shows as output against what a program wrote.
+//!
+//! A line `...` stands for any lines, none among them; `...` within a line for any text. Spaces at the ends of lines do not count, nor do empty lines
+//! at the end.
+
+/// Compares.
+///
+/// # Errors
+/// Both texts, with the first line that has no counterpart.
+pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
+    let lines =
+        |text: &str| -> Vec<String> { text.trim_end().lines().map(|line| line.trim_end().to_string()).collect() };
+    let (expected, actual) = (lines(expected), lines(actual));
+    if matches(&expected, &actual) {
+        return Ok(());
+    }
+    // The longest beginning of the page's lines that can still begin the output.
+    let dots = "...".to_string();
+    let good = (0..=expected.len())
+        .rev()
+        .find(|&count| matches(&[&expected[..count], std::slice::from_ref(&dots)].concat(), &actual))
+        .unwrap_or_default();
+    let line = expected.get(good).map_or("(nothing more)", String::as_str);
+    Err(format!(
+        "the output is another one, from this line of the page on: {line}\n--- the page says\n{}\n--- it is\n{}\n---",
+        expected.join("\n"),
+        actual.join("\n")
+    ))
+}
+
+fn matches(expected: &[String], actual: &[String]) -> bool {
+    match expected.split_first() {
+        None => actual.is_empty(),
+        Some((first, rest)) if first.trim() == "..." => {
+            (0..=actual.len()).any(|skipped| matches(rest, &actual[skipped..]))
+        }
+        Some((first, rest)) => {
+            actual.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more))
+        }
+    }
+}
+
+fn line_matches(expected: &str, actual: &str) -> bool {
+    let Some((before, after)) = expected.split_once("...") else { return expected == actual };
+    let Some(rest) = actual.strip_prefix(before) else { return false };
+    let starts = rest.char_indices().map(|(start, _)| start).chain([rest.len()]);
+    starts.into_iter().any(|start| line_matches(after, &rest[start..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_stand_for_lines_and_for_text() {
+        for (expected, actual, same) in [
+            ("a\nb\n", "a  \nb\n\n", true),
+            ("...\nb", "1\n2\nb", true),
+            ("a\n...\n", "a", true),
+            ("a\n...\nc", "a\nb", false),
+            ("done in ... s", "done in 1.5 s", true),
+            ("done in ... s, ... left", "done in 1 s, none left", true),
+            ("done in ... s", "done in 1.5 ms!", false),
+            ("...: größer", "x: größer", true),
+            ("", "", true),
+            ("", "more", false),
+        ] {
+            assert_eq!(compare(expected, actual).is_ok(), same, "{expected:?} {actual:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_wrong_line_is_named() {
+        let error = compare("a\n...\nx", "a\nb\nc").unwrap_err();
+        assert!(
+            error.starts_with("the output is another one, from this line of the page on: x\n--- the page says\n"),
+            "{error}"
+        );
+        assert!(compare("a", "a\nb").unwrap_err().contains("(nothing more)"));
+    }
+}

@@ -1,0 +1,133 @@
+//! The shell of a page: each command is a process of its own, and the folder and the exported variables are handed on.
+
+use super::Result;
+use crate::step::{self, Show};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long one command may take.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// What is kept between the commands of a page.
+pub(crate) struct Shell {
+    /// Our files: where the shell is, what it exports, how the last command ended.
+    state: PathBuf,
+}
+
+/// A command that has ended.
+pub(crate) struct Ended {
+    /// What it wrote, to both streams.
+    pub(crate) output: String,
+    /// Its exit status.
+    pub(crate) status: i32,
+}
+
+impl Shell {
+    /// A shell that starts in `folder` and keeps its state in `state`.
+    pub(crate) fn new(state: PathBuf, folder: &Path) -> Result<Self> {
+        fs::create_dir_all(&state)?;
+        fs::write(state.join("folder"), folder.as_os_str().as_encoded_bytes())?;
+        fs::write(state.join("exports"), "")?;
+        Ok(Self { state })
+    }
+
+    /// Where the shell is.
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
+        Ok(PathBuf::from(fs::read_to_string(self.state.join("folder"))?.trim_end()))
+    }
+
+    /// Runs one command, or a script. `bash` is the shell with its environment. Where `start_in` is given, it runs there, and nothing is handed on.
+    pub(crate) fn run(&self, name: &str, mut bash: Command, script: &str, start_in: Option<&Path>) -> Result<Ended> {
+        let folder = start_in.map_or_else(|| self.folder(), |folder| Ok(folder.to_path_buf()))?;
+        let keep = if start_in.is_none() { "pwd > \"$kept/folder\"; export -p > \"$kept/exports\";" } else { "" };
+        let whole = format!(
+            "exec 2>&1\nkept=$1; . \"$kept/exports\"; set -euo pipefail\ntrap 'status=$?; {keep} echo $status > \"$kept/status\"; exit 0' EXIT\n{script}\n"
+        );
+        bash.args(["-c", &whole, "bash"]).arg(&self.state).current_dir(folder);
+        // A shell that does not come to its end has failed.
+        fs::write(self.state.join("status"), "1")?;
+        let finished = step::watch_within(LIMIT, name, &mut bash, Show::Warnings)?;
+        if !finished.success {
+            return Err(format!("{}\n{}", finished.status, finished.output).into());
+        }
+        let status = fs::read_to_string(self.state.join("status"))?.trim().parse().unwrap_or(1);
+        Ok(Ended { output: finished.output, status })
+    }
+
+    /// Whether bash can read a script.
+    pub(crate) fn parses(mut bash: Command, script: &str) -> Result {
+        let output = bash.args(["-n", "-c", script]).output()?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
+    }
+}
+
+/// A command of a console block, and what stands under it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Typed {
+    /// What stands behind `$ `, with the lines that it goes on in.
+    pub(crate) command: String,
+    /// The lines until the next one.
+    pub(crate) output: String,
+}
+
+/// The commands of a console block.
+///
+/// # Errors
+/// A block that does not begin with a command.
+pub(crate) fn read_console(code: &str) -> Result<Vec<Typed>> {
+    let mut all: Vec<Typed> = Vec::new();
+    let mut goes_on = false;
+    for line in code.lines() {
+        match (line.strip_prefix("$ "), all.last_mut()) {
+            (Some(command), _) if !goes_on => {
+                all.push(Typed { command: command.to_string(), output: String::new() });
+            }
+            (_, Some(last)) if goes_on => {
+                last.command.push('\n');
+                last.command.push_str(line);
+            }
+            (_, Some(last)) => {
+                last.output.push_str(line);
+                last.output.push('\n');
+                continue;
+            }
+            (_, None) => return Err("a console block begins with a command: '$ ...'".into()),
+        }
+        goes_on = line.ends_with('\\');
+    }
+    if all.is_empty() { Err("a console block has a command: '$ ...'".into()) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consoles() {
+        let typed = |command: &str, output: &str| Typed { command: command.to_string(), output: output.to_string() };
+        assert_eq!(
+            read_console("$ a \\\n  --b\nout\n\n$ c\n").unwrap(),
+            [typed("a \\\n  --b", "out\n\n"), typed("c", "")]
+        );
+        assert!(read_console("out\n").is_err() && read_console("").is_err());
+    }
+
+    #[test]
+    fn folders_and_exports_stay() {
+        let state = std::env::temp_dir().join(format!("kernpack-book-shell-{}", std::process::id()));
+        let shell = Shell::new(state.clone(), Path::new("/")).unwrap();
+        let run = |script: &str, folder| {
+            let ended = shell.run("test", Command::new("bash"), script, folder).unwrap();
+            (ended.output, ended.status)
+        };
+        assert_eq!(run("cd tmp; export WHAT='a b'; echo x >&2; pwd", None), ("x\n/tmp\n".to_string(), 0));
+        assert_eq!(run("pwd; echo $WHAT; false; echo no", None), ("/tmp\na b\n".to_string(), 1));
+        assert_eq!(run("cd dev; exit 3", Some(Path::new("/"))), (String::new(), 3));
+        assert_eq!(shell.folder().unwrap(), Path::new("/tmp"));
+        assert!(Shell::parses(Command::new("bash"), "if").is_err());
+        assert!(Shell::parses(Command::new("bash"), "docker run x").is_ok());
+        fs::remove_dir_all(state).unwrap();
+    }
+}
