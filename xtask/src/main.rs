@@ -23,6 +23,7 @@ mod races;
 mod reports;
 mod runner;
 mod step;
+mod torch;
 mod totals;
 mod valgrind;
 mod workspace;
