@@ -7,11 +7,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::Result;
 use crate::multiversion_level::{Level, levels, list};
 use crate::session::Session;
 use crate::progress;
 use crate::target::{Cpu, Target};
-use crate::Result;
 
 /// One version of the host kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,6 +108,7 @@ impl ElfObject {
     }
 
     /// Turns a section of pointers round: the last comes first.
+    #[cfg(feature = "llvm")]
     pub(crate) fn reverse_pointers(&mut self, index: usize) {
         let last = self.sections[index].sh_size.get(LE).saturating_sub(8);
         let is_of_section =
