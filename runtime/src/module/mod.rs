@@ -58,6 +58,8 @@ mod cpp_exception;
 pub mod cpp_result;
 #[doc(hidden)]
 pub mod cpp_symbols;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod cpp_thrown;
 #[cfg(feature = "cuda")]
 mod cuda;
 pub mod device_image;
