@@ -60,7 +60,7 @@ pub fn for_each_call<T: ForEachCall>(value: T) -> T {
 }
 
 // The two conversions below have the one bound that a user's type may not fulfil, and what they give hides it: the compiler then says what is
-// wrong once, under that type.
+// wrong under that type first, and says nothing of tuples and views.
 
 /// A tensor that is read.
 pub trait ReadTensor {

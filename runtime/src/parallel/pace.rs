@@ -21,6 +21,9 @@ const COST: Duration = Duration::from_micros(15);
 /// How long the beginning is watched.
 const WATCHED: Duration = Duration::from_micros(2);
 
+/// How many items are done before the first look, at most.
+const FIRST: usize = 256;
+
 /// How long a piece takes at least, if that is known.
 const PIECE: Duration = Duration::from_micros(5);
 
@@ -70,7 +73,7 @@ fn watched(range: Range<usize>, threads: usize, body: &Body<'_>) -> Result<()> {
     let Range { start, end } = range;
     let clock = Instant::now();
     let mut done = start;
-    let mut next = ((end - start) / ALIGNED).clamp(1, ALIGNED);
+    let mut next = ((end - start) / 16).clamp(1, FIRST);
     loop {
         let part = done..done + next.min(end - done);
         done = part.end;
