@@ -100,7 +100,8 @@ fn plan(session: &Session, wanted: &[String]) -> Result<(Vec<Version>, Option<St
     let levels = levels(wanted)?;
     let target = &session.target;
     let names = |levels: &[Level]| list(levels.iter().map(|level| level.name()), "and");
-    if target.arch != "x86_64" || !target.is_elf() {
+    // Objects of x32 have addresses of 32 bits.
+    if target.arch != "x86_64" || !target.is_elf() || target.triple.ends_with("x32") {
         let note = format!("no {} for {}: the kernels have one version", names(&levels), target.triple);
         return Ok((vec![Version::BASELINE], Some(note)));
     }
@@ -221,7 +222,12 @@ mod tests {
 
     #[test]
     fn other_targets_have_one_version() {
-        for triple in ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "i686-unknown-linux-gnu"] {
+        for triple in [
+            "aarch64-unknown-linux-gnu",
+            "x86_64-apple-darwin",
+            "i686-unknown-linux-gnu",
+            "x86_64-unknown-linux-gnux32",
+        ] {
             let (versions, note) = planned(triple, "", None, &["x86-64-v3", "x86-64-v4"]).unwrap();
             assert_eq!(versions, ["baseline"]);
             assert_eq!(note, format!("no x86-64-v3 and x86-64-v4 for {triple}: the kernels have one version"));

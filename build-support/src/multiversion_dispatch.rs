@@ -5,9 +5,8 @@
 //! kernel can be called at any time; a constructor of this object lets the runtime set it.
 //!
 //! Why not IFUNC, which would save callers from outside that jump: musl has none; a resolver runs while the library is being
-//! relocated, so it may call nothing that needs relocation, neither libc's `getenv` nor Rust's detection of features, and in a
-//! static program it runs before libc has begun; and `dlsym` would give the address of a version, where the runtime knows
-//! kernels by the address that the library's own code sees.
+//! relocated, so it may call nothing that needs relocation, neither libc's `getenv` nor Rust's detection of features; and a
+//! kernel would have to be ready before constructors of its version could run.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,8 @@ pub(crate) fn link(
     kernels: &[HostKernel],
 ) -> Result<Vec<PathBuf>> {
     if versions.len() == 1 || kernels.is_empty() {
-        return Ok(sets.into_iter().flatten().map(|compiled| compiled.object).collect());
+        let baseline = sets.into_iter().take(1).flatten();
+        return Ok(baseline.map(|compiled| compiled.object).collect());
     }
     let sets = sets.into_iter().map(|set| Error::collect(set.into_iter().map(VersionObject::read)));
     let sets = Error::collect(sets)?;

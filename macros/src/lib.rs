@@ -27,6 +27,8 @@ use proc_macro::TokenStream;
 ///
 /// Options:
 /// - `name = "..."`: the exported name. A name with a `.` is also the global name, as it is.
+/// - `parallel`: the function is called for each element or row of tensors, on all CPUs; see [below](#parallel-functions).
+/// - `grain = N`: with `parallel`, how many elements or rows a thread takes at a time, at least.
 /// - `global = false`: register no global function.
 /// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
 ///
@@ -34,6 +36,38 @@ use proc_macro::TokenStream;
 /// `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. A function may return `Result<T, E>` with any
 /// error that converts to `kernpack::Error`. Lifetimes are fine; type parameters, `async`, `unsafe`, `extern` and
 /// `self` are compile errors that say what to write instead.
+///
+/// # Parallel functions
+/// With `parallel`, a parameter `&f32` is an element of a tensor, `&[f32]` a row (all of its last axis), and with `&mut` it is written to. Every
+/// other parameter is an argument that is the same for all calls: by value where it is `Copy`, else by reference, as in `&TensorView<f32>`. The
+/// packed function takes the tensors whole.
+///
+/// ```
+/// use kernpack::{Function, Tensor, packed_func};
+///
+/// /// Adds a multiple.
+/// #[packed_func(name = "macros.saxpy", parallel)]
+/// fn saxpy(x: &f32, y: &mut f32, a: f32) {
+///     *y += a * x;
+/// }
+///
+/// /// The length of each row.
+/// #[packed_func(name = "macros.norm", parallel)]
+/// fn norm(row: &[f32]) -> f32 {
+///     row.iter().map(|x| x * x).sum::<f32>().sqrt()
+/// }
+///
+/// let (x, y) = (Tensor::from_vec(vec![3.0f32, 4.0], &[2])?, Tensor::zeros::<f32>(&[2])?);
+/// Function::global("macros.saxpy")?.call((&x, &y, 2.0))?;
+/// assert_eq!(y.view::<f32>()?.to_vec(), [6.0, 8.0]);
+/// let length: Tensor = Function::global("macros.norm")?.call_as((&x,))?;
+/// assert_eq!(length.view::<f32>()?.to_vec(), [5.0]);
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+///
+/// The function returns nothing, an element (the results become a new tensor), or a `Result` of these. Tensors that are read are broadcast as in
+/// NumPy; strides do not matter, but a row's elements lie side by side; tensors that are written to share memory with no other argument. See
+/// `kernpack::parallel` for loops of your own.
 #[proc_macro_attribute]
 pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_packed_func(options.into(), item.into(), &Environment::read()).into()

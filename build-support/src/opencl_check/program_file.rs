@@ -39,7 +39,7 @@ pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
             is_there.then_some(path)
         }
         None => {
-            let places: Vec<PathBuf> = folders(session)?.iter().map(|folder| folder.join("libOpenCL.so.1")).collect();
+            let places: Vec<PathBuf> = folders(session).iter().map(|folder| folder.join("libOpenCL.so.1")).collect();
             let found = places.iter().find(|place| place.is_file()).cloned();
             if found.is_none() {
                 places.iter().for_each(|place| session.watch.missing(place));
@@ -60,9 +60,9 @@ pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
 }
 
 /// Where the dynamic linker looks, as far as it matters for OpenCL.
-fn folders(session: &Session) -> Result<Vec<PathBuf>> {
-    let own = session.environment.user("LD_LIBRARY_PATH")?.unwrap_or_default();
-    // cargo adds folders of its own, where no OpenCL is.
+fn folders(session: &Session) -> Vec<PathBuf> {
+    // Not tracked: cargo adds folders of its own for build scripts, where no OpenCL is, and so does whoever starts cargo from cargo.
+    let own = session.environment.cargo_optional("LD_LIBRARY_PATH").unwrap_or_default();
     let own = own.split(':').filter(|folder| folder.starts_with('/')).map(PathBuf::from);
     let own = own.filter(|folder| !folder.starts_with(session.out_dir.ancestors().nth(4).unwrap_or(&session.out_dir)));
     let mut folders: Vec<PathBuf> = own.collect();
@@ -79,7 +79,7 @@ fn folders(session: &Session) -> Result<Vec<PathBuf>> {
         seen.push(folder.clone());
         is_new
     });
-    Ok(folders)
+    folders
 }
 
 /// The program, and the library that it is to load.
