@@ -241,7 +241,9 @@ impl Run<'_> {
         let ended = self.shell.run(&name, bash, script, start_in.as_deref())?;
         if script.contains("cargo") {
             self.folder.built(&before);
-            self.folder.built(&self.shell.folder()?);
+            if start_in.is_none() {
+                self.folder.built(&self.shell.folder()?);
+            }
         }
         Ok(Ended { output: self.places.without_patches(&ended.output), ..ended })
     }
