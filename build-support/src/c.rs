@@ -190,8 +190,10 @@ fn object(
     let mut command = compiler.tool.to_command();
     command.current_dir(&session.package_dir);
     command.args(session.preprocessor_flags()).args(version.c_flags(&session.target));
-    let more = [OsStr::new("-c"), path.as_os_str(), OsStr::new("-o"), object.as_os_str()];
-    session.commands.add(&session.package_dir, &compiler.program.path, &command, &more, path, &object);
+    if version.level.is_none() {
+        let more = [OsStr::new("-c"), path.as_os_str(), OsStr::new("-o"), object.as_os_str()];
+        session.commands.add(&session.package_dir, &compiler.program.path, &command, &more, path, &object);
+    }
     let mut recipe = recipe(session, compiler, &command);
     recipe.field(path.as_os_str().as_encoded_bytes());
     command.args(["-MD", "-MT", "kernel", "-MF"]).arg(&depfile);

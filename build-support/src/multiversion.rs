@@ -9,8 +9,8 @@ use std::process::Command;
 
 use crate::Result;
 use crate::multiversion_level::{Level, levels, list};
-use crate::session::Session;
 use crate::progress;
+use crate::session::Session;
 use crate::target::{Cpu, Target};
 
 /// One version of the host kernels.

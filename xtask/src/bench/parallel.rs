@@ -1,8 +1,8 @@
 //! `cargo xtask bench parallel`: loops of `kernpack::parallel` and a `#[packed_func(parallel)]` beside rayon's and a plain loop, in
 //! interleaved rounds of one process.
 
-use super::programs;
 use super::figures::{duration, verdict};
+use super::programs;
 use crate::Result;
 use crate::python::Python;
 use crate::step::{self, Show};
