@@ -86,8 +86,9 @@ fn travel_in_the_library_and_come_back() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_blob_of_64_mib_links_with_less_than_300_mb() {
-    let calls = ".import(&kernpack_build::Payload::file(\"scratch.table\", \"data/table.bin\"))";
-    let package = Package::new("large-module", calls).file("src/lib.rs", LIBRARY).file("data/table.bin", "small");
+    let calls = ".import(&kernpack_build::Payload::file(\"scratch.large\", \"data/table.bin\"))";
+    let library = LIBRARY.replace("scratch.table", "scratch.large");
+    let package = Package::new("large-module", calls).file("src/lib.rs", &library).file("data/table.bin", "small");
     package.build();
     let content: Vec<u8> = (0..64_u32 << 20).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
     std::fs::write(package.dir.join("data/table.bin"), &content).unwrap();
