@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use kernpack::module::device_image::{ArgType, DeviceFunction};
+use kernpack_formats::device_image::{ArgType, DeviceFunction};
 
 use crate::cuda::{CudaOutcome, SkippedKernel};
 use crate::opencl::OpenClImage;

@@ -2,8 +2,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kernpack::abi::ApiTable;
-use kernpack::module::cpp_symbols;
+use kernpack_formats::abi::ApiTable;
+use kernpack_formats::cpp_names;
 
 use crate::environment::Environment;
 use crate::{Error, Result};
@@ -83,7 +83,7 @@ const BACKEND: [&str; 4] =
 /// Options of the linker. kernpack has each function under a name of its own, which a program gives its C name.
 fn arguments() -> impl Iterator<Item = String> {
     let names = ApiTable::NAMES.iter().chain(&BACKEND).map(|name| (*name, *name));
-    let names = names.chain(cpp_symbols::NAMES.iter().map(|name| (*name, *name)));
+    let names = names.chain(cpp_names::NAMES.iter().map(|name| (*name, *name)));
     let symbols = names.chain([("__kernpack_exported_api_v1", "table")]).flat_map(|(exported, name)| {
         [
             format!("-u,__kernpack_host_{name}"),
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(count("rustc-link-arg=-Wl,--defsym=TVMFFI"), 50);
         assert_eq!(count("-Wl,-u,__kernpack_host_TVMFFI"), 50);
         assert_eq!(count("-Wl,--export-dynamic-symbol=TVMBackend"), 4);
-        assert_eq!(count("-Wl,--export-dynamic-symbol=_Z"), cpp_symbols::NAMES.len());
+        assert_eq!(count("-Wl,--export-dynamic-symbol=_Z"), cpp_names::NAMES.len());
         assert_eq!(count("-Wl,--defsym=__kernpack_exported_api_v1=__kernpack_host_table"), 1);
         assert_eq!(count("-Wl,-soname,libtvm_ffi.so"), 1);
     }

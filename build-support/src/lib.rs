@@ -59,7 +59,7 @@ mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
-#[cfg(feature = "llvm")]
+#[cfg(feature = "modules")]
 mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
@@ -89,7 +89,7 @@ pub use cuda_options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
-#[cfg(feature = "llvm")]
+#[cfg(feature = "modules")]
 pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
 pub use llvm_packer::LlvmPacker;

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use inkwell::module::Linkage;
 use inkwell::targets::FileType;
-use kernpack::module::export::{BLOB_ALIGNMENT, Blob, ObjectFormat, Packer, Target};
+use kernpack_formats::export::{BLOB_ALIGNMENT, Blob, ExportError, ObjectFormat, Packer, Target};
 
 use crate::llvm::{in_context, machine};
 use crate::target::Target as Compilation;
@@ -22,9 +22,9 @@ use crate::{Error, Result};
 pub struct LlvmPacker;
 
 impl Packer for LlvmPacker {
-    fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> kernpack::Result<PathBuf> {
+    fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf, ExportError> {
         let path = folder.join("devc.o");
-        write(blob, target, &path).map_err(|error| kernpack::Error::runtime_error(error.to_string()))?;
+        write(blob, target, &path).map_err(|error| ExportError::new("RuntimeError", error.to_string()))?;
         Ok(path)
     }
 }

@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use kernpack::module::export::{BLOB_ALIGNMENT, Blob, ObjectFormat, Packer, Target};
+use kernpack_formats::export::{BLOB_ALIGNMENT, Blob, ExportError, ObjectFormat, Packer, Target};
 use object::write::{Object, Symbol, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
@@ -25,7 +25,7 @@ const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 pub struct ObjectPacker;
 
 impl Packer for ObjectPacker {
-    fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> kernpack::Result<PathBuf> {
+    fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf, ExportError> {
         let path = folder.join("devc.o");
         let written = || -> Result<(), Box<dyn std::error::Error>> {
             let bytes = blob.to_vec()?;
@@ -35,7 +35,7 @@ impl Packer for ObjectPacker {
             Ok(out.flush()?)
         };
         written().map_err(|error| {
-            kernpack::Error::runtime_error(format!("{} can not be written into an object: {error}", blob.symbol()))
+            ExportError::new("RuntimeError", format!("{} can not be written into an object: {error}", blob.symbol()))
         })?;
         Ok(path)
     }
@@ -81,7 +81,7 @@ fn object_of<'a>(symbol: &str, bytes: &'a [u8], target: &Target) -> Result<Objec
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
+    use kernpack_formats::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
     use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
+use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage};
 
 use crate::cuda_source::{self, SourceKernel};
 use crate::payload::Payload;

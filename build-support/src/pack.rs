@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
-use kernpack::module::device_image::{DeviceFunction, DeviceImage};
-use kernpack::module::export::{Blob, Packer, Target};
-use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
+use kernpack_formats::device_image::{DeviceFunction, DeviceImage};
+use kernpack_formats::export::{Blob, Packer, Target};
+use kernpack_formats::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
 
 use crate::cuda::CudaImage;
 use crate::object_packer::ObjectPacker;
@@ -60,7 +60,7 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
         return Err(Error::new(".compress(true): kernpack-build was built without its feature `zstd`"));
     }
     let (payloads, tree) = tree(imports);
-    let order = kernpack::impl_::import_order(&tree);
+    let order = kernpack_formats::order::import_order(&tree);
     // The library, module 0, is always first.
     let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
     let entries = Error::collect(entries)?;
@@ -133,7 +133,7 @@ fn entry(session: &Session, payload: &Payload, compress: bool) -> Result<Entry> 
     }
     #[cfg(feature = "zstd")]
     if compress {
-        use kernpack::module::zstd;
+        use kernpack_formats::zstd;
         let mut bytes = Vec::new();
         payload.write_to(session, &mut bytes).map_err(|e| Error::new(e.to_string()))?;
         let compressed = zstd::compress(payload.kind(), &bytes);
@@ -148,7 +148,7 @@ fn entry(session: &Session, payload: &Payload, compress: bool) -> Result<Entry> 
 
 #[cfg(test)]
 mod tests {
-    use kernpack::module::library_bin::LibraryBin;
+    use kernpack_formats::library_bin::LibraryBin;
     use object::{Object as _, ObjectSection as _};
 
     use super::*;
@@ -228,7 +228,7 @@ mod tests {
         assert!(blob.len() < 500, "{}", blob.len());
         let tree = LibraryBin::parse(&blob).unwrap();
         let compressed = tree.modules().iter().find(|entry| entry.kind() == "kernpack.zstd").unwrap();
-        let inside = kernpack::module::zstd::decompress(compressed.payload().unwrap()).unwrap();
+        let inside = kernpack_formats::zstd::decompress(compressed.payload().unwrap()).unwrap();
         assert_eq!((inside.kind, inside.payload), ("t.zeros", vec![0; 10_000]));
     }
 }

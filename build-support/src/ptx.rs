@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kernpack::module::device_image::ArgType;
+use kernpack_formats::device_image::ArgType;
 
 use crate::cuda_source::SourceKernel;
 use crate::{Error, Result};

@@ -3,6 +3,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use kernpack_formats::shell::shown;
+
 use crate::{Error, Result};
 
 /// Runs `tool` on `source`; the result is what it printed. An error shows the source, the tool, the command and the
@@ -32,21 +34,6 @@ pub(crate) fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A command as a shell would take it.
-fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// Does `work` on every item, on at most `threads` threads; results are in the order of the items.
 pub(crate) fn in_parallel<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let count = items.len();
@@ -74,13 +61,6 @@ pub(crate) fn display_path(path: &Path, package_dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commands_are_shown_as_a_shell_takes_them() {
-        let mut command = Command::new("cc");
-        command.args(["-O3", "-DNAME=a b", "it's", ""]);
-        assert_eq!(shown(&command), r"cc -O3 '-DNAME=a b' 'it'\''s' ''");
-    }
 
     #[test]
     fn a_failure_names_file_tool_command_and_output() {

@@ -378,6 +378,25 @@ macro_rules! ensure {
     };
 }
 
+/// What went wrong while a blob was packed, with the same kind and message.
+impl From<kernpack_formats::export::ExportError> for Error {
+    fn from(error: kernpack_formats::export::ExportError) -> Self {
+        Self::new(error.kind(), error.message())
+    }
+}
+
+/// For packers that call functions of this crate. An error of any other kind becomes a RuntimeError whose message names it.
+impl From<Error> for kernpack_formats::export::ExportError {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            "RuntimeError" => Self::new("RuntimeError", error.message()),
+            "OSError" => Self::new("OSError", error.message()),
+            "ValueError" => Self::new("ValueError", error.message()),
+            _ => Self::new("RuntimeError", error.to_string()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,12 +12,6 @@ pub use crate::function::{
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, KindInfo};
 
-/// The order in which the modules of an import tree without cycles are written: who is module 0, 1, ... Module 0 of `imports` is
-/// the root and reaches all.
-pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
-    crate::module::import_order(imports)
-}
-
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,

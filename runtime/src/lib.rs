@@ -28,7 +28,6 @@
 // Generated code names this crate `::kernpack`; in our own tests and documentation that is us.
 extern crate self as kernpack;
 
-pub mod abi;
 mod builtins;
 mod container;
 pub mod device;
@@ -43,11 +42,15 @@ pub mod impl_;
 pub mod module;
 mod notice;
 mod object;
+mod process_table;
 pub mod reflect;
 mod registration;
 pub mod structural;
 mod tensor;
 mod value;
+
+#[doc(inline)]
+pub use kernpack_formats::abi;
 
 pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! Tests that cross crates live in `tests/`: hosts in C, C++ and Rust, layouts against the C headers, conversion rules,
 //! hostile libraries, compile-fail tests. Their C and C++ programs are in `c/`, the Python half in `python/`.
 
+pub mod beside;
 pub mod cuda_stand_in;
 pub mod skip;
 pub mod stock;

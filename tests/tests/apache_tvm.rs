@@ -10,6 +10,7 @@ mod headers;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kernpack_tests::beside::cargo_build;
 use kernpack_tests::skip::{skip, skip_anywhere};
 use kernpack_tests::stock::apache_tvm;
 
@@ -40,18 +41,9 @@ fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
 
 /// Builds the programs of `apache-tvm/host` as the tests were built, and says in which folder they are.
 fn build(variables: &[(&str, &Path)]) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile_dir = test.parent().and_then(Path::parent).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(TESTS).args(["build", "--package", "kernpack-apache-tvm-host", "--target-dir"]);
-    cargo.arg(profile_dir.parent().unwrap()).envs(variables.iter().copied());
-    match profile_dir.file_name().and_then(|name| name.to_str()) {
-        Some("debug") => {}
-        Some(profile) => _ = cargo.args(["--profile", profile]),
-        None => panic!("no profile folder in {}", test.display()),
-    }
-    headers::run(&mut cargo);
-    profile_dir.to_owned()
+    let (mut cargo, folder) = cargo_build(&["kernpack-apache-tvm-host"]);
+    headers::run(cargo.envs(variables.iter().copied()));
+    folder
 }
 
 #[test]

@@ -9,24 +9,16 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use kernpack::Module;
+use kernpack_tests::beside::cargo_build;
 use kernpack_tests::stock::stock_library;
 
 /// Builds packages of the workspace as the tests were built, and says in which folder the results are.
 fn build() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile_dir = test.parent().and_then(Path::parent).unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", "kernpack-capi"]);
-        cargo.args(["--package", "kernpack-loading-host", "--target-dir"]).arg(profile_dir.parent().unwrap());
-        match profile_dir.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => {}
-            Some(profile) => _ = cargo.args(["--profile", profile]),
-            None => panic!("no profile folder in {}", test.display()),
-        }
+        let (mut cargo, folder) = cargo_build(&["kernpack-capi", "kernpack-loading-host"]);
         headers::run(&mut cargo);
-        profile_dir.to_owned()
+        folder
     })
 }
 

@@ -26,6 +26,7 @@ mod runner;
 mod rust_source;
 mod rust_target;
 mod step;
+mod torch;
 mod totals;
 mod valgrind;
 mod workspace;

@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::gpu;
 use crate::node::Node;
 use crate::step::{self, Finished, Show};
+use crate::torch;
 use crate::totals::Totals;
 use std::path::PathBuf;
 use std::process::Command;
@@ -51,11 +52,19 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
     let target = environment.workspace.cargo_target();
     let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
 
+    let torch = torch::interpreter(&environment.workspace);
+    if let Err(error) = &torch {
+        report.skip(&format!("the wheel of imagekit with PyTorch: {error}"));
+    }
+
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
         pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
         pytest.envs(libraries.clone()).envs(for_aarch64.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
         pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
+        if let Ok(torch) = &torch {
+            pytest.env("KERNPACK_TORCH_PYTHON", torch);
+        }
         report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
     }
 

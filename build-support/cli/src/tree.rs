@@ -1,6 +1,5 @@
 //! The import tree that a library carries.
 
-use kernpack::module::OWN_KIND_PREFIX;
 use kernpack::module::device_image::DeviceImage;
 use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use kernpack::module::zstd;
@@ -64,9 +63,8 @@ impl<'a> Tree<'a> {
 
 impl<'a> Module<'a> {
     fn new(kind: &'a str, payload: Option<&'a [u8]>, imports: Vec<usize>) -> Self {
-        let device = kind.strip_prefix(OWN_KIND_PREFIX).unwrap_or(kind);
-        let has_image = matches!(device, "cuda" | "hip" | "rocm" | "opencl" | "vulkan" | "metal" | "webgpu");
-        let (image, problem) = match payload.filter(|_| has_image).map(|bytes| DeviceImage::parse_as(kind, bytes)) {
+        let bytes = payload.filter(|_| DeviceImage::is_kind(kind));
+        let (image, problem) = match bytes.map(|bytes| DeviceImage::parse_as(kind, bytes)) {
             None => (None, None),
             Some(Ok(image)) => (Some(image), None),
             Some(Err(error)) => (None, Some(error.to_string())),

@@ -82,6 +82,23 @@ fn travel_in_the_library_and_come_back() {
     assert_eq!(imports[1].imports(), [imports[2].clone()]);
 }
 
+/// What a linker needs for a large blob is the blob itself and little more.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_blob_of_64_mib_links_with_less_than_300_mb() {
+    let calls = ".import(&kernpack_build::Payload::file(\"scratch.table\", \"data/table.bin\"))";
+    let package = Package::new("large-module", calls).file("src/lib.rs", LIBRARY).file("data/table.bin", "small");
+    package.build();
+    let content: Vec<u8> = (0..64_u32 << 20).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    std::fs::write(package.dir.join("data/table.bin"), &content).unwrap();
+    let most = package.build_measured();
+    println!("64 MiB: {} MB", most / 1_000_000);
+    assert!(most < 300_000_000, "{most}");
+    let loaded = Module::load(package.library_path("debug")).unwrap();
+    let bytes = loaded.imports()[0].function("bytes").unwrap().call_as::<Bytes>(()).unwrap();
+    assert!(*bytes == *content);
+}
+
 #[test]
 fn compressed_ones_need_the_feature() {
     let built = package("no-feature", "").cargo(&["check", "--lib"], &[]);

@@ -95,6 +95,15 @@ impl Package {
 
     /// Runs cargo without network, and without what the user's environment says about compilers.
     pub(crate) fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Built {
+        let output = self.cargo_command(args, variables).output().expect("cargo runs");
+        Built {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    fn cargo_command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args).arg("--offline").current_dir(&self.dir);
         command.env("CARGO_TARGET_DIR", &self.target_dir);
@@ -115,12 +124,25 @@ impl Package {
         }
         command.env("PATH", path_without_nvcc());
         command.envs(variables.iter().copied());
-        let output = command.output().expect("cargo runs");
-        Built {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        command
+    }
+
+    /// Builds, which must succeed, and says how many bytes of memory the largest of all processes had at the most: cargo, rustc, the build
+    /// script, compilers and the linker.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn build_measured(&self) -> u64 {
+        let mut child = self.cargo_command(&["build", "--quiet"], &[]).spawn().expect("cargo runs");
+        let pid = libc::pid_t::try_from(child.id()).expect("a process");
+        let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: the process is our child, and nobody else waits for it; the two places live long enough.
+        let waited = unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) };
+        assert_eq!(waited, pid, "cargo can be waited for");
+        // There is nothing left to wait for.
+        let _ = child.try_wait();
+        assert_eq!(status, 0, "the build succeeds");
+        // SAFETY: zeros are a usage, and wait4 has filled it.
+        let usage = unsafe { usage.assume_init() };
+        u64::try_from(usage.ru_maxrss).expect("a size") * 1024
     }
 
     /// Builds, which must succeed, and opens the library.

@@ -31,11 +31,12 @@ impl Options {
                 _ => entry.unknown(KNOWN, mistakes),
             }
         }
+        let has = |paths: &[Path], path: &Path| paths.iter().any(|other| text(other) == text(path));
         for (at, path) in options.with.iter().enumerate() {
-            if options.with[..at].contains(path) {
+            if has(&options.with[..at], path) {
                 mistakes.at(path, format_args!("`{}` is named twice; keep one", text(path)));
             }
-            if options.without.contains(path) {
+            if has(&options.without, path) {
                 mistakes.at(path, format_args!("`{}` is in `with` and in `without`; keep one", text(path)));
             }
         }

@@ -10,11 +10,11 @@
 use super::KindInfo;
 use super::Module;
 use super::implementation::{ModuleImpl, ModuleProperties};
-use super::stream::{StreamError, StreamReader, put_bytes, put_strings};
 use super::uncompiled::{function_of_code, returns_strings};
 use crate::Result;
 use crate::function::Function;
 use crate::value::{Bytes, Str};
+use kernpack_formats::stream::{StreamError, StreamReader, put_bytes, put_strings};
 
 /// Source code in C or a language like it, with the names of the packed functions that it defines.
 ///

@@ -16,17 +16,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny};
 
-/// The C++ names, in the order of the functions here, then the table of virtual functions and the type.
-pub const NAMES: [&str; 8] = [
-    "_ZN3tvm3ffi9ModuleObj12ImportModuleERKNS0_6ModuleE",
-    "_ZN3tvm3ffi9ModuleObj12ClearImportsEv",
-    "_ZN3tvm3ffi9ModuleObj11GetFunctionERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj18ImplementsFunctionERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj14GetFunctionDocERKNS0_6StringEb",
-    "_ZN3tvm3ffi9ModuleObj19GetFunctionMetadataERKNS0_6StringEb",
-    "_ZTVN3tvm3ffi9ModuleObjE",
-    "_ZTIN3tvm3ffi9ModuleObjE",
-];
+pub use kernpack_formats::cpp_names::NAMES;
 
 pub use super::vtable::{vt_clear_imports as clear_imports, vt_import as import_module};
 

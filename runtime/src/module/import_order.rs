@@ -1,21 +1,14 @@
 //! The order of changes of import trees: one for all modules of the process.
 //!
 //! A module of one artifact is imported, and asked for its imports, by every other one, so the lock and the number of the last change
-//! are the process's: libraries find them through the global function [`TABLE_FUNCTION`]. Modules in C++ change their imports without
-//! the lock, when C++ code tells them to.
+//! are the process's. Modules in C++ change their imports without the lock, when C++ code tells them to.
 
-use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::function::Function;
-use crate::notice::notice;
-use crate::{Result, host};
-
-/// The global function that returns the address of the process's [`ImportTable`].
-const TABLE_FUNCTION: &str = "kernpack.import_order_v1";
+use crate::process_table::ProcessTable;
 
 /// The order as libraries built from different versions share it.
 #[repr(C)]
@@ -28,9 +21,16 @@ struct ImportTable {
     release: unsafe extern "C" fn(),
 }
 
-/// This artifact's own table, which serves until and unless another one is found.
 static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, release };
-static SHARED: AtomicPtr<ImportTable> = AtomicPtr::new(ptr::null_mut());
+
+// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+static TABLE: ProcessTable<ImportTable> = unsafe { ProcessTable::new("kernpack.import_order_v1", &OWN, join) };
+
+/// What was noted under a number of ours is older than every number of theirs from here on.
+fn join(theirs: &ImportTable, own: &ImportTable) {
+    theirs.changes.fetch_max(own.changes.load(Ordering::Acquire), Ordering::AcqRel);
+    theirs.changes.fetch_add(1, Ordering::AcqRel);
+}
 
 /// While it lives, no other thread changes an import tree or looks at one. The same thread may take it again: changing a tree may
 /// call a host, which calls a module, which takes it.
@@ -43,7 +43,7 @@ pub(super) struct ImportLock {
 impl ImportLock {
     /// Waits for the lock.
     pub(super) fn take() -> Self {
-        let table = table();
+        let table = TABLE.get();
         // SAFETY: given up once, by this thread, when the result is dropped.
         unsafe { (table.acquire)() };
         Self { table, _not_send: PhantomData }
@@ -60,62 +60,12 @@ impl Drop for ImportLock {
 /// The number of the last change.
 #[inline]
 pub(super) fn last_change() -> u64 {
-    table().changes.load(Ordering::Acquire)
+    TABLE.get().changes.load(Ordering::Acquire)
 }
 
 /// Says that an import tree has changed.
 pub(super) fn note_change() {
-    table().changes.fetch_add(1, Ordering::AcqRel);
-}
-
-#[inline]
-fn table() -> &'static ImportTable {
-    let shared = SHARED.load(Ordering::Acquire);
-    if shared.is_null() {
-        return find_table();
-    }
-    // SAFETY: only the address of a static of this layout is stored; libraries are never unloaded.
-    unsafe { &*shared }
-}
-
-/// The process's table, at the first use after this artifact was bound; before that, nobody else can see our modules.
-#[cold]
-#[inline(never)]
-fn find_table() -> &'static ImportTable {
-    if host::bound().is_null() {
-        return &OWN;
-    }
-    let address = share().unwrap_or_else(|error| {
-        notice(format_args!("kernpack: {TABLE_FUNCTION}: {}", error.message()));
-        ptr::from_ref(&OWN).cast_mut()
-    });
-    // SAFETY: our own table, or that of another library, which is never unloaded.
-    let table = unsafe { &*address };
-    if !ptr::eq(table, &OWN) {
-        // What was noted under a number of ours is older than every number of theirs from here on.
-        table.changes.fetch_max(OWN.changes.load(Ordering::Acquire), Ordering::AcqRel);
-        table.changes.fetch_add(1, Ordering::AcqRel);
-    }
-    SHARED.store(address, Ordering::Release);
-    table
-}
-
-/// Finds the process's table, or offers our own as it.
-fn share() -> Result<*mut ImportTable> {
-    let offered = match Function::get_global(TABLE_FUNCTION)? {
-        Some(theirs) => theirs,
-        None => {
-            let ours = Function::from_fn(|| ptr::from_ref(&OWN).cast_mut().cast::<c_void>());
-            // Another library may be quicker; then its table is the one.
-            let _ = Function::register_global(TABLE_FUNCTION, &ours);
-            Function::global(TABLE_FUNCTION)?
-        }
-    };
-    let address: *mut c_void = offered.call_as(())?;
-    match address.is_null() {
-        true => Err(crate::error!(RuntimeError, "the function returned NULL")),
-        false => Ok(address.cast()),
-    }
+    TABLE.get().changes.fetch_add(1, Ordering::AcqRel);
 }
 
 /// Who has the lock.

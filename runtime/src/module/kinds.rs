@@ -23,10 +23,7 @@ pub struct CarriedKind {
     pub kind: &'static str,
 }
 
-/// What stands before the kind of an image that a build script packs: `kernpack.cuda` has the bytes of a `cuda` module, and is restored
-/// as one. The library brings the loader of that kind, and so never takes the name of Apache TVM's, whose own CUDA runtime would end
-/// the process when it loads later and finds `ffi.Module.load_from_bytes.cuda` taken.
-pub const OWN_KIND_PREFIX: &str = "kernpack.";
+pub use kernpack_formats::OWN_KIND_PREFIX;
 
 /// The loader of a kind that this crate knows.
 pub(super) fn own_loader(kind: &str) -> Option<Function> {

@@ -86,7 +86,6 @@ pub(crate) mod raw;
 mod serialize;
 mod shared_library;
 mod static_library;
-mod stream;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
@@ -107,6 +106,5 @@ pub use kinds::{CarriedKind, KindInfo};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};
-pub(crate) use serialize::import_order;
 #[cfg(feature = "builtins")]
 pub(crate) use system_library::system_library;

@@ -10,11 +10,11 @@ use std::path::Path;
 use super::KindInfo;
 use super::Module;
 use super::implementation::{ModuleImpl, ModuleProperties};
-use super::stream::{StreamError, StreamReader, put_bytes, put_strings};
 use super::uncompiled::function_of_code;
 use crate::function::Function;
 use crate::value::Bytes;
 use crate::{Error, Result};
+use kernpack_formats::stream::{StreamError, StreamReader, put_bytes, put_strings};
 
 /// An object file or an archive of them, and the packed functions in it.
 struct StaticLibrary {

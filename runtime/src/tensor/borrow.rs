@@ -3,21 +3,12 @@
 //!
 //! A view records the addresses that it covers for as long as it lives. Any number of views may read the same memory; a view
 //! that writes is refused while others cover the memory, and others while it lives. The record is one table for the whole
-//! process: libraries find it through the global function [`TABLE_FUNCTION`]. Kernels in other languages do not take part; what
-//! they write to is their caller's to know.
+//! process. Kernels in other languages do not take part; what they write to is their caller's to know.
 
-use core::ffi::c_void;
 use core::ops::Range;
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::function::Function;
-use crate::notice::notice;
-use crate::{Result, host};
-
-/// The global function that returns the address of the process's [`BorrowTable`].
-const TABLE_FUNCTION: &str = "kernpack.tensor_borrows_v1";
+use crate::process_table::ProcessTable;
 
 /// The record as libraries built from different versions share it.
 #[repr(C)]
@@ -28,9 +19,11 @@ struct BorrowTable {
     release: unsafe extern "C" fn(start: usize, end: usize, write: i32),
 }
 
-/// This artifact's own table, which serves until and unless another one is found.
 static OWN: BorrowTable = BorrowTable { acquire, release };
-static SHARED: AtomicPtr<BorrowTable> = AtomicPtr::new(ptr::null_mut());
+
+// SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
+static TABLE: ProcessTable<BorrowTable> =
+    unsafe { ProcessTable::new("kernpack.tensor_borrows_v1", &OWN, |_theirs, _own| {}) };
 
 /// A recorded view; taken back when dropped.
 pub(super) struct Borrow {
@@ -43,7 +36,7 @@ impl Borrow {
     /// Records a view; `None` when another view is in the way. An empty range is never in the way.
     #[inline]
     pub(super) fn new(range: Range<usize>, write: bool) -> Option<Self> {
-        let table = table();
+        let table = TABLE.get();
         if !range.is_empty() {
             // SAFETY: the function of a table may be called with any numbers.
             let acquired = unsafe { (table.acquire)(range.start, range.end, i32::from(write)) };
@@ -56,7 +49,7 @@ impl Borrow {
 
     /// A view inside one that is recorded already.
     pub(super) fn nested() -> Self {
-        Self { table: &OWN, range: 0..0, write: false }
+        Self { table: TABLE.own(), range: 0..0, write: false }
     }
 
     /// The same addresses once more, for reading.
@@ -73,50 +66,6 @@ impl Drop for Borrow {
             // SAFETY: recorded in `new` with the same numbers, in the same table.
             unsafe { (self.table.release)(self.range.start, self.range.end, i32::from(self.write)) }
         }
-    }
-}
-
-#[inline]
-fn table() -> &'static BorrowTable {
-    let shared = SHARED.load(Ordering::Acquire);
-    if shared.is_null() {
-        return find_table();
-    }
-    // SAFETY: only the address of a static of this layout is stored; libraries are never unloaded.
-    unsafe { &*shared }
-}
-
-/// The process's table, at the first view after this artifact was bound; before that, nobody else can see our views' memory.
-#[cold]
-#[inline(never)]
-fn find_table() -> &'static BorrowTable {
-    if host::bound().is_null() {
-        return &OWN;
-    }
-    let address = share().unwrap_or_else(|error| {
-        notice(format_args!("kernpack: {TABLE_FUNCTION}: {}", error.message()));
-        ptr::from_ref(&OWN).cast_mut()
-    });
-    SHARED.store(address, Ordering::Release);
-    // SAFETY: our own table, or that of another library, which is never unloaded.
-    unsafe { &*address }
-}
-
-/// Finds the process's table, or offers our own as it.
-fn share() -> Result<*mut BorrowTable> {
-    let offered = match Function::get_global(TABLE_FUNCTION)? {
-        Some(theirs) => theirs,
-        None => {
-            let ours = Function::from_fn(|| ptr::from_ref(&OWN).cast_mut().cast::<c_void>());
-            // Another library may be quicker; then its table is the one.
-            let _ = Function::register_global(TABLE_FUNCTION, &ours);
-            Function::global(TABLE_FUNCTION)?
-        }
-    };
-    let address: *mut c_void = offered.call_as(())?;
-    match address.is_null() {
-        true => Err(crate::error!(RuntimeError, "the function returned NULL")),
-        false => Ok(address.cast()),
     }
 }
 

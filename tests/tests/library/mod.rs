@@ -1,8 +1,9 @@
 //! Our `libtvm_ffi.so`, and C++ code that is compiled with the headers of the wheel and linked with it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
+
+use kernpack_tests::beside::cargo_build;
 
 use super::headers;
 
@@ -10,18 +11,9 @@ use super::headers;
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile_dir = test.parent().and_then(Path::parent).unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", "kernpack-capi", "--target-dir"]);
-        cargo.arg(profile_dir.parent().unwrap());
-        match profile_dir.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => {}
-            Some(profile) => _ = cargo.args(["--profile", profile]),
-            None => panic!("no profile folder in {}", test.display()),
-        }
+        let (mut cargo, folder) = cargo_build(&["kernpack-capi"]);
         headers::run(&mut cargo);
-        profile_dir.join("libtvm_ffi.so")
+        folder.join("libtvm_ffi.so")
     })
 }
 

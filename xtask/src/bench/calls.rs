@@ -1,6 +1,7 @@
 //! `cargo xtask bench calls`: what one call costs, ours and the peers', in interleaved rounds.
 
 use super::caller::Caller;
+use super::figures::verdict;
 use super::programs::Programs;
 use super::samples::Samples;
 use crate::Result;
@@ -288,10 +289,6 @@ fn report(samples: &[Samples], sizes: &[(&str, u64)], rounds: usize, machine: &s
     }
     text.push_str("\nRatios are medians of each round's ratio; \"ours / this\" compares with our call of the same kind, from native code or from Python. Repeat with `cargo xtask bench calls`.\n");
     text
-}
-
-fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
 }
 
 /// Three digits that mean something.

@@ -1,7 +1,8 @@
 //! What devices cost. Launching a CUDA kernel, ours beside cudarc's `launch_builder`: against a driver whose launches do nothing, which
 //! shows what is ours alone, and against the machine's own where there is a GPU. OpenCL's copies and launches, beside clEnqueue*.
 
-use super::{programs, runtime};
+use super::figures::{duration, verdict};
+use super::programs;
 use crate::Result;
 use crate::opencl::OpenCl;
 use crate::python::Python;
@@ -94,8 +95,8 @@ pub(crate) fn table(title: &str, peer: &str, lines: &[Line]) -> String {
     let mut table = format!("\n| {title} | ours | {peer} | ours / peer | goal {LIMIT} |\n|---|---:|---:|---:|---|\n");
     for Line { name, ours, peer } in lines {
         let ratio = ours / peer;
-        let verdict = runtime::verdict(ratio <= LIMIT);
-        let [ours, peer] = [*ours, *peer].map(runtime::duration);
+        let verdict = verdict(ratio <= LIMIT);
+        let [ours, peer] = [*ours, *peer].map(duration);
         let _ = writeln!(table, "| {} | {ours} | {peer} | {ratio:.2} | {verdict} |", name.replace('_', " "));
     }
     table

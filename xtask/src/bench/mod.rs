@@ -3,6 +3,7 @@
 mod caller;
 pub(crate) mod calls;
 pub(crate) mod devices;
+mod figures;
 pub(crate) mod modules;
 mod programs;
 pub(crate) mod runtime;

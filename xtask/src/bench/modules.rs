@@ -2,8 +2,9 @@
 //! interleaved rounds. Each sample is a process of its own, because a library is loaded once.
 
 use super::devices::{self, Launches};
+use super::figures::{duration, two_digits, verdict};
 use super::programs;
-use super::samples::Samples;
+use super::samples::Pair;
 use crate::Result;
 use crate::apache_tvm;
 use crate::opencl;
@@ -49,13 +50,6 @@ const CASES: [Case; 5] = [
     case("restore", "load a library with a tree of 1,000 modules", "stock loader", Some(1.0)),
     case("serialize", "serialize a tree of 1,000 modules", "Apache TVM, from Python", Some(1.0)),
 ];
-
-/// The samples of both for one case.
-#[derive(Clone, Default)]
-struct Pair {
-    ours: Samples,
-    peer: Samples,
-}
 
 /// Builds, measures, prints the table and writes it to `target/bench/modules.md`.
 pub(crate) fn run(rounds: usize) -> Result {
@@ -254,13 +248,13 @@ fn report(pairs: &[Pair], rounds: usize, machine: &str) -> String {
          | | ours | peer | ours / peer | goal | |\n|---|---:|---:|---:|---:|---|\n"
     );
     for (case, pair) in CASES.iter().zip(pairs) {
-        let ratio = pair.ours.ratio(&pair.peer);
-        let [ours, peer] = [&pair.ours, &pair.peer].map(|samples| super::runtime::duration(samples.median()));
+        let ratio = pair.ratio();
+        let [ours, peer] = [&pair.ours, &pair.peer].map(|samples| duration(samples.median()));
         let goal = case.limit.map_or("".to_owned(), |limit| format!("{limit:.2}"));
-        let verdict = case.limit.map_or("", |limit| super::runtime::verdict(ratio <= limit));
+        let judged = case.limit.map_or("", |limit| verdict(ratio <= limit));
         let _ = writeln!(
             text,
-            "| {} | {ours} | {peer} ({}) | {} | {goal} | {verdict} |",
+            "| {} | {ours} | {peer} ({}) | {} | {goal} | {judged} |",
             case.what,
             case.peer,
             two_digits(ratio)
@@ -268,12 +262,6 @@ fn report(pairs: &[Pair], rounds: usize, machine: &str) -> String {
     }
     text.push_str("\nRatios are medians of each round's ratio. Repeat with `cargo xtask bench modules`.\n");
     text
-}
-
-/// A ratio with two digits that mean something.
-fn two_digits(ratio: f64) -> String {
-    let decimals = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).ceil() as usize + 1 } else { 2 };
-    format!("{ratio:.decimals$}")
 }
 
 #[cfg(test)]
@@ -297,15 +285,9 @@ mod tests {
 
     #[test]
     fn the_report_judges_each_case() {
-        let pair = |ours: f64, peer: f64| {
-            let mut pair = Pair::default();
-            pair.ours.push(ours);
-            pair.peer.push(peer);
-            pair
-        };
-        let mut pairs = vec![pair(50.0, 100.0); CASES.len()];
-        pairs[0] = pair(1_000_000.0, 100_000_000.0);
-        pairs[4] = pair(300.0, 200.0);
+        let mut pairs = vec![Pair::of(50.0, 100.0); CASES.len()];
+        pairs[0] = Pair::of(1_000_000.0, 100_000_000.0);
+        pairs[4] = Pair::of(300.0, 200.0);
         let report = report(&pairs, 1, "a machine");
         for expected in [
             "| load a library of 1,000 functions and 256 MiB of images | 1.00 ms | 100 ms (stock loader) | 0.010 | 0.10 | met |",

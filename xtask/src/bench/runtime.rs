@@ -2,7 +2,8 @@
 //! Python program, each started once for each library.
 
 use super::caller::Caller;
-use super::samples::Samples;
+use super::figures::{duration, verdict};
+use super::samples::Pair;
 use crate::Result;
 use crate::python::Python;
 use crate::step::{self, Show};
@@ -96,13 +97,6 @@ const FROM_PYTHON: [Case; 19] = [
     case("structural_hash", "structural hash, 11,111 objects"),
     case("error", "raise and catch an error of a global function"),
 ];
-
-/// The samples of both libraries for one case.
-#[derive(Clone, Default)]
-struct Pair {
-    ours: Samples,
-    stock: Samples,
-}
 
 /// Builds, measures, prints the table and writes it to `target/bench/runtime.md`.
 pub(crate) fn run(rounds: usize) -> Result {
@@ -217,7 +211,7 @@ fn measure(callers: &mut [Caller; 2], cases: &[Case], rounds: usize, from: &str)
             for turn in 0..2 {
                 let library = (turn + round) % 2;
                 let time = callers[library].measure(case.name, "x", count)?;
-                if library == 0 { pair.ours.push(time) } else { pair.stock.push(time) }
+                if library == 0 { pair.ours.push(time) } else { pair.peer.push(time) }
             }
         }
     }
@@ -234,9 +228,9 @@ fn report(c: &[Pair], python: &[Pair], sizes: (u64, u64), rounds: usize, machine
     for (title, cases, pairs) in [("From C", &FROM_C[..], c), ("From Python", &FROM_PYTHON[..], python)] {
         let _ = write!(text, "\n| {title} | ours | stock | ours / stock |\n|---|---:|---:|---:|\n");
         for (case, pair) in cases.iter().zip(pairs) {
-            let ratio = pair.ours.ratio(&pair.stock);
+            let ratio = pair.ratio();
             ratios.push((ratio, title, case.what));
-            let [ours, stock] = [&pair.ours, &pair.stock].map(|samples| duration(samples.median()));
+            let [ours, stock] = [&pair.ours, &pair.peer].map(|samples| duration(samples.median()));
             let _ = writeln!(text, "| {} | {ours} | {stock} | {ratio:.2} |", case.what);
         }
     }
@@ -265,21 +259,6 @@ fn report(c: &[Pair], python: &[Pair], sizes: (u64, u64), rounds: usize, machine
     text
 }
 
-pub(super) fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
-}
-
-/// Three digits that mean something, with a unit.
-pub(super) fn duration(nanoseconds: f64) -> String {
-    let (value, unit) = match nanoseconds {
-        ns if ns < 1_000.0 => (ns, "ns"),
-        ns if ns < 1_000_000.0 => (ns / 1_000.0, "us"),
-        ns => (ns / 1_000_000.0, "ms"),
-    };
-    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.decimals$} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,15 +283,9 @@ mod tests {
 
     #[test]
     fn the_report_judges_each_case_and_the_median() {
-        let pair = |ours: f64, stock: f64| {
-            let mut pair = Pair::default();
-            pair.ours.push(ours);
-            pair.stock.push(stock);
-            pair
-        };
-        let mut c = vec![pair(50.0, 100.0); FROM_C.len()];
-        c[0] = pair(1_500_000.0, 1_000_000.0);
-        let python = vec![pair(60.0, 100.0); FROM_PYTHON.len()];
+        let mut c = vec![Pair::of(50.0, 100.0); FROM_C.len()];
+        c[0] = Pair::of(1_500_000.0, 1_000_000.0);
+        let python = vec![Pair::of(60.0, 100.0); FROM_PYTHON.len()];
         let report = report(&c, &python, (1_400_001, 2_500_000), 1, "a machine");
         for expected in [
             "| call a C function through `TVMFFIFunctionCall` | 1.50 ms | 1.00 ms | 1.50 |",
@@ -322,15 +295,6 @@ mod tests {
             "Slower than stock: call a C function through `TVMFFIFunctionCall` (from c, 1.50).",
         ] {
             assert!(report.contains(expected), "{expected}\n{report}");
-        }
-    }
-
-    #[test]
-    fn durations_have_three_digits() {
-        for (nanoseconds, expected) in
-            [(1.234, "1.23 ns"), (12.34, "12.3 ns"), (123.4, "123 ns"), (1234.0, "1.23 us"), (12_340_000.0, "12.3 ms")]
-        {
-            assert_eq!(duration(nanoseconds), expected);
         }
     }
 }

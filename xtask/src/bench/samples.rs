@@ -29,6 +29,26 @@ impl Samples {
     }
 }
 
+/// The samples of both sides of one case.
+#[derive(Clone, Default)]
+pub(crate) struct Pair {
+    pub(crate) ours: Samples,
+    pub(crate) peer: Samples,
+}
+
+impl Pair {
+    /// Our number by theirs.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.ours.ratio(&self.peer)
+    }
+
+    /// Of one round.
+    #[cfg(test)]
+    pub(crate) fn of(ours: f64, peer: f64) -> Self {
+        Self { ours: Samples(vec![ours]), peer: Samples(vec![peer]) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,9 @@ impl SelfType {
     /// Whether a type is this one, as `Self` or by its name.
     pub(super) fn is(&self, ty: &Type) -> bool {
         let Type::Path(path) = without_group(ty) else { return false };
-        path.path.is_ident("Self") || *path == self.path
+        let same =
+            |one: &TypePath, other: &TypePath| one.to_token_stream().to_string() == other.to_token_stream().to_string();
+        path.path.is_ident("Self") || same(path, &self.path)
     }
 
     /// The tokens with `Self` replaced, for use outside of the impl.

@@ -1,8 +1,10 @@
 use core::ops::{Deref, Range};
 use std::collections::HashMap;
 
-use super::{Code, DeviceFunction, DeviceImage, FORMAT};
-use crate::module::stream::{StreamError, StreamReader};
+use kernpack_formats::device_image::FORMAT;
+use kernpack_formats::stream::{StreamError, StreamReader};
+
+use super::{DeviceFunction, DeviceImage};
 use crate::value::Bytes;
 
 /// A device image with its payload, and a table of where in the payload each kernel is: looking a kernel up does not parse the rest.
@@ -58,14 +60,15 @@ impl OwnedImage {
             let name = range(kernel.name.as_bytes());
             Entry { start: name.start.saturating_sub(name.len() + 16), name }
         };
-        let names = image.kernels.iter().enumerate().map(|(number, kernel)| (kernel.name.into(), number));
+        let names = image.kernels().iter().enumerate().map(|(number, kernel)| (kernel.name.into(), number));
         let index = names.collect();
-        let entries = image.kernels.iter().map(entry).collect();
-        let code = match &image.code {
-            Code::Whole(code) => OwnedCode::Whole(range(code)),
-            Code::Each(codes) => OwnedCode::Each(codes.iter().map(|(_, code)| range(code)).collect()),
+        let entries = image.kernels().iter().map(entry).collect();
+        let code = if image.is_whole() {
+            OwnedCode::Whole(range(image.code()))
+        } else {
+            OwnedCode::Each(image.codes().iter().map(|(_, code)| range(code)).collect())
         };
-        let format = image.format.to_owned();
+        let format = image.format().to_owned();
         Ok(Self { payload, format, entries, index, code })
     }
 
@@ -120,5 +123,41 @@ impl OwnedImage {
         let number = *self.index.get(name)?;
         let bytes = self.payload.get().get(self.entries.get(number)?.start..)?;
         DeviceFunction::parse(&mut StreamReader::new(FORMAT, bytes), number).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernpack_formats::library_bin::LibraryBin;
+
+    use super::*;
+
+    /// What `apache-tvm` 0.27 wrote for libraries with Metal, WebGPU and OpenCL kernels.
+    const TVM_IMAGES: [(&str, &[u8]); 3] = [
+        ("metal", include_bytes!("../../../testdata/scale_metal.library_bin")),
+        ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin")),
+        ("opencl", include_bytes!("../../../testdata/addone_opencl.library_bin")),
+    ];
+
+    #[test]
+    fn a_table_of_where_everything_is() {
+        for (kind, blob) in TVM_IMAGES {
+            let payload = LibraryBin::parse(blob).unwrap().modules()[1].payload().unwrap();
+            let image = DeviceImage::parse_as(kind, payload).unwrap();
+            for payload in [Bytes::from_static(payload), Bytes::from(payload.to_vec())] {
+                let owned = OwnedImage::parse(kind, payload).unwrap();
+                let names: Vec<_> = image.kernels().iter().map(|kernel| kernel.name).collect();
+                assert_eq!(owned.names().collect::<Vec<_>>(), names);
+                for kernel in image.kernels() {
+                    assert!(owned.has_kernel(kernel.name));
+                    assert_eq!(owned.kernel(kernel.name).as_ref(), Some(kernel));
+                }
+                assert_eq!(owned.kernel("none"), None);
+                assert_eq!((owned.format(), &*owned.code()), (image.format(), image.code()));
+                let pieces: Vec<&[u8]> = image.codes().iter().map(|(_, code)| *code).collect();
+                assert_eq!(owned.all_code(), if owned.is_whole() { image.code().to_vec() } else { pieces.concat() });
+                assert_eq!(**owned.payload(), *image.to_vec());
+            }
+        }
     }
 }

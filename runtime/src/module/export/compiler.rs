@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 
-use super::object_format::Target;
+use kernpack_formats::shell::shown;
+
+use super::Target;
 use crate::Result;
 
 /// A program and the options that always go with it.
@@ -92,21 +94,6 @@ fn gnu_triple(triple: &str) -> String {
     match parts[..] {
         [arch, _, system, environment] => format!("{arch}-{system}-{environment}"),
         _ => triple.to_owned(),
-    }
-}
-
-/// A command as a shell takes it.
-fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

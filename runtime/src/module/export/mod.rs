@@ -2,15 +2,15 @@
 
 mod compiler;
 mod folder;
-mod object_format;
-mod packer;
 mod system_library;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-pub use object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Section, Target};
-pub use packer::{AssemblyPacker, Blob, CPacker, Packer};
+#[doc(inline)]
+pub use kernpack_formats::export::{
+    AssemblyPacker, BLOB_ALIGNMENT, Blob, CPacker, ExportError, LARGE_BLOB, ObjectFormat, Packer, Section, Target,
+};
 
 use super::library_bin::LIBRARY_BIN_SYMBOL;
 use super::serialize::{Exportable, ImportTree, Serialized};
@@ -211,7 +211,7 @@ impl Module {
             Some(triple) => Target::of_triple(triple),
             None => Target::host(),
         };
-        let target = target.map_err(in_export)?;
+        let target = target.map_err(|error| in_export(error.into()))?;
         let folder = match &options.folder {
             Some(folder) => Folder::existing(folder),
             None => Folder::new(),
@@ -239,14 +239,14 @@ impl Module {
             tree.modules().len() == 1 && self.properties().contains(ModuleProperties::COMPILATION_EXPORTABLE);
         if !is_library_alone {
             let writer = serialized.writer()?;
-            let packer = options.packer.as_deref().unwrap_or(&packer::ByItsSize);
+            let packer = options.packer.as_deref().unwrap_or(&kernpack_formats::export::ByItsSize);
             let path = packer.pack(&Blob::new(&symbol, &writer), target, folder)?;
             inputs.push(Input { path, is_archive: false });
         }
         if options.system_library.is_some() {
             let path = folder.join("registration.c");
             let code = system_library::registration((!is_library_alone).then_some(&symbol), &functions);
-            packer::write_file(&path, |out| out.write_all(code.as_bytes()))?;
+            kernpack_formats::export::write_file(&path, |out| out.write_all(code.as_bytes()))?;
             inputs.push(Input { path, is_archive: false });
         }
         Ok(inputs)

@@ -1,13 +1,12 @@
 //! Import trees as bytes: what travels as `__tvm_ffi__library_bin`, and back.
 
-mod order;
 mod tree;
 
 use super::library_bin::{LIBRARY_KIND, LibraryBin, LibraryBinWriter, WriteError};
 use super::{Module, ModuleProperties, loader};
 use crate::value::Bytes;
 use crate::{Error, Result};
-use order::order;
+use kernpack_formats::order::order;
 pub(super) use tree::ImportTree;
 
 /// Who takes the modules that can become a part of a library.
@@ -107,15 +106,6 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
     #[cfg(not(feature = "zstd"))]
     let _ = compress;
     Ok((kind, Some(payload)))
-}
-
-/// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
-pub(crate) fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
-    match order(imports, &vec![false; imports.len()]) {
-        Ok(order) => order.places.into_iter().flatten().collect(),
-        // A cycle, which the caller excludes.
-        Err(_) => (0..imports.len()).collect(),
-    }
 }
 
 impl Module {

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
-use super::order::order;
 use crate::module::{ModuleImpl, ModuleProperties};
 use crate::value::Bytes;
 use crate::{Function, Module, Result};
+use kernpack_formats::order::order;
 
 /// A module of any kind, properties and payload.
 struct Plain {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{FORMAT, LIBRARY_KIND};
-use crate::module::stream::{StreamError, StreamReader};
+use crate::stream::{StreamError, StreamReader};
 
 /// A parsed import tree; payloads are borrowed from the blob.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use core::fmt;
 
 use super::{ArgType, DYNAMIC_SHARED_MEMORY, GRID_AND_BLOCK};
-use crate::module::stream::{StreamError, StreamReader, put_bytes, put_u64};
+use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 
 /// How a kernel is called (`FunctionInfo` in TVM).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl<'a> DeviceFunction<'a> {
     }
 
     /// The entry with number `index`; it begins with its key, which the name repeats.
-    pub(super) fn parse(reader: &mut StreamReader<'a>, index: usize) -> Result<Self, StreamError> {
+    #[doc(hidden)]
+    pub fn parse(reader: &mut StreamReader<'a>, index: usize) -> Result<Self, StreamError> {
         let key_at = reader.offset();
         let key = reader.string(&format_args!("name of kernel {index}"))?;
         if key.is_empty() {

@@ -1,11 +1,10 @@
 use proptest::prelude::*;
 
-use super::super::library_bin::LibraryBin;
 use super::*;
-use crate::value::Bytes;
+use crate::library_bin::LibraryBin;
 
 /// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
-const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
+const ADDONE_OPENCL: &[u8] = include_bytes!("../../../runtime/testdata/addone_opencl.library_bin");
 
 fn tvm_payload() -> &'static [u8] {
     LibraryBin::parse(ADDONE_OPENCL).unwrap().modules()[1].payload().unwrap()
@@ -128,8 +127,8 @@ proptest! {
 
 /// What `apache-tvm` 0.27 wrote for libraries with two Metal and two WebGPU kernels (`testdata/export_images.py`).
 const TVM_IMAGES: [(&str, &[u8]); 3] = [
-    ("metal", include_bytes!("../../../testdata/scale_metal.library_bin")),
-    ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin")),
+    ("metal", include_bytes!("../../../runtime/testdata/scale_metal.library_bin")),
+    ("webgpu", include_bytes!("../../../runtime/testdata/scale_webgpu.library_bin")),
     ("opencl", ADDONE_OPENCL),
 ];
 
@@ -160,28 +159,6 @@ fn every_kind_is_written_as_tvm_writes_it() {
     assert_eq!(image.format(), "wgsl");
     let tags = ["blockIdx.x", "threadIdx.x", "paramWriteAccess:[0,1]"];
     assert_eq!(image.kernel("main_kernel").unwrap().launch_params, tags);
-}
-
-#[test]
-fn a_table_of_where_everything_is() {
-    for (kind, blob) in TVM_IMAGES {
-        let payload = tvm_image(blob);
-        let image = DeviceImage::parse_as(kind, payload).unwrap();
-        for payload in [Bytes::from_static(payload), Bytes::from(payload.to_vec())] {
-            let owned = OwnedImage::parse(kind, payload).unwrap();
-            let names: Vec<_> = image.kernels().iter().map(|kernel| kernel.name).collect();
-            assert_eq!(owned.names().collect::<Vec<_>>(), names);
-            for kernel in image.kernels() {
-                assert!(owned.has_kernel(kernel.name));
-                assert_eq!(owned.kernel(kernel.name).as_ref(), Some(kernel));
-            }
-            assert_eq!(owned.kernel("none"), None);
-            assert_eq!((owned.format(), &*owned.code()), (image.format(), image.code()));
-            let pieces: Vec<&[u8]> = image.codes().iter().map(|(_, code)| *code).collect();
-            assert_eq!(owned.all_code(), if owned.is_whole() { image.code().to_vec() } else { pieces.concat() });
-            assert_eq!(**owned.payload(), *image.to_vec());
-        }
-    }
 }
 
 #[test]

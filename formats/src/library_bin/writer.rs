@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use super::{FORMAT, LIBRARY_KIND};
-use crate::module::stream::put_u64;
+use crate::stream::put_u64;
 
 /// Why a tree can not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

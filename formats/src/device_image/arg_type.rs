@@ -1,6 +1,3 @@
-use crate::abi::DLDataType;
-use crate::value::DataType;
-
 /// Type of a kernel argument, laid out like `DLDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArgType {
@@ -29,18 +26,4 @@ impl ArgType {
     pub const FLOAT32: Self = Self { code: 2, bits: 32, lanes: 1 };
     /// `double`.
     pub const FLOAT64: Self = Self { code: 2, bits: 64, lanes: 1 };
-}
-
-/// The type of a number.
-///
-/// ```
-/// use kernpack::DataType;
-/// use kernpack::module::device_image::ArgType;
-/// assert_eq!(ArgType::from(DataType::FLOAT32), ArgType::FLOAT32);
-/// ```
-impl From<DataType> for ArgType {
-    fn from(dtype: DataType) -> Self {
-        let DLDataType { code, bits, lanes } = dtype.raw();
-        Self { code, bits, lanes }
-    }
 }

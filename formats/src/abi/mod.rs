@@ -5,7 +5,7 @@
 //! offset is asserted at compile time here, and `tests/tests/abi_headers.rs` compares them with the C headers.
 //!
 //! ```
-//! use kernpack::abi::{TVMFFIAny, type_index};
+//! use kernpack_formats::abi::{TVMFFIAny, type_index};
 //! let one = TVMFFIAny::int(1);
 //! assert_eq!(one.type_index, type_index::INT);
 //! ```
@@ -30,7 +30,8 @@ pub use dlpack::{
 pub use object::{
     ObjectDeleter, TVMFFICustomAllocator, TVMFFIObject, TVMFFIObjectAllocHeader, TVMFFIObjectHandle, deleter_flag,
 };
-pub(crate) use table::for_each_function;
+#[doc(hidden)]
+pub use table::for_each_function;
 pub use table::{ApiTable, TVMFFIStreamHandle, TVMFFIVersion};
 pub use type_info::{
     TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo, TVMFFIObjectCreator, TVMFFITypeAttrColumn,

@@ -2,7 +2,7 @@
 
 use std::env::consts;
 
-use crate::{Error, Result};
+use super::{ExportError, Result};
 
 /// How object files of a system are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,10 @@ impl Target {
     fn new(triple: Option<String>, arch: &str, system: &str) -> Result<Self> {
         let is = |names: &[&str]| names.iter().any(|name| system.contains(name));
         let format = if is(&["windows", "uefi", "wasm", "emscripten"]) {
-            return Err(Error::runtime_error(format!(
-                "libraries can be written as ELF and Mach-O files, not for {system}"
-            )));
+            return Err(ExportError::new(
+                "RuntimeError",
+                format!("libraries can be written as ELF and Mach-O files, not for {system}"),
+            ));
         } else if is(&["macos", "darwin", "ios", "tvos", "watchos", "visionos"]) {
             ObjectFormat::MachO
         } else {
@@ -113,7 +114,8 @@ impl Target {
     }
 
     /// Options of a compiler that make it link a shared library.
-    pub(super) fn shared_flags(&self) -> &'static [&'static str] {
+    #[doc(hidden)]
+    pub fn shared_flags(&self) -> &'static [&'static str] {
         match self.format {
             ObjectFormat::Elf => &["-shared", "-fPIC"],
             ObjectFormat::MachO => &["-dynamiclib", "-fPIC", "-undefined", "dynamic_lookup"],
@@ -121,7 +123,8 @@ impl Target {
     }
 
     /// Options that make the linker take all of an archive.
-    pub(super) fn whole_archive(&self, archive: &str) -> Vec<String> {
+    #[doc(hidden)]
+    pub fn whole_archive(&self, archive: &str) -> Vec<String> {
         match self.format {
             ObjectFormat::Elf => vec!["-Wl,--whole-archive".into(), archive.into(), "-Wl,--no-whole-archive".into()],
             ObjectFormat::MachO => vec![format!("-Wl,-force_load,{archive}")],

@@ -111,6 +111,8 @@ impl ApiTable {
 }
 
 /// The C functions, for a macro that makes something of each. It sees the names of types as they stand here.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_function {
     ($make:ident) => {
         $make! {
@@ -205,7 +207,8 @@ macro_rules! for_each_function {
         }
     };
 }
-pub(crate) use for_each_function;
+#[doc(hidden)]
+pub use for_each_function;
 
 for_each_function!(api_table);
 

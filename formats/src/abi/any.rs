@@ -44,6 +44,7 @@ impl TVMFFIAny {
     /// No value.
     pub const NONE: Self = Self::int_like(type_index::NONE, 0);
 
+    #[inline]
     const fn int_like(type_index: i32, value: i64) -> Self {
         Self { type_index, small_len: 0, payload: TVMFFIAnyPayload { v_int64: value } }
     }

@@ -19,13 +19,9 @@ struct Detail {
 }
 
 impl StreamError {
+    /// What was wrong with `structure`, which begins `offset` bytes into the stream.
     #[cold]
-    pub(super) fn new(
-        format: &'static str,
-        structure: &dyn fmt::Display,
-        offset: usize,
-        problem: fmt::Arguments<'_>,
-    ) -> Self {
+    pub fn new(format: &'static str, structure: &dyn fmt::Display, offset: usize, problem: fmt::Arguments<'_>) -> Self {
         Self(Box::new(Detail { format, structure: structure.to_string(), offset, problem: problem.to_string() }))
     }
 
@@ -50,43 +46,42 @@ impl fmt::Display for StreamError {
 impl std::error::Error for StreamError {}
 
 /// Reads a stream from its start to its end.
-pub(super) struct StreamReader<'a> {
+pub struct StreamReader<'a> {
     format: &'static str,
     bytes: &'a [u8],
     offset: usize,
 }
 
 impl<'a> StreamReader<'a> {
-    pub(super) fn new(format: &'static str, bytes: &'a [u8]) -> Self {
+    /// A reader of `bytes`, which errors call `format`.
+    pub fn new(format: &'static str, bytes: &'a [u8]) -> Self {
         Self { format, bytes, offset: 0 }
     }
 
-    pub(super) fn offset(&self) -> usize {
+    /// How many bytes were read.
+    pub fn offset(&self) -> usize {
         self.offset
     }
 
-    pub(super) fn remaining(&self) -> usize {
+    /// Bytes that are left.
+    pub fn remaining(&self) -> usize {
         self.bytes.len() - self.offset
     }
 
     /// An error at the current position.
     #[cold]
-    pub(super) fn error(&self, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
+    pub fn error(&self, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
         self.error_at(self.offset, structure, problem)
     }
 
+    /// An error about `structure`, which begins at `offset`.
     #[cold]
-    pub(super) fn error_at(
-        &self,
-        offset: usize,
-        structure: &dyn fmt::Display,
-        problem: fmt::Arguments<'_>,
-    ) -> StreamError {
+    pub fn error_at(&self, offset: usize, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
         StreamError::new(self.format, structure, offset, problem)
     }
 
     /// The next `len` bytes.
-    pub(super) fn take(&mut self, len: u64, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
+    pub fn take(&mut self, len: u64, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let left = &self.bytes[self.offset..];
         let taken = usize::try_from(len).ok().and_then(|len| left.get(..len)).ok_or_else(|| {
             self.error(
@@ -105,24 +100,28 @@ impl<'a> StreamReader<'a> {
         Ok(array)
     }
 
-    pub(super) fn u8(&mut self, structure: &dyn fmt::Display) -> Result<u8, StreamError> {
+    /// A byte.
+    pub fn u8(&mut self, structure: &dyn fmt::Display) -> Result<u8, StreamError> {
         Ok(self.take_array::<1>(structure)?[0])
     }
 
-    pub(super) fn u16(&mut self, structure: &dyn fmt::Display) -> Result<u16, StreamError> {
+    /// A 16-bit number.
+    pub fn u16(&mut self, structure: &dyn fmt::Display) -> Result<u16, StreamError> {
         Ok(u16::from_le_bytes(self.take_array(structure)?))
     }
 
-    pub(super) fn i32(&mut self, structure: &dyn fmt::Display) -> Result<i32, StreamError> {
+    /// A 32-bit number.
+    pub fn i32(&mut self, structure: &dyn fmt::Display) -> Result<i32, StreamError> {
         Ok(i32::from_le_bytes(self.take_array(structure)?))
     }
 
-    pub(super) fn u64(&mut self, structure: &dyn fmt::Display) -> Result<u64, StreamError> {
+    /// A 64-bit number.
+    pub fn u64(&mut self, structure: &dyn fmt::Display) -> Result<u64, StreamError> {
         Ok(u64::from_le_bytes(self.take_array(structure)?))
     }
 
     /// A number of items of which each takes at least `item_size` bytes: never more than the input can hold.
-    pub(super) fn count(&mut self, item_size: usize, structure: &dyn fmt::Display) -> Result<usize, StreamError> {
+    pub fn count(&mut self, item_size: usize, structure: &dyn fmt::Display) -> Result<usize, StreamError> {
         let start = self.offset;
         let count = self.u64(structure)?;
         let room = self.remaining() / item_size;
@@ -140,7 +139,7 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Length and bytes.
-    pub(super) fn bytes(&mut self, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
+    pub fn bytes(&mut self, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let start = self.offset;
         let len = self.u64(structure)?;
         if len > self.remaining() as u64 {
@@ -151,21 +150,21 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Length and UTF-8 bytes.
-    pub(super) fn string(&mut self, structure: &dyn fmt::Display) -> Result<&'a str, StreamError> {
+    pub fn string(&mut self, structure: &dyn fmt::Display) -> Result<&'a str, StreamError> {
         let start = self.offset;
         let bytes = self.bytes(structure)?;
         std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, format_args!("is not UTF-8")))
     }
 
     /// Number of strings and the strings.
-    pub(super) fn strings(&mut self, structure: &dyn fmt::Display) -> Result<Vec<String>, StreamError> {
+    pub fn strings(&mut self, structure: &dyn fmt::Display) -> Result<Vec<String>, StreamError> {
         // A string takes 8 bytes at the least.
         let count = self.count(8, structure)?;
         (0..count).map(|_| self.string(structure).map(str::to_owned)).collect()
     }
 
     /// Checks that nothing is left.
-    pub(super) fn finish(&self, structure: &dyn fmt::Display) -> Result<(), StreamError> {
+    pub fn finish(&self, structure: &dyn fmt::Display) -> Result<(), StreamError> {
         match self.remaining() {
             0 => Ok(()),
             left => Err(self.error(structure, format_args!("{left} unexpected bytes after the end"))),
@@ -174,18 +173,18 @@ impl<'a> StreamReader<'a> {
 }
 
 /// Appends a length and bytes.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_u64(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Appends a little-endian integer.
-pub(super) fn put_u64(out: &mut Vec<u8>, value: u64) {
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a number of strings and the strings.
-pub(super) fn put_strings(out: &mut Vec<u8>, strings: &[String]) {
+pub fn put_strings(out: &mut Vec<u8>, strings: &[String]) {
     put_u64(out, strings.len() as u64);
     for string in strings {
         put_bytes(out, string.as_bytes());

@@ -5,28 +5,38 @@
 //! is reached without passing the library, then the library, then the rest. TVM refuses trees where a module has an importer that
 //! the walk meets after it; for these, the order is a topological one.
 
+/// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
+pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
+    match order(imports, &vec![false; imports.len()]) {
+        Ok(order) => order.places.into_iter().flatten().collect(),
+        // A cycle, which the caller excludes.
+        Err(_) => (0..imports.len()).collect(),
+    }
+}
+
 /// An order of the modules of a tree.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub struct Order {
     /// The modules at each place: one, or at the library's place all that become a part of it. The root is at place 0.
-    pub(super) places: Vec<Vec<usize>>,
+    pub places: Vec<Vec<usize>>,
     /// The imports of each place: places in ascending order, all after it.
-    pub(super) imports: Vec<Vec<usize>>,
+    pub imports: Vec<Vec<usize>>,
     /// The place of the library.
-    pub(super) library: Option<usize>,
+    pub library: Option<usize>,
 }
 
 /// Why there is no order: two modules of the library, and the modules through which the first imports the second.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cycle {
-    pub(super) from: usize,
+pub struct Cycle {
+    /// Who imports.
+    pub from: usize,
     /// At least one module outside the library, then one in it. Each imports the next.
-    pub(super) via: Vec<usize>,
+    pub via: Vec<usize>,
 }
 
 /// Orders a tree without cycles, of which module 0 is the root and reaches all. `in_library` says which modules become a part of
 /// the library.
-pub(super) fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle> {
+pub fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle> {
     let walked = Order::new(imports, walk(imports, in_library), in_library);
     if walked.is_forward() {
         return Ok(walked);

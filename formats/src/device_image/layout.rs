@@ -1,4 +1,4 @@
-use crate::module::OWN_KIND_PREFIX;
+use crate::OWN_KIND_PREFIX;
 
 /// How the payload of a kind of device module is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

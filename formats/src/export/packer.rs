@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Target};
-use crate::Result;
-use crate::module::library_bin::LibraryBinWriter;
+use super::{ExportError, Result};
+use crate::library_bin::LibraryBinWriter;
 
 /// An import tree as bytes, and the symbol that is to have them.
 pub struct Blob<'a> {
@@ -71,7 +71,8 @@ pub struct AssemblyPacker;
 
 /// C for small blobs, assembly for large ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ByItsSize;
+#[doc(hidden)]
+pub struct ByItsSize;
 
 /// The largest blob, in bytes, that is written in C unless someone asks for that.
 const LARGEST_IN_C: usize = 64 << 10;
@@ -92,11 +93,13 @@ impl Packer for ByItsSize {
 impl Packer for CPacker {
     fn pack(&self, blob: &Blob<'_>, _target: &Target, folder: &Path) -> Result<PathBuf> {
         if blob.size() as u64 > LARGE_BLOB {
-            return Err(crate::error!(
-                RuntimeError,
-                "{} has {} bytes, too many for an array in C; use the AssemblyPacker",
-                blob.symbol(),
-                blob.size()
+            return Err(ExportError::new(
+                "RuntimeError",
+                format!(
+                    "{} has {} bytes, too many for an array in C; use the AssemblyPacker",
+                    blob.symbol(),
+                    blob.size()
+                ),
             ));
         }
         let path = folder.join("devc.c");
@@ -168,13 +171,14 @@ impl Packer for AssemblyPacker {
 }
 
 /// Creates a file and has `write` fill it.
-pub(super) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+#[doc(hidden)]
+pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let written = || {
         let mut out = BufWriter::new(File::create(path)?);
         write(&mut out)?;
         out.flush()
     };
-    written().map_err(|error| crate::error!(OSError, "{} can not be written: {error}", path.display()))
+    written().map_err(|error| ExportError::new("OSError", format!("{} can not be written: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -186,12 +190,13 @@ mod tests {
         let mut writer = LibraryBinWriter::new();
         writer.add_library().unwrap();
         let blob = Blob::new("p__tvm_ffi__library_bin", &writer);
-        let folder = super::super::folder::Folder::new().unwrap();
+        let folder = std::env::temp_dir().join(format!("kernpack-packer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
         let target = Target::of_triple("x86_64-unknown-linux-gnu").unwrap();
-        let c = std::fs::read_to_string(CPacker.pack(&blob, &target, folder.path()).unwrap()).unwrap();
+        let c = std::fs::read_to_string(CPacker.pack(&blob, &target, &folder).unwrap()).unwrap();
         assert!(c.contains("const unsigned char p__tvm_ffi__library_bin[52] = {\n44,0,0,0,0,0,0,0,2,0,0,0,"), "{c}");
-        let path = AssemblyPacker.pack(&blob, &target, folder.path()).unwrap();
-        let file = folder.path().join("devc.bin");
+        let path = AssemblyPacker.pack(&blob, &target, &folder).unwrap();
+        let file = folder.join("devc.bin");
         assert_eq!(std::fs::read(&file).unwrap(), writer.to_vec());
         let elf = format!(
             "\t.section .rodata,\"a\",%progbits\n\t.p2align 4\n\t.globl p__tvm_ffi__library_bin\n\
@@ -201,12 +206,13 @@ mod tests {
         );
         assert_eq!(std::fs::read_to_string(path).unwrap(), elf);
         let target = Target::of_triple("arm64-apple-darwin").unwrap();
-        let path = AssemblyPacker.pack(&blob, &target, folder.path()).unwrap();
+        let path = AssemblyPacker.pack(&blob, &target, &folder).unwrap();
         let macho = format!(
             "\t.section __TEXT,__const\n\t.p2align 4\n\t.globl _p__tvm_ffi__library_bin\n_p__tvm_ffi__library_bin:\n\
              \t.incbin \"{}\"\n",
             file.display()
         );
         assert_eq!(std::fs::read_to_string(path).unwrap(), macho);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

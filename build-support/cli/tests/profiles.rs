@@ -1,0 +1,164 @@
+//! Functions, types, modules and images survive whatever a profile and a linker do: `tests/profiles` is built in six ways, which have
+//! every pair of these in them: stripped or not; no LTO, thin, fat; optimized for speed or for size; panics that unwind or abort;
+//! rust-lld or GNU ld. A build of the dev profile says what must be there.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kernpack::{Bytes, Function, Module, Tensor};
+use serde_json::Value;
+
+/// One way to build.
+struct Way {
+    strip: &'static str,
+    lto: &'static str,
+    opt_level: &'static str,
+    panic: &'static str,
+    linker: &'static str,
+}
+
+const fn way(
+    strip: &'static str,
+    lto: &'static str,
+    opt_level: &'static str,
+    panic: &'static str,
+    linker: &'static str,
+) -> Way {
+    Way { strip, lto, opt_level, panic, linker }
+}
+
+const WAYS: [Way; 6] = [
+    way("none", "off", "3", "unwind", "rust-lld"),
+    way("symbols", "off", "z", "abort", "GNU ld"),
+    way("none", "thin", "z", "abort", "rust-lld"),
+    way("symbols", "thin", "3", "unwind", "GNU ld"),
+    way("symbols", "fat", "z", "unwind", "rust-lld"),
+    way("none", "fat", "3", "abort", "GNU ld"),
+];
+
+/// Says to this program, started once more, which library it calls.
+const LIBRARY: &str = "KERNPACK_TEST_PROFILES";
+/// Says that panics of that library end the process.
+const ABORTS: &str = "KERNPACK_TEST_ABORTS";
+
+/// The target folder of the tests, so that build scripts and macros are compiled once.
+fn target() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
+        .expect("tests run from a target folder")
+        .into()
+}
+
+/// Builds the library in one way and puts it into a folder of its own.
+fn build(name: &str, profile: &str, variables: &[(&str, &str)], rustc_flags: &[&str]) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["rustc", "--package", "kernpack-profiles", "--lib"]);
+    cargo.args(["--profile", profile, "--target-dir"]).arg(target()).envs(variables.iter().copied());
+    let output = cargo.arg("--").args(rustc_flags).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, profile) = ("libprofiles.so", if profile == "dev" { "debug" } else { profile });
+    // The tests may have loaded an earlier one: a new file, not new content of the old one.
+    let _ = std::fs::remove_file(folder.join(file));
+    std::fs::copy(target().join(profile).join(file), folder.join(file)).unwrap();
+    folder.join(file)
+}
+
+impl Way {
+    fn build(&self, number: usize) -> PathBuf {
+        let variables = [
+            ("CARGO_PROFILE_RELEASE_STRIP", self.strip),
+            ("CARGO_PROFILE_RELEASE_LTO", self.lto),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", self.opt_level),
+            ("CARGO_PROFILE_RELEASE_PANIC", self.panic),
+        ];
+        let linker: &[&str] = if self.linker == "GNU ld" { &["-Clinker-features=-lld"] } else { &[] };
+        build(&number.to_string(), "release", &variables, linker)
+    }
+}
+
+/// What `cargo kernpack inspect` says of a library, without what may differ: its place and the sizes of files.
+fn inspected(library: &Path) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
+    let output = command.args(["kernpack", "inspect", "--load", "--json"]).arg(library).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut read: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(read["loaded"]["problem"].is_null(), "{read}");
+    for key in ["path", "file", "size"] {
+        read.as_object_mut().unwrap().remove(key);
+    }
+    read
+}
+
+/// What a program of its own sees that calls everything in the library.
+fn called(library: &Path, aborts: bool) -> String {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "a_program_calls_everything", "--nocapture"]).env(LIBRARY, library);
+    if aborts {
+        program.env(ABORTS, "1");
+    }
+    let output = program.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text.lines().filter(|line| line.starts_with("called ")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Calls everything in the library that the variable names.
+#[test]
+fn a_program_calls_everything() -> kernpack::Result<()> {
+    let Some(library) = std::env::var_os(LIBRARY) else { return Ok(()) };
+    let module = Module::load(Path::new(&library))?;
+    let mut report = String::new();
+    let mut called = |what: &str, result: String| writeln!(report, "called {what}: {result}").unwrap();
+    called("add", module.function("add")?.call_as::<i64>((40, 2))?.to_string());
+    called("profiles.greet", Function::global("profiles.greet")?.call_as::<String>(("you",))?);
+    let triple = Function::from_fn(|value: i64| value * 3);
+    called("apply", module.function("apply")?.call_as::<i64>((triple, 5))?.to_string());
+    called("fail", module.function("fail")?.call_as::<i64>(()).unwrap_err().to_string());
+    if std::env::var_os(ABORTS).is_none() {
+        called("panics", module.function("panics")?.call_as::<i64>(()).unwrap_err().message().to_owned());
+    }
+    let values = Tensor::from_slice(&[1.5, 2.5, 4.0], &[3])?;
+    called("sum", module.function("sum")?.call_as::<f64>((&values,))?.to_string());
+    called("twice", module.function("twice")?.call_as::<i64>((21,))?.to_string());
+    called("answer", module.function("answer")?.call_as::<i64>(())?.to_string());
+    let point = module.function("point")?.call(((3.0), (4.0)))?;
+    called("point", format!("{point:?}"));
+    for table in module.imports().iter().filter(|import| import.kind() == "profiles.table") {
+        for table in [table.clone()].iter().chain(&table.imports()) {
+            let bytes = table.function("bytes")?.call_as::<Bytes>(())?;
+            let sum = bytes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+            called("table", format!("{} bytes, {sum:x}", bytes.len()));
+        }
+    }
+    let images: Vec<String> = module.imports().iter().map(Module::kind).collect();
+    called("imports", images.join(" "));
+    for kernel in ["scale_cuda", "scale_opencl"] {
+        // Without a device, and on one for tensors of the CPU, this is an error of the kernel's own.
+        called(kernel, module.function(kernel)?.call((&values, 2.0)).map(drop).unwrap_err().to_string());
+    }
+    print!("\n{report}");
+    Ok(())
+}
+
+#[test]
+fn everything_survives_every_profile_and_linker() {
+    let plain = build("dev", "dev", &[], &[]);
+    let (expected, answers) = (inspected(&plain), called(&plain, false));
+    println!("{expected:#}\n{answers}");
+    let mut sizes = String::new();
+    for (number, way) in WAYS.iter().enumerate() {
+        let library = way.build(number);
+        let Way { strip, lto, opt_level, panic, linker } = way;
+        let name = format!("strip = {strip}, lto = {lto}, opt-level = {opt_level}, panic = {panic}, {linker}");
+        writeln!(sizes, "{name}: {} bytes", std::fs::metadata(&library).unwrap().len()).unwrap();
+        let aborts = *panic == "abort";
+        assert_eq!(inspected(&library), expected, "{name}");
+        let answers = answers.lines().filter(|line| !(aborts && line.starts_with("called panics: ")));
+        assert_eq!(called(&library, aborts).lines().collect::<Vec<_>>(), answers.collect::<Vec<_>>(), "{name}");
+    }
+    println!("{sizes}");
+}

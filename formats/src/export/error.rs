@@ -1,0 +1,36 @@
+use std::fmt;
+
+/// The result of packing.
+pub type Result<T, E = ExportError> = std::result::Result<T, E>;
+
+/// Why something can not be packed: a kind of error as all languages know them, and a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportError {
+    kind: &'static str,
+    message: String,
+}
+
+impl ExportError {
+    /// An error of a kind such as `RuntimeError` or `OSError`.
+    pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Its message, without the kind.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for ExportError {}

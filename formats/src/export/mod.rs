@@ -1,0 +1,11 @@
+//! Blobs as code: what a packer is, and what object files look like.
+
+mod error;
+mod object_format;
+mod packer;
+
+pub use error::{ExportError, Result};
+pub use object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Section, Target};
+pub use packer::{AssemblyPacker, Blob, CPacker, Packer};
+#[doc(hidden)]
+pub use packer::{ByItsSize, write_file};

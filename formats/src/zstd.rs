@@ -1,0 +1,161 @@
+//! Compressed modules: a module kind of its own, so that whoever does not know it says which loader is missing.
+//!
+//! ```text
+//! kind of the module inside: string
+//! u64 size of its payload
+//! the payload as one Zstandard frame (RFC 8878), to the end
+//! ```
+//!
+//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
+//! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.
+//!
+//! ```
+//! use kernpack_formats::zstd;
+//!
+//! let image = vec![7; 100_000];
+//! let compressed = zstd::compress("my.image", &image);
+//! assert!(compressed.len() < 1000);
+//! let inside = zstd::decompress(&compressed)?;
+//! assert_eq!((inside.kind, inside.payload), ("my.image", image));
+//! # Ok::<(), kernpack_formats::stream::StreamError>(())
+//! ```
+
+use std::io::Read as _;
+
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
+
+/// The kind of compressed modules.
+pub const KIND: &str = "kernpack.zstd";
+
+/// How much one byte of a frame can become at the most: a block of 4 bytes repeats one byte 128 KiB times.
+const LARGEST_EXPANSION: u64 = 32 * 1024;
+
+/// The window that any frame may have: what RFC 8878 asks of every decoder.
+const SMALL_WINDOW: u64 = 8 << 20;
+
+/// The largest window at all.
+const LARGE_WINDOW: u64 = 128 << 20;
+
+/// How much is decompressed at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// What is inside a compressed module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside<'a> {
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// The payload of a compressed module, for a module of this kind and payload.
+pub fn compress(kind: &str, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(&mut out, kind.as_bytes());
+    put_u64(&mut out, payload.len() as u64);
+    out.extend(compress_to_vec(payload, CompressionLevel::Fastest));
+    out
+}
+
+/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+///
+/// # Errors
+/// Where and why a payload is cut off, no sound frame, or that has another size than it says.
+pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
+    let mut reader = StreamReader::new(KIND, payload);
+    let start = reader.offset();
+    let kind = reader.string(&"kind of the module inside")?;
+    if kind.is_empty() || kind == KIND {
+        let problem = format_args!("is \"{kind}\", which can not be inside");
+        return Err(reader.error_at(start, &"kind of the module inside", problem));
+    }
+    let size_at = reader.offset();
+    let size = reader.u64(&"size")?;
+    let frame_at = reader.offset();
+    let frame = reader.take(reader.remaining() as u64, &"frame")?;
+    let most = (frame.len() as u64).saturating_mul(LARGEST_EXPANSION);
+    if size > most {
+        let problem = format_args!("claims {size} bytes, but {} bytes of a frame can not become that", frame.len());
+        return Err(reader.error_at(size_at, &"size", problem));
+    }
+    let broken = |what: &dyn core::fmt::Display| {
+        reader.error_at(frame_at, &format_args!("frame of a module of kind \"{kind}\""), format_args!("{what}"))
+    };
+    let window = size.clamp(SMALL_WINDOW, LARGE_WINDOW);
+    let mut decoder = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| broken(&error))?;
+    let mut out = Vec::new();
+    // One byte more than it should be is enough to know that it is too much.
+    while out.len() as u64 <= size {
+        let wanted = (size + 1 - out.len() as u64).min(CHUNK);
+        let got = decoder.by_ref().take(wanted).read_to_end(&mut out).map_err(|error| broken(&error))?;
+        if got == 0 {
+            break;
+        }
+    }
+    if out.len() as u64 != size {
+        let more = if out.len() as u64 > size { "more" } else { "fewer" };
+        return Err(broken(&format_args!("holds {more} bytes than the {size} that the module says")));
+    }
+    let rest = decoder.get_ref().len();
+    if rest > 0 {
+        return Err(broken(&format_args!("is followed by {rest} unexpected bytes")));
+    }
+    Ok(Inside { kind, payload: out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_payloads_come_back() {
+        let noise =
+            |len: u64| (0..len).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect::<Vec<u8>>();
+        for payload in [vec![], vec![1], b"hello".to_vec(), vec![0; 3_000_000], noise(1_500_000)] {
+            let compressed = compress("k", &payload);
+            assert_eq!(decompress(&compressed).unwrap(), Inside { kind: "k", payload });
+        }
+    }
+
+    fn message(kind: &str, size: u64, frame: &[u8]) -> String {
+        let mut payload = Vec::new();
+        put_bytes(&mut payload, kind.as_bytes());
+        put_u64(&mut payload, size);
+        payload.extend_from_slice(frame);
+        decompress(&payload).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn hostile_payloads_are_errors() {
+        let frame = compress_to_vec(&[5_u8; 1000][..], CompressionLevel::Fastest);
+        let rows = [
+            ("k", 999, frame.clone(), "holds more bytes than the 999 that the module says"),
+            ("k", 1001, frame.clone(), "holds fewer bytes than the 1001 that the module says"),
+            ("k", u64::MAX, frame.clone(), "claims 18446744073709551615 bytes, but"),
+            ("k", 1 << 40, frame.clone(), "bytes of a frame can not become that"),
+            ("", 1000, frame.clone(), "is \"\", which can not be inside"),
+            (KIND, 1000, frame.clone(), "is \"kernpack.zstd\", which can not be inside"),
+            ("k", 0, Vec::new(), "frame of a module of kind \"k\""),
+            ("k", 1000, b"no frame at all".to_vec(), "frame of a module of kind \"k\""),
+            ("k", 1000, [frame.clone(), b"rest".to_vec()].concat(), "is followed by 4 unexpected bytes"),
+        ];
+        for (kind, size, frame, expected) in rows {
+            let error = message(kind, size, &frame);
+            assert!(error.starts_with("kernpack.zstd: "), "{error}");
+            assert!(error.contains(expected), "{error}");
+        }
+        // Every cut and every flipped byte is an error or another payload of that size, never more memory or a panic.
+        let payload = compress("k", &(0..5000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+        for at in 0..payload.len() {
+            assert!(decompress(&payload[..at]).is_err(), "{at}");
+            let mut flipped = payload.clone();
+            flipped[at] ^= 0x55;
+            if let Ok(inside) = decompress(&flipped) {
+                assert!(inside.payload.len() <= 20_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Tables that all libraries of a process share, whoever of them was first.
+//!
+//! Each artifact has its own table of functions and numbers. The first that needs one offers its own as a global function that returns
+//! the address; the others find it there.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::function::Function;
+use crate::notice::notice;
+use crate::{Result, host};
+
+/// One table of the process, as this artifact sees it.
+pub(crate) struct ProcessTable<T: Sync + 'static> {
+    /// The global function that returns the address.
+    function: &'static str,
+    /// This artifact's own table, which serves until and unless another one is found.
+    own: &'static T,
+    /// Tells another library's table, once, what was noted in our own.
+    join: fn(theirs: &T, own: &T),
+    found: AtomicPtr<T>,
+}
+
+impl<T: Sync + 'static> ProcessTable<T> {
+    /// # Safety
+    /// Whoever registers a global function of the name `function` returns NULL or the address of a `T` that is valid for the rest of
+    /// the process: the name ends with the version of its layout.
+    pub(crate) const unsafe fn new(function: &'static str, own: &'static T, join: fn(&T, &T)) -> Self {
+        Self { function, own, join, found: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// This artifact's own table.
+    pub(crate) fn own(&self) -> &'static T {
+        self.own
+    }
+
+    /// The process's table.
+    #[inline]
+    pub(crate) fn get(&self) -> &'static T {
+        let found = self.found.load(Ordering::Acquire);
+        if found.is_null() {
+            return self.find();
+        }
+        // SAFETY: `find` stored the address of a table, which is valid for the rest of the process.
+        unsafe { &*found }
+    }
+
+    /// At the first use after this artifact was bound; before that, nobody else can see what is noted here.
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> &'static T {
+        if host::bound().is_null() {
+            return self.own;
+        }
+        let address = self.share().unwrap_or_else(|error| {
+            notice(format_args!("kernpack: {}: {}", self.function, error.message()));
+            ptr::from_ref(self.own).cast_mut()
+        });
+        // SAFETY: our own table, or that of another library: `new` was promised that it is one and stays.
+        let table = unsafe { &*address };
+        if !ptr::eq(table, self.own) {
+            (self.join)(table, self.own);
+        }
+        self.found.store(address, Ordering::Release);
+        table
+    }
+
+    /// Finds the process's table, or offers our own as it.
+    fn share(&self) -> Result<*mut T> {
+        let offered = match Function::get_global(self.function)? {
+            Some(theirs) => theirs,
+            None => {
+                let own = self.own;
+                let ours = Function::from_fn(move || ptr::from_ref(own).cast_mut().cast::<c_void>());
+                // Another library may be quicker; then its table is the one.
+                let _ = Function::register_global(self.function, &ours);
+                Function::global(self.function)?
+            }
+        };
+        let address: *mut c_void = offered.call_as(())?;
+        match address.is_null() {
+            true => Err(crate::error!(RuntimeError, "the function returned NULL")),
+            false => Ok(address.cast()),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Kernels for the CPU and for devices, and modules that fit compression and that do not.
+
+use kernpack_build::Payload;
+
+fn main() -> kernpack_build::Result<()> {
+    // Bytes without a pattern, from a xorshift generator (Marsaglia 2003).
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let noise = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    });
+    let noise = Payload::bytes("profiles.table", noise.take(4096).collect::<Vec<_>>());
+    kernpack_build::Library::new()
+        .c(["kernels/sum.c", "kernels/twice.cpp"])
+        .llvm_ir(["kernels/answer.ll"])
+        .cuda_llvm_ir(["kernels/scale.ll"])
+        .opencl(["kernels/scale.cl"])
+        .import(&Payload::bytes("profiles.table", vec![7; 100_000]).import(&noise))
+        .compress(true)
+        .build()
+}
