@@ -239,7 +239,7 @@ impl Run<'_> {
         let mut bash = self.places.command("bash");
         bash.env("KERNPACK_PAGE", self.folder.root());
         let ended = self.shell.run(&name, bash, script, start_in.as_deref())?;
-        if script.contains("cargo") {
+        if ["cargo build", "cargo test", "cargo run", "kernpack wheel"].iter().any(|built| script.contains(built)) {
             self.folder.built(&before);
             if start_in.is_none() {
                 self.folder.built(&self.shell.folder()?);
