@@ -8,13 +8,13 @@ use crate::architecture::{Architecture, Architectures};
 #[cfg(any(feature = "llvm", feature = "nvrtc"))]
 use crate::assembler::{Assembler, Piece};
 use crate::cuda_options::{CudaCompiler, CudaInput, CudaInputs, CudaLanguage};
-use crate::environment::Environment;
 use crate::gpu::{self, Gpus};
 use crate::nvcc::Nvcc;
 #[cfg(feature = "llvm")]
 use crate::nvptx::Nvptx;
 #[cfg(feature = "nvrtc")]
 use crate::nvrtc::Nvrtc;
+use crate::policy::Policy;
 use crate::ptx::{self, PtxKernel};
 use crate::session::Session;
 use crate::toolkit::Toolkit;
@@ -56,25 +56,6 @@ pub(crate) struct SkippedKernel {
     pub(crate) source: String,
 }
 
-/// `KERNPACK_CUDA`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    Auto,
-    Require,
-    Off,
-}
-
-impl Policy {
-    fn of(environment: &Environment) -> Result<Self> {
-        match environment.user("KERNPACK_CUDA")?.as_deref() {
-            None | Some("auto") => Ok(Self::Auto),
-            Some("require") => Ok(Self::Require),
-            Some("off") => Ok(Self::Off),
-            Some(other) => Err(Error::new(format!("KERNPACK_CUDA is \"{other}\"; it may be auto, require or off"))),
-        }
-    }
-}
-
 /// The compilers at hand.
 struct Compilers<'a> {
     /// Or why there is none.
@@ -94,7 +75,7 @@ enum CudaCompilers<'a> {
 
 /// Compiles every input, even when one fails.
 pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcome> {
-    let policy = Policy::of(&session.environment)?;
+    let policy = Policy::of(&session.environment, "KERNPACK_CUDA")?;
     if cuda.inputs.is_empty() {
         return Ok(CudaOutcome::default());
     }
@@ -404,19 +385,4 @@ fn kernels(ptx: &str, declared: &[cuda_source::SourceKernel], source: &str) -> R
         )));
     }
     Ok(kernels)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies() {
-        let policy = |value: &str| Policy::of(&Environment::fake(&[("KERNPACK_CUDA", value)]));
-        assert_eq!(policy("").unwrap(), Policy::Auto);
-        assert_eq!(policy("auto").unwrap(), Policy::Auto);
-        assert_eq!(policy("require").unwrap(), Policy::Require);
-        assert_eq!(policy("off").unwrap(), Policy::Off);
-        assert_eq!(policy("yes").unwrap_err().to_string(), "KERNPACK_CUDA is \"yes\"; it may be auto, require or off");
-    }
 }

@@ -103,6 +103,7 @@ mod outputs;
 mod pack;
 mod payload;
 mod permits;
+mod policy;
 mod program;
 mod progress;
 mod ptx;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::environment::Environment;
 use crate::opencl::OpenClImage;
+use crate::policy::Policy;
 use crate::session::Session;
 use crate::step::{Ran, Step};
 use crate::{Error, Result, progress, tool};
@@ -23,28 +23,9 @@ const MARK: &str = "\u{1}kernpack-opencl\n";
 const TIME_TO_LIST: Duration = Duration::from_secs(30);
 const TIME_TO_BUILD: Duration = Duration::from_secs(120);
 
-/// `KERNPACK_OPENCL`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    Auto,
-    Require,
-    Off,
-}
-
-impl Policy {
-    fn of(environment: &Environment) -> Result<Self> {
-        match environment.user("KERNPACK_OPENCL")?.as_deref() {
-            None | Some("auto") => Ok(Self::Auto),
-            Some("require") => Ok(Self::Require),
-            Some("off") => Ok(Self::Off),
-            Some(other) => Err(Error::new(format!("KERNPACK_OPENCL is \"{other}\"; it may be auto, require or off"))),
-        }
-    }
-}
-
 /// Compiles all sources for all devices. The result is what to warn about; a source that no device's compiler takes is an error.
 pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
-    let policy = Policy::of(&session.environment)?;
+    let policy = Policy::of(&session.environment, "KERNPACK_OPENCL")?;
     if images.is_empty() || policy == Policy::Off {
         return Ok(String::new());
     }
@@ -268,19 +249,6 @@ fn place(line: &str) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn policies() {
-        let policy = |value: &str| Policy::of(&Environment::fake(&[("KERNPACK_OPENCL", value)]));
-        assert_eq!(policy("").unwrap(), Policy::Auto);
-        assert_eq!(policy("auto").unwrap(), Policy::Auto);
-        assert_eq!(policy("require").unwrap(), Policy::Require);
-        assert_eq!(policy("off").unwrap(), Policy::Off);
-        assert_eq!(
-            policy("yes").unwrap_err().to_string(),
-            "KERNPACK_OPENCL is \"yes\"; it may be auto, require or off"
-        );
-    }
 
     #[test]
     fn places_have_the_name_of_the_source() {

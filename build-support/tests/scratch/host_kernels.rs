@@ -1,6 +1,6 @@
 //! Kernels in C, C++ and LLVM IR.
 
-use crate::package::{Package, c_kernel, ir_kernel};
+use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
 /// Calls kernels of the library `scratch` like any user.
 const MAIN: &str = "
@@ -171,24 +171,6 @@ fn the_header_has_the_layouts_of_the_runtime() {
     assert_eq!(package.build().packed_functions(), ["k"]);
 }
 
-/// A loop that LLVM and GCC vectorize with what the CPU has.
-const LOOP_IR: &str = "
-define i32 @__tvm_ffi_ir(ptr %self, ptr %args, i32 %n, ptr %result) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %from = getelementptr float, ptr %args, i64 %i
-  %to = getelementptr float, ptr %result, i64 %i
-  %x = load float, ptr %from
-  %y = fadd float %x, 1.0
-  store float %y, ptr %to
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp ult i64 %next, 1024
-  br i1 %more, label %loop, label %done
-done:
-  ret i32 0
-}";
 const LOOP_C: &str = "
 #include <kernpack/kernel.h>
 int __tvm_ffi_c(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
@@ -213,12 +195,12 @@ fn the_cpu_is_the_one_that_rustc_is_told() {
         assert_eq!(uses_avx(&library.code("c")), avx, "C with {flags:?}");
     };
     // One package, so that a change of the flags is seen.
-    let package = Package::new("cpu-told", calls).file("k.c", LOOP_C).file("k.ll", LOOP_IR);
+    let package = Package::new("cpu-told", calls).file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", ""));
     check(&package, "", false);
     check(&package, "-C target-cpu=x86-64-v3", true);
     check(&package, "-Ctarget-feature=+avx2", true);
     let package = Package::new("cpu-override", &format!("{calls}.cpu(\"x86-64-v3\")"));
-    let package = package.file("k.c", LOOP_C).file("k.ll", LOOP_IR);
+    let package = package.file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", ""));
     check(&package, "", true);
 }
 

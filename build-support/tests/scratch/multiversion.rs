@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::package::{Package, c_kernel, ir_kernel};
+use crate::package::{Package, c_kernel, ir_kernel, loop_ir};
 
 /// What a compiler was told, as a number.
 const VERSION: &str = "
@@ -108,28 +108,6 @@ KERNPACK_KERNEL(constructed) {
   return kernpack_return_int(result, ((order[0] * 10 + order[1]) * 10 + order[2]) * 10 + count);
 }
 "#;
-
-/// A loop that LLVM vectorizes with what the CPU has; it is never run.
-fn loop_ir(name: &str, attributes: &str) -> String {
-    format!(
-        "define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {attributes} {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %from = getelementptr float, ptr %args, i64 %i
-  %to = getelementptr float, ptr %result, i64 %i
-  %x = load float, ptr %from
-  %y = fadd float %x, 1.0
-  store float %y, ptr %to
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp ult i64 %next, 1024
-  br i1 %more, label %loop, label %done
-done:
-  ret i32 0
-}}\n"
-    )
-}
 
 /// A variable that two files define, with the constructor that belongs to it, as Clang writes inline variables of C++: the linker
 /// keeps one of both; and constructors of the file's own. The kernel returns how often the first ran, and the order of the others.

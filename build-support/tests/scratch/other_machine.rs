@@ -6,28 +6,9 @@ use std::io::Write as _;
 use std::process::Command;
 
 use crate::library::BuiltLibrary;
-use crate::package::Package;
+use crate::package::{Package, loop_ir};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-
-/// Loops that GCC and LLVM vectorize with what the CPU has.
-const LOOP_IR: &str = "
-define i32 @__tvm_ffi_ir(ptr %self, ptr %args, i32 %n, ptr %result) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %from = getelementptr float, ptr %args, i64 %i
-  %to = getelementptr float, ptr %result, i64 %i
-  %x = load float, ptr %from
-  %y = fadd float %x, 1.0
-  store float %y, ptr %to
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp ult i64 %next, 1024
-  br i1 %more, label %loop, label %done
-done:
-  ret i32 0
-}";
 
 fn loop_c(name: &str) -> String {
     format!(
@@ -44,7 +25,7 @@ fn package(name: &str, calls: &str) -> Package {
     Package::new(name, &format!(".c([\"c.c\", \"cpp.cpp\"]).llvm_ir([\"ir.ll\"]){calls}"))
         .file("c.c", &loop_c("c"))
         .file("cpp.cpp", &loop_c("cpp"))
-        .file("ir.ll", LOOP_IR)
+        .file("ir.ll", &loop_ir("ir", ""))
 }
 
 /// Whether there are a standard library and compilers for the target; if not, a line that says so, and on CI a panic.

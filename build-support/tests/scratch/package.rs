@@ -21,6 +21,28 @@ pub(crate) fn ir_kernel(name: &str) -> String {
     format!("define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {{\n  ret i32 0\n}}\n")
 }
 
+/// A loop that LLVM vectorizes with what the CPU has; it is never run.
+pub(crate) fn loop_ir(name: &str, attributes: &str) -> String {
+    format!(
+        "define i32 @__tvm_ffi_{name}(ptr %self, ptr %args, i32 %n, ptr %result) {attributes} {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr float, ptr %args, i64 %i
+  %to = getelementptr float, ptr %result, i64 %i
+  %x = load float, ptr %from
+  %y = fadd float %x, 1.0
+  store float %y, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, 1024
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}}\n"
+    )
+}
+
 /// What the manifest of a package with CUDA kernels says of its dependency.
 pub(crate) const CUDA_FEATURE: &str = ", features = [\"cuda\"]";
 
