@@ -170,7 +170,9 @@ impl Made {
         }
         let mut out = format!("wrote {} ({})\n", self.path.display(), report::size(self.size));
         // Writing into a String does not fail.
-        let _ = writeln!(out, "  import {}: {} functions, {} types", self.package.library, self.functions, self.types);
+        let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
+        let _ = writeln!(out, "  import {}: {functions}, {types}", self.package.library);
         let _ = write!(out, "  runs on {}", self.platform.tag);
         if let Some((version, symbols)) = &self.platform.because {
             let _ = write!(out, ": needs {version} for {}", platform::some(symbols));
