@@ -331,12 +331,14 @@ impl Library {
 
     /// The files of the kernels.
     fn sources(&self) -> Sources {
-        let mut host = self.c.clone();
         #[cfg(feature = "llvm")]
-        host.extend(self.llvm.iter().filter_map(|input| match input {
-            LlvmInput::File(path) => Some(path.clone()),
+        let llvm = self.llvm.iter().filter_map(|input| match input {
+            LlvmInput::File(path) => Some(path),
             LlvmInput::Builder(..) => None,
-        }));
+        });
+        #[cfg(not(feature = "llvm"))]
+        let llvm = &self.llvm;
+        let host = self.c.iter().chain(llvm).cloned().collect();
         let cuda = self.cuda.inputs.iter().map(|input| input.path.clone()).collect();
         Sources { host, cuda, opencl: self.opencl.clone() }
     }
@@ -444,7 +446,7 @@ fn compile_llvm(
     session: &Session,
     inputs: Vec<PathBuf>,
     versions: &[multiversion::Version],
-) -> Result<Vec<Vec<symbols::Compiled>>> {
+) -> Result<Vec<Vec<Compiled>>> {
     let problems = inputs.iter().map(|path| {
         Err::<(), _>(Error::new(format!(
             "{}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR",
