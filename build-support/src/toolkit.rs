@@ -26,7 +26,14 @@ impl Toolkit {
         if let Some(bin) = nvcc.as_ref().and_then(|nvcc| nvcc.path.canonicalize().ok()?.parent().map(Path::to_owned)) {
             homes.extend(bin.parent().map(Path::to_owned));
         }
-        homes.dedup();
+        // A folder that several names lead to, as `/usr/local/cuda` is, counts once.
+        let mut seen = Vec::new();
+        homes.retain(|home| {
+            let real = home.canonicalize().unwrap_or_else(|_| home.clone());
+            let is_new = !seen.contains(&real);
+            seen.push(real);
+            is_new
+        });
         Ok(Self { nvcc, homes })
     }
 }

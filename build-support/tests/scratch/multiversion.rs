@@ -339,6 +339,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
 fn progress(package: &Package) -> Vec<String> {
     let output = package.script_output();
     let lines = output.lines().filter_map(|line| line.strip_prefix("kernpack: "));
+    let lines = lines.filter(|line| !line.starts_with("made "));
     let mut lines: Vec<String> =
         lines.map(|line| line.split(" compiled by ").next().unwrap_or_default().to_owned()).collect();
     lines.sort();
