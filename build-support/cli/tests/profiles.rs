@@ -44,11 +44,7 @@ const ABORTS: &str = "KERNPACK_TEST_ABORTS";
 
 /// The target folder of the tests, so that build scripts and macros are compiled once.
 fn target() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
-        .expect("tests run from a target folder")
-        .into()
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder of the target folder").into()
 }
 
 /// Builds the library in one way and puts it into a folder of its own.
