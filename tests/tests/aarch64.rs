@@ -54,7 +54,7 @@ fn functions_for_devices_say_what_is_missing() {
     let lines: Vec<&str> = printed.lines().collect();
     let on_cuda = [
         // With nvcc where this was built, and without.
-        "ValueError: cuda kernel 'sobel_cuda': argument 0: expected a tensor on cuda, got one on cpu:0; copy it there first",
+        "ValueError: cuda kernel 'sobel_cuda': argument 'src': expected a tensor on cuda, got one on cpu:0; copy it there first",
         "RuntimeError: cuda kernel 'sobel_cuda' is not in this library: kernels/sobel.cu was not compiled when this library was built",
     ];
     assert!(on_cuda.iter().any(|message| lines[0].starts_with(message)), "{printed}");
