@@ -57,7 +57,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--package", "imagekit", "--target", TARGET, "--profile", profile, "--out", folder, "--json"]
     report = json.loads(run(PROGRAM, "wheel", *options))
-    assert report["functions"] == 17 and report["types"] == 2
+    assert report["functions"] == 20 and report["types"] == 2
     return Path(report["wheel"])
 
 
