@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::digest::{Digest, Digester};
-use crate::multiversion::Version;
+use crate::multiversion::{Version, results};
 use crate::native_flags;
 use crate::program::Program;
 use crate::session::Session;
 use crate::step::{self, Ran, Step};
 use crate::symbols::Compiled;
-use crate::{Error, Result, multiversion_results, tool, track};
+use crate::{Error, Result, tool, track};
 
 /// What a compiler wrote: the object, and what it warned about.
 struct Product {
@@ -93,11 +93,11 @@ pub(crate) fn compile(
     let sources: Vec<String> = paths.iter().map(|path| session.name_of(path)).collect();
     let mut products = products.into_iter();
     let rows = paths.iter().map(|_| products.by_ref().take(versions.len()).collect()).collect();
-    let products = multiversion_results::by_version(versions, &sources, rows)?;
+    let products = results::by_version(versions, &sources, rows)?;
     for (index, source) in sources.iter().enumerate() {
         let texts = products.iter().map(|products| products[index].warnings.as_str());
         let texts = versions.iter().copied().zip(texts);
-        objects.warnings.push_str(&multiversion_results::warnings_once(source, texts));
+        objects.warnings.push_str(&results::warnings_once(source, texts));
     }
     let compiled = |products: Vec<Product>| products.into_iter().map(|product| product.compiled).collect();
     objects.objects = products.into_iter().map(compiled).collect();

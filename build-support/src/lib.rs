@@ -84,12 +84,6 @@ mod llvm_module;
 #[cfg(feature = "llvm")]
 mod llvm_packer;
 mod multiversion;
-mod multiversion_check;
-mod multiversion_dispatch;
-mod multiversion_elf;
-mod multiversion_level;
-mod multiversion_link;
-mod multiversion_results;
 mod native_flags;
 mod nvcc;
 #[cfg(feature = "llvm")]

@@ -14,8 +14,7 @@ use crate::payload::Payload;
 use crate::session::Session;
 use crate::symbols::Compiled;
 use crate::{
-    Error, Result, c, compile_commands, cuda, generate, multiversion, multiversion_link, opencl_check, outputs, pack,
-    progress, symbols,
+    Error, Result, c, compile_commands, cuda, generate, multiversion, opencl_check, outputs, pack, progress, symbols,
 };
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
@@ -379,7 +378,7 @@ impl Library {
             let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
             outputs.push(Output::of("opencl", &path, &image.source, names));
         }
-        let mut objects = multiversion_link::link(session, &versions, inputs, &kernels)?;
+        let mut objects = multiversion::link::link(session, &versions, inputs, &kernels)?;
         let mut payloads = Vec::new();
         warnings(&mut lines, &cuda.warnings);
         warnings(&mut lines, &checked);

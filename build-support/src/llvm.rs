@@ -23,12 +23,12 @@ use kernpack_llvm_link as _;
 
 use crate::cache::Input;
 use crate::digest::Digester;
-use crate::multiversion::Version;
+use crate::multiversion::{Version, results};
 use crate::session::Session;
 use crate::step::{Ran, Step};
 use crate::symbols::{Compiled, PREFIX};
 use crate::target::{Cpu, Target};
-use crate::{Error, Result, llvm_constructors, multiversion_results, tool};
+use crate::{Error, Result, llvm_constructors, tool};
 
 /// Adds a module's functions.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
@@ -78,7 +78,7 @@ pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>, versions: &[Ver
     for (index, build) in builders {
         rows[index] = built(session, &machines, index, build, &sources[index]);
     }
-    multiversion_results::by_version(versions, &sources, rows)
+    results::by_version(versions, &sources, rows)
 }
 
 fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Result<Compiled> {
@@ -399,7 +399,7 @@ mod tests {
 
     use super::*;
     use crate::environment::Environment;
-    use crate::multiversion_level::Level;
+    use crate::multiversion::level::Level;
 
     /// Compiles one module for a target, on whatever machine this is.
     fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {

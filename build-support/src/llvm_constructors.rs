@@ -9,7 +9,7 @@ use std::path::Path;
 
 use object::{LittleEndian as LE, elf};
 
-use crate::multiversion_elf::ElfObject;
+use crate::multiversion::elf::ElfObject;
 use crate::{Error, Result};
 
 /// Changes an object in its place; objects that are not ELF with 64 bits stay as they are.

@@ -1,14 +1,21 @@
 //! Kernels in several versions: which there are, and what compilers are told of each.
 //!
 //! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every host kernel for the baseline, as without it, and once more
-//! for each level. `multiversion_link` makes each version a closed set and writes the dispatchers.
+//! for each level. `multiversion::link` makes each version a closed set and writes the dispatchers.
+
+mod check;
+mod dispatch;
+pub(crate) mod elf;
+pub(crate) mod level;
+pub(crate) mod link;
+pub(crate) mod results;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::multiversion_level::{Level, levels, list};
+use crate::multiversion::level::{Level, levels, list};
 use crate::progress;
 use crate::session::Session;
 use crate::target::{Cpu, Target};

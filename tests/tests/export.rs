@@ -1,45 +1,19 @@
 //! Libraries that are exported at run time: every packer gives the same library, and our host, the stock `tvm_ffi` and Apache TVM
 //! load and call it.
 
+mod length;
+
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kernpack::module::export::BLOB_ALIGNMENT;
-use kernpack::module::{AssemblyPacker, CPacker, ExportOptions, ModuleImpl, ModuleProperties};
-use kernpack::{Bytes, Function, Module, Result, packed_func};
+use kernpack::module::{AssemblyPacker, CPacker, ExportOptions};
+use kernpack::{Bytes, Function, Module, Result};
 use kernpack_build::{LlvmPacker, ObjectPacker, llvm_module, llvm_module_for};
 use kernpack_tests::skip::skip;
 use kernpack_tests::stock::{apache_tvm, stock_python};
-
-/// A module whose function gives its payload's length.
-struct Length {
-    payload: Bytes,
-}
-
-impl ModuleImpl for Length {
-    fn kind(&self) -> &str {
-        "export.length"
-    }
-
-    fn properties(&self) -> ModuleProperties {
-        ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
-    }
-
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
-        let length = self.payload.len();
-        Ok((name == "length").then(|| Function::from_fn(move || length)))
-    }
-
-    fn save_to_bytes(&self) -> Result<Bytes> {
-        Ok(self.payload.clone())
-    }
-}
-
-#[packed_func(name = "ffi.Module.load_from_bytes.export.length")]
-fn load_length(payload: Bytes) -> Module {
-    Module::new(Length { payload })
-}
+use length::Length;
 
 fn length(payload: Vec<u8>) -> Module {
     Module::new(Length { payload: Bytes::from(payload) })

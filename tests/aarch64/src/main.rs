@@ -4,12 +4,13 @@
 //! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
 //! - `aarch64-host exported LIBRARY...`: what `tests/tests/aarch64.rs` exported calls itself.
 
+#[path = "../../tests/length/mod.rs"]
+mod length;
 mod report;
 
 use std::path::Path;
 
-use kernpack::module::{ModuleImpl, ModuleProperties};
-use kernpack::{Bytes, Function, Module, Result, Tensor, packed_func};
+use kernpack::{Module, Result, Tensor};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,35 +35,6 @@ fn devices(kit: &Module) -> Result<()> {
     let images: Vec<String> = kit.imports().iter().map(Module::kind).collect();
     println!("images: {}", images.join(" "));
     Ok(())
-}
-
-/// A module whose function gives its payload's length.
-struct Length {
-    payload: Bytes,
-}
-
-impl ModuleImpl for Length {
-    fn kind(&self) -> &str {
-        "export.length"
-    }
-
-    fn properties(&self) -> ModuleProperties {
-        ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
-    }
-
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
-        let length = self.payload.len();
-        Ok((name == "length").then(|| Function::from_fn(move || length)))
-    }
-
-    fn save_to_bytes(&self) -> Result<Bytes> {
-        Ok(self.payload.clone())
-    }
-}
-
-#[packed_func(name = "ffi.Module.load_from_bytes.export.length")]
-fn load_length(payload: Bytes) -> Module {
-    Module::new(Length { payload })
 }
 
 /// Calls `far` of a library, and `length` of what it imports.

@@ -1,7 +1,7 @@
 //! What came of compiling every version of every source: all products, or each problem once.
 
 use crate::multiversion::Version;
-use crate::multiversion_level::list;
+use crate::multiversion::level::list;
 use crate::{Error, Result};
 
 /// The products by version, each in the order of the sources. `rows` has a row for each source, with one result for each
@@ -94,7 +94,7 @@ fn without_temporary_names(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multiversion_level::Level;
+    use crate::multiversion::level::Level;
 
     const VERSIONS: [Version; 3] =
         [Version::BASELINE, Version { level: Some(Level::V2) }, Version { level: Some(Level::V4) }];

@@ -19,9 +19,9 @@ use std::path::PathBuf;
 use object::{LittleEndian as LE, elf};
 
 use crate::multiversion::Version;
-use crate::multiversion_check::check;
-use crate::multiversion_dispatch::{Constructors, Dispatch};
-use crate::multiversion_elf::{ElfObject, Symbol};
+use crate::multiversion::check::check;
+use crate::multiversion::dispatch::{Constructors, Dispatch};
+use crate::multiversion::elf::{ElfObject, Symbol};
 use crate::session::Session;
 use crate::symbols::{Compiled, HostKernel, PREFIX};
 use crate::{Error, Result};

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::{LittleEndian as LE, elf};
 
 use crate::multiversion::Version;
-use crate::multiversion_level::list;
-use crate::multiversion_link::{VersionObject, is_defined, is_local};
+use crate::multiversion::level::list;
+use crate::multiversion::link::{VersionObject, is_defined, is_local};
 use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
