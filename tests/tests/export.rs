@@ -9,7 +9,7 @@ use std::process::Command;
 
 use kernpack::module::export::BLOB_ALIGNMENT;
 use kernpack::module::{AssemblyPacker, CPacker, ExportOptions};
-use kernpack::{Bytes, Function, Module, Result};
+use kernpack::{Bytes, Module};
 use kernpack_build::{LlvmPacker, ObjectPacker, llvm_module, llvm_module_for};
 use kernpack_tests::skip::skip;
 use kernpack_tests::stock::{apache_tvm, stock_python};
