@@ -79,8 +79,20 @@ fn block_lines(text: &str) -> Vec<String> {
     lines
 }
 
+/// A line without characters that rustc refuses in comments and in text: those that change the direction of what follows, and lone
+/// control characters.
+fn harmless(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for c in line.chars() {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if turns || c.is_control() && c != '\t' { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
+}
+
 /// Takes the declaration out, and the indentation that all lines have.
-fn read(mut lines: Vec<String>) -> SourceDoc {
+fn read(lines: Vec<String>) -> SourceDoc {
+    let mut lines: Vec<String> = lines.into_iter().map(|line| harmless(&line)).collect();
     let mut declaration = None;
     if let Some(first) = lines.iter().position(|line| line.trim_start().starts_with(MARK)) {
         let mut text = String::new();
@@ -127,6 +139,7 @@ mod tests {
             ("int x;\n// One.\nKERNEL(f)", "One."), ("// Not.\n#include <a.h>\nKERNEL(f)", ""),
             ("#include <a.h>\n// One.\nKERNEL(f)", "One."), ("KERNEL(f)", ""), ("extern \"C\" {\n// Größe; {x}.\nKERNEL(f)", "Größe; {x}."),
             ("// One.\n__attribute__((x)) KERNEL(f)", "One."),
+            ("// a\u{202e}b \u{2066}\u{1b}[1m\tc\nKERNEL(f)", "a\\u{202e}b \\u{2066}\\u{1b}[1m\tc"),
         ];
         for (source, expected) in rows {
             assert_eq!(doc(source), SourceDoc { text: expected.to_owned(), declaration: None }, "{source}");
