@@ -1,5 +1,5 @@
-//! The symbols that the runtime adds to each artifact that it is linked into, once: the handshake, the library context, the
-//! constructor, and how kernels in C raise errors.
+//! The symbols that the runtime adds to each artifact that it is linked into, once: the handshake, the library context, and how
+//! kernels in C raise errors; and what the artifact's constructor does.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CString;
 
 use crate::abi::{ApiTable, SafeCall};
+use crate::registration::{self, Collected};
 use crate::{Error, host};
 
 /// What the loader of this library stores for its imports to be found; see module.md section 1.
@@ -83,12 +84,13 @@ unsafe extern "C" fn kernpack_raise(kind: *const c_char, message: *const c_char)
     -1
 }
 
-/// Runs when the artifact is loaded: registers at once when libtvm_ffi is there. Without one, a Rust host's handshake or the
-/// first use does it.
-extern "C" fn on_load() {
+/// Runs when the artifact is loaded, in the constructor of the crate `kernpack`: takes over what the artifact brings, and registers
+/// it at once when libtvm_ffi is there. Without one, a Rust host's handshake or the first use does it.
+pub fn on_load(collected: fn() -> Collected) {
     // A panic must not unwind into the dynamic linker.
     let _ = std::panic::catch_unwind(|| {
         stay_loaded();
+        registration::collect(collected());
         host::bind_if_process_has_one();
     });
 }
@@ -106,14 +108,11 @@ fn stay_loaded() {
     }
 }
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static ON_LOAD: extern "C" fn() = on_load;
-
 /// An address in this very artifact. An exported symbol's would not do: among libraries that are loaded with RTLD_GLOBAL the
 /// first definition of a name serves them all.
 fn own_address() -> *const c_void {
-    (&raw const ON_LOAD).cast()
+    static OWN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    (&raw const OWN).cast()
 }
 
 /// The artifact that an address is in; its file name is not NULL.

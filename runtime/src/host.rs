@@ -132,6 +132,22 @@ pub(crate) fn bind_if_process_has_one() {
     }
 }
 
+/// Registers what was collected, if this artifact is bound already. A binding that is under way is waited for, unless this thread
+/// is the one that binds: then it registers what it finds.
+pub(crate) fn register_if_bound() {
+    let me = thread_identity();
+    if BINDER.load(Ordering::Acquire) == me {
+        return;
+    }
+    let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if TABLE.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    if let Err(error) = registration::register_collected() {
+        tell(&error);
+    }
+}
+
 fn bound_or_pending() -> *const ApiTable {
     let table = TABLE.load(Ordering::Acquire);
     if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
@@ -169,16 +185,20 @@ fn bind_at_first_use() -> &'static ApiTable {
         own_implementation()
     });
     if let Err(error) = found {
-        // A constructor or a first use has nobody to report to; `registration::problems` keeps the text.
-        for line in error.message().lines() {
-            crate::notice::notice(format_args!("kernpack: {line}"));
-        }
+        tell(&error);
         if bound_or_pending().is_null() {
             std::process::abort();
         }
     }
     // SAFETY: bound above, and tables live forever.
     unsafe { &*bound_or_pending() }
+}
+
+/// Says what went wrong: a constructor or a first use has nobody to report to. `registration::problems` keeps the text.
+fn tell(error: &Error) {
+    for line in error.message().lines() {
+        crate::notice::notice(format_args!("kernpack: {line}"));
+    }
 }
 
 /// The table behind the C functions that a program exports, while nothing is bound. A libtvm_ffi in the process may be

@@ -2,18 +2,18 @@
 
 pub use core::ffi::c_void;
 
-pub use linkme;
-
 pub use crate::abi::TVMFFIAny;
 pub use crate::builtins::register_enum;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
+pub use crate::device::DeviceKindInfo;
+pub use crate::exports::on_load;
 pub use crate::function::{
     DeviceKernelInfo, FunctionInfo, HostKernelTypes, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel,
     call_getter, call_kernel, call_packed, device_kernel_metadata, host_kernel_metadata, kernel_arg, kernel_doc,
     launch_kernel, no_entry_point, return_doc, return_metadata,
 };
 pub use crate::module::device_image::ArgType;
-pub use crate::module::{CarriedKind, KindInfo};
+pub use crate::module::CarriedKind;
 pub use crate::multiversion::cpu_level;
 
 pub use crate::object::derived::{
@@ -35,12 +35,7 @@ pub use crate::parallel::kernel::{
     ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
-pub use crate::registration::KERNPACK_ENUMS_V1;
-pub use crate::registration::KERNPACK_METHODS_V1;
-pub use crate::registration::{
-    DependencyInfo, KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
-    KERNPACK_KINDS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_TYPES_V1, LibraryInfo,
-};
+pub use crate::registration::{Collected, DependencyInfo, LibraryInfo};
 pub use crate::tensor::{TensorView, TensorViewMut};
 pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
 

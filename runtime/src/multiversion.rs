@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::abi::SafeCall;
 use crate::exports;
 use crate::notice::notice;
-use crate::registration::KERNPACK_KERNELS_V1;
+use crate::registration::collected;
 
 /// The highest version that may be picked: `baseline`, or a level. For tests, and for users who look for the version that differs.
 const VARIABLE: &str = "KERNPACK_CPU_LEVEL";
@@ -112,7 +112,7 @@ pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
 
 /// The name of the version of a crate's kernels that runs; all are of the same.
 pub fn cpu_level(crate_name: &str) -> &'static str {
-    let mut kernels = KERNPACK_KERNELS_V1.iter().filter(|kernel| kernel.crate_name == crate_name);
+    let mut kernels = collected().kernels.iter().filter(|kernel| kernel.crate_name == crate_name);
     kernels.next().map_or(level_name(0), |kernel| level_of(kernel.name, kernel.call))
 }
 

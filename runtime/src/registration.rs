@@ -1,58 +1,68 @@
 //! What this artifact brings, and its registration with the host: types, functions, kernels.
 //!
-//! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them.
+//! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them. The slices
+//! are those of the crate `kernpack`, whose constructor hands them over: so this crate, which is most of the code, compiles beside
+//! the attributes and what they need, not after them.
 
 use core::fmt;
-use std::sync::{Mutex, PoisonError};
-
-use linkme::distributed_slice;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[cfg(feature = "embedded")]
 use crate::builtins;
 use crate::device::{self, DeviceKindInfo};
 use crate::function::{Function, FunctionInfo, KernelInfo};
-use crate::host::Origin;
-use crate::module::{CarriedKind, KindInfo};
+use crate::host::{self, Origin};
+use crate::module::CarriedKind;
 use crate::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
 use crate::{Error, Result, exports, module, object};
 
-/// Packed functions of this artifact.
-#[distributed_slice]
-pub static KERNPACK_FUNCTIONS_V1: [FunctionInfo];
+/// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
+pub struct Collected {
+    /// Packed functions.
+    pub functions: &'static [FunctionInfo],
+    /// Kernels that build scripts compiled.
+    pub kernels: &'static [KernelInfo],
+    /// Object types.
+    pub types: &'static [TypeDef],
+    /// Enums without data.
+    pub enums: &'static [EnumDef],
+    /// Methods of object types.
+    pub methods: &'static [MethodsDef],
+    /// Kinds of the modules that this artifact carries in its import tree.
+    pub carried: &'static [CarriedKind],
+    /// Kinds of devices that this artifact brings.
+    pub devices: &'static [DeviceKindInfo],
+    /// Crates that called `library!()`.
+    pub libraries: &'static [LibraryInfo],
+}
 
-/// Kernels that build scripts compiled into this artifact.
-#[distributed_slice]
-pub static KERNPACK_KERNELS_V1: [KernelInfo];
+static COLLECTED: OnceLock<Collected> = OnceLock::new();
 
-/// Object types of this artifact.
-#[distributed_slice]
-pub static KERNPACK_TYPES_V1: [TypeDef];
+/// What this artifact brings; nothing, before its constructor ran.
+pub(crate) fn collected() -> &'static Collected {
+    const NOTHING: &Collected = &Collected {
+        functions: &[],
+        kernels: &[],
+        types: &[],
+        enums: &[],
+        methods: &[],
+        carried: &[],
+        devices: &[],
+        libraries: &[],
+    };
+    COLLECTED.get().unwrap_or(NOTHING)
+}
 
-/// Enums without data of this artifact.
-#[distributed_slice]
-pub static KERNPACK_ENUMS_V1: [EnumDef];
-
-/// Methods of object types of this artifact.
-#[distributed_slice]
-pub static KERNPACK_METHODS_V1: [MethodsDef];
-
-/// Kinds of modules that this artifact can restore from bytes.
-#[distributed_slice]
-pub static KERNPACK_KINDS_V1: [KindInfo];
-
-/// Kinds of the modules that this artifact carries in its import tree.
-#[distributed_slice]
-pub static KERNPACK_CARRIED_V1: [CarriedKind];
-
-/// Kinds of devices that this artifact brings.
-#[distributed_slice]
-pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
-
-/// Crates of this artifact that called `library!()`.
-#[distributed_slice]
-pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
+/// Takes over what this artifact brings. It is registered when the artifact binds; what comes too late for that, because another
+/// constructor of the artifact used it first, at once.
+pub(crate) fn collect(collected: Collected) {
+    let is_first = COLLECTED.set(collected).is_ok();
+    if is_first {
+        host::register_if_bound();
+    }
+}
 
 /// A crate that called `library!()`. Each crate has one, and it is the crate's word for all that it registers: rustc links a
 /// dependency as a whole or not at all.
@@ -89,60 +99,79 @@ pub fn problems() -> Vec<String> {
 
 /// Registers everything with the host that was just bound.
 pub(crate) fn register_all(origin: Origin) -> Result<()> {
-    let mut problems = duplicates();
-    problems.extend(left_out(&KERNPACK_LIBRARIES_V1));
-    let mut note = |result: Result<()>| {
-        if let Err(error) = result {
-            problems.push(error.message().to_owned());
-        }
-    };
+    let mut problems = Vec::new();
     #[cfg(feature = "embedded")]
     if origin == Origin::Embedded {
-        note(builtins::register());
+        note(&mut problems, builtins::register());
     }
     #[cfg(not(feature = "embedded"))]
     let _ = origin;
-    note(module::register_context_symbols());
+    note(&mut problems, module::register_context_symbols());
+    register_into(collected(), &mut problems);
+    #[cfg(any(feature = "cuda", feature = "opencl"))]
+    note(&mut problems, device::register_functions());
+    keep(problems)
+}
+
+/// Registers what was collected after this artifact was bound.
+pub(crate) fn register_collected() -> Result<()> {
+    let mut problems = Vec::new();
+    register_into(collected(), &mut problems);
+    keep(problems)
+}
+
+fn note(problems: &mut Vec<String>, result: Result<()>) {
+    if let Err(error) = result {
+        problems.push(error.message().to_owned());
+    }
+}
+
+/// Remembers problems for [`problems`], and makes one error of them.
+fn keep(problems: Vec<String>) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let message = problems.join("\n");
+    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).extend(problems);
+    Err(Error::runtime_error(message))
+}
+
+fn register_into(collected: &'static Collected, problems: &mut Vec<String>) {
+    problems.extend(duplicates(collected));
+    problems.extend(left_out(collected.libraries));
+    let mut note = |result| note(problems, result);
     // Before the types, whose fields may have a variant for a default.
-    for def in KERNPACK_ENUMS_V1 {
+    for def in collected.enums {
         note(def.register());
     }
-    for def in KERNPACK_TYPES_V1 {
+    for def in collected.types {
         // A parent first, so that what is wrong with it is noted here.
         let lineage: Vec<_> = def.lineage().collect();
         for def in lineage.into_iter().rev() {
             note(object::register_type(def));
         }
     }
-    let again = loaded_before(&mut note);
-    for info in KERNPACK_FUNCTIONS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
-        note(info.register_global().map_err(|error| with_advice(error, info.crate_name)));
+    let again = loaded_before(collected.libraries, &mut note);
+    for info in collected.functions.iter().filter(|info| !again.contains(&info.crate_name)) {
+        note(info.register_global().map_err(|error| with_advice(error, collected.libraries, info.crate_name)));
     }
-    for info in KERNPACK_KERNELS_V1.iter().filter(|info| !again.contains(&info.crate_name)) {
+    for info in collected.kernels.iter().filter(|info| !again.contains(&info.crate_name)) {
         note(info.register_global());
     }
     note(device::register_devices());
     note(module::register_carried());
-    #[cfg(any(feature = "cuda", feature = "opencl"))]
-    note(device::register_functions());
-    if problems.is_empty() {
-        return Ok(());
-    }
-    let message = problems.join("\n");
-    *PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner) = problems;
-    Err(Error::runtime_error(message))
 }
 
 /// The crates of this artifact that another artifact of this process has brought already, in the same version: two libraries
 /// with a dependency in common, a program that links its own library's crate and loads the library as well, or a copy under
 /// another path. Their global functions are there; the functions of each artifact stay its own. Another version is an error,
 /// which names both.
-fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
+fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
     let mut again = Vec::new();
-    for (at, library) in KERNPACK_LIBRARIES_V1.iter().enumerate() {
+    for (at, library) in libraries.iter().enumerate() {
         let LibraryInfo { crate_name, version, .. } = library;
         let is_same = |other: &LibraryInfo| other.crate_name == *crate_name && other.version == *version;
-        if KERNPACK_LIBRARIES_V1[..at].iter().any(is_same) {
+        if libraries[..at].iter().any(is_same) {
             continue;
         }
         let name = format!("kernpack.library.{crate_name}");
@@ -161,7 +190,7 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
                         "crate {crate_name} {their_version} is in this process already (from {their_file}), so {version} (from \
                          {file}) can not be loaded beside it; build both with the same version of {crate_name}"
                     )));
-                } else if !is_dependency(crate_name) {
+                } else if !is_dependency(libraries, crate_name) {
                     notice(format_args!(
                         "kernpack: crate {crate_name} {version} is in this process already; its global functions stay those of \
                          the first copy"
@@ -175,8 +204,8 @@ fn loaded_before(note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
 }
 
 /// Only a crate that calls `library!()` is known again when a second library brings it.
-fn with_advice(error: Error, crate_name: &str) -> Error {
-    if KERNPACK_LIBRARIES_V1.iter().any(|library| library.crate_name == crate_name) {
+fn with_advice(error: Error, libraries: &[LibraryInfo], crate_name: &str) -> Error {
+    if libraries.iter().any(|library| library.crate_name == crate_name) {
         return error;
     }
     let message = format!(
@@ -187,8 +216,8 @@ fn with_advice(error: Error, crate_name: &str) -> Error {
 }
 
 /// Whether another crate of this artifact depends on it: that two libraries have such a crate in common is nothing special.
-fn is_dependency(crate_name: &str) -> bool {
-    KERNPACK_LIBRARIES_V1.iter().any(|library| {
+fn is_dependency(libraries: &[LibraryInfo], crate_name: &str) -> bool {
+    libraries.iter().any(|library| {
         library.with.iter().any(|with| with.crate_name == crate_name)
             || library.dependencies.iter().any(|dependency| dependency.crate_name == crate_name)
     })
@@ -223,9 +252,9 @@ fn left_out(libraries: &[LibraryInfo]) -> Vec<String> {
 
 /// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
 /// refuse them: with two crates one definition may win silently.
-fn duplicates() -> Vec<String> {
-    let functions = KERNPACK_FUNCTIONS_V1.iter().map(Exported::Function);
-    let exported: Vec<_> = functions.chain(KERNPACK_KERNELS_V1.iter().map(Exported::Kernel)).collect();
+fn duplicates(collected: &'static Collected) -> Vec<String> {
+    let functions = collected.functions.iter().map(Exported::Function);
+    let exported: Vec<_> = functions.chain(collected.kernels.iter().map(Exported::Kernel)).collect();
     let mut found = Vec::new();
     for (index, later) in exported.iter().enumerate() {
         if let Some(earlier) = exported[..index].iter().find(|earlier| earlier.name() == later.name()) {

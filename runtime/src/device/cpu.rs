@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream, api};
+use super::{DeviceApi, DeviceAttribute, DeviceKindInfo, Place, RawEvent, RawStream, api};
 use crate::abi::device_type;
 use crate::value::Any;
 use crate::{Result, ensure};
@@ -18,8 +18,10 @@ use crate::{Result, ensure};
 /// The process's own memory and processor.
 struct Cpu;
 
-// SAFETY: memory comes from the system, which knows its size; copies stay inside, and are done when they return.
-crate::device_api!(unsafe device_type::CPU, || Cpu);
+/// The kind of device here.
+pub(super) static KINDS: [DeviceKindInfo; 1] =
+    // SAFETY: memory comes from the system, which knows its size; copies stay inside, and are done when they return.
+    unsafe { [DeviceKindInfo::new(device_type::CPU, || Box::new(Cpu))] };
 
 /// A cache line and the widest vector register.
 const ALIGNMENT: usize = 64;

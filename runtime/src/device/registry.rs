@@ -1,6 +1,6 @@
 //! Which API serves a kind of device: one object for each kind in the whole process.
 //!
-//! An artifact's kinds are in a distributed slice. When it is bound to its host, each is offered to the process as the global
+//! The kinds of this crate are listed here, those of others in a distributed slice. When it is bound to its host, each is offered to the process as the global
 //! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
 //! first called and returns its [`DeviceTable`].
 
@@ -11,14 +11,18 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::table::{DeviceTable, SharedDevice};
-use super::{DeviceApi, DeviceAttribute, RawStream};
+#[cfg(feature = "cuda")]
+use super::cuda;
+#[cfg(feature = "opencl")]
+use super::opencl;
+use super::{DeviceApi, DeviceAttribute, RawStream, cpu};
 use crate::abi::device_type;
 use crate::function::{Function, caught};
-use crate::registration::KERNPACK_DEVICES_V1;
+use crate::registration::collected;
 use crate::value::{Any, Device};
 use crate::{Result, host};
 
-/// A kind of device that an artifact brings; [`device_api!`](crate::device_api) makes one.
+/// A kind of device that an artifact brings; `kernpack::device_api!` makes one.
 pub struct DeviceKindInfo {
     device_type: i32,
     make: fn() -> Box<dyn DeviceApi>,
@@ -36,6 +40,15 @@ impl DeviceKindInfo {
         Self { device_type, make }
     }
 }
+
+/// The kinds of devices that this crate brings.
+static OWN_KINDS: &[&[DeviceKindInfo]] = &[
+    &cpu::KINDS,
+    #[cfg(feature = "cuda")]
+    &cuda::KINDS,
+    #[cfg(feature = "opencl")]
+    &opencl::KINDS,
+];
 
 /// Numbers of kinds are below this. DLPack has given out 18.
 const KINDS: usize = 64;
@@ -127,7 +140,7 @@ fn function_name(kind: i32) -> String {
 
 /// Offers the kinds of this artifact to the process; a kind that is there stays.
 pub(crate) fn register_devices() -> Result<()> {
-    for info in KERNPACK_DEVICES_V1 {
+    for info in OWN_KINDS.iter().copied().chain([collected().devices]).flatten() {
         let name = function_name(info.device_type);
         if Function::get_global(&name)?.is_none() {
             let ours =
@@ -207,62 +220,6 @@ fn unknown(kind: i32) -> crate::Error {
         _ => "load a library that brings them (kernpack::device_api!)",
     };
     crate::error!(RuntimeError, "nothing in this process knows {name} devices; {advice}")
-}
-
-/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::abi::device_type)) and a function that makes its
-/// [`DeviceApi`](crate::device::DeviceApi).
-///
-/// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
-/// serves all. The function is called when a device of the kind is first used; it may use devices of other kinds, the CPU for
-/// example.
-///
-/// `unsafe` is the promise that the API does what [`DeviceApi`](crate::device::DeviceApi) says: safe code relies on it that memory
-/// which the API allocates is there, as large as it was asked for, and nobody else's.
-///
-/// ```
-/// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-/// use kernpack::{Any, Result, abi::device_type, bail};
-///
-/// /// A kind of device of which there is none yet.
-/// struct Future;
-///
-/// impl DeviceApi for Future {
-///     fn name(&self) -> &str { "maia" }
-///     fn device_count(&self) -> Result<i32> { bail!(RuntimeError, "maia devices are not sold yet") }
-///     fn attribute(&self, _: i32, attribute: DeviceAttribute) -> Result<Any> {
-///         match attribute {
-///             DeviceAttribute::Exist => Ok(Any::from(0i64)),
-///             _ => bail!(RuntimeError, "there is no maia device"),
-///         }
-///     }
-///     fn allocate(&self, _: i32, _: usize, _: usize) -> Result<*mut core::ffi::c_void> { bail!(RuntimeError, "none") }
-///     unsafe fn free(&self, _: i32, _: *mut core::ffi::c_void) -> Result<()> { bail!(RuntimeError, "none") }
-///     unsafe fn copy(&self, _: Place, _: Place, _: usize, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
-///     fn create_stream(&self, _: i32) -> Result<RawStream> { bail!(RuntimeError, "none") }
-///     unsafe fn free_stream(&self, _: i32, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
-///     unsafe fn synchronize(&self, _: i32, _: RawStream) -> Result<()> { bail!(RuntimeError, "none") }
-/// }
-///
-/// // SAFETY: it gives no memory.
-/// kernpack::device_api!(unsafe device_type::MAIA, || Future);
-///
-/// assert_eq!(kernpack::device::api(device_type::MAIA).unwrap().name(), "maia");
-/// ```
-#[macro_export]
-macro_rules! device_api {
-    (unsafe $device_type:expr, $make:expr) => {
-        const _: () = {
-            const DEVICE_TYPE: i32 = $device_type;
-            fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
-                ::std::boxed::Box::new(($make)())
-            }
-            #[$crate::impl_::linkme::distributed_slice($crate::impl_::KERNPACK_DEVICES_V1)]
-            #[linkme(crate = $crate::impl_::linkme)]
-            static INFO: $crate::device::DeviceKindInfo =
-                // SAFETY: promised by who wrote `unsafe`.
-                unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };
-        };
-    };
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(super) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
         "TVMFFIErrorSetRaisedFromCStr",
         "__libc_",
         "ffi_call_",
-        "kernpack::embedded::",
+        "kernpack_runtime::embedded::",
         "__rust_try",
     ];
     const FILES: [&str; 6] = [

@@ -41,8 +41,8 @@ pub struct CSource {
 /// The languages that a compiler is given such code in.
 const FORMATS: [&str; 4] = ["c", "cc", "cpp", "cu"];
 
-#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-static C: KindInfo = KindInfo {
+/// How its modules are restored.
+pub(super) const KIND_INFO: KindInfo = KindInfo {
     kind: "c",
     loader: || {
         Function::from_fn(|payload: Bytes| -> Result<Module> {

@@ -8,35 +8,37 @@ use crate::value::Bytes;
 
 /// The kinds, and what runs them.
 macro_rules! kept_kinds {
-    ($($item:ident $kind:literal $why:literal;)*) => {$(
-        #[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-        static $item: KindInfo = KindInfo {
+    ($($kind:literal $why:literal;)*) => {
+        &[$(KindInfo {
             kind: $kind,
             loader: || Function::from_fn(|payload: Bytes| -> Result<Module> { kept_image_module($kind, payload, $why) }),
-        };
-    )*};
+        }),*]
+    };
 }
 
+/// Kinds that this crate has no code for.
 #[cfg(feature = "embedded")]
-kept_kinds! {
-    HIP "hip" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built \
+pub(super) const FOREIGN: &[KindInfo] = kept_kinds! {
+    "hip" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built with \
+        USE_ROCM=ON";
+    "rocm" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built \
         with USE_ROCM=ON";
-    ROCM "rocm" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was \
-        built with USE_ROCM=ON";
-    VULKAN "vulkan" "it needs a Vulkan device, and Kernpack has no code for these; load the library with an Apache TVM that was built \
-        with USE_VULKAN=ON";
-    METAL "metal" "it needs a GPU of Apple's, and Kernpack has no code for these; load the library with an Apache TVM that was built \
-        with USE_METAL=ON on macOS";
-    WEBGPU "webgpu" "it needs a web browser, and Kernpack has no code for these; load the library with Apache TVM's runtime for the \
-        web (tvmjs)";
-}
+    "vulkan" "it needs a Vulkan device, and Kernpack has no code for these; load the library with an Apache TVM that was built with \
+        USE_VULKAN=ON";
+    "metal" "it needs a GPU of Apple's, and Kernpack has no code for these; load the library with an Apache TVM that was built with \
+        USE_METAL=ON on macOS";
+    "webgpu" "it needs a web browser, and Kernpack has no code for these; load the library with Apache TVM's runtime for the web \
+        (tvmjs)";
+};
 
+/// What stands in for the kind `cuda` without the Cargo feature.
 #[cfg(not(feature = "cuda"))]
-kept_kinds! {
-    CUDA "cuda" "the kernpack that loaded it was built without its feature `cuda`; build the program, or the library, that loads it with this feature";
-}
+pub(super) const CUDA: &[KindInfo] = kept_kinds! {
+    "cuda" "the kernpack that loaded it was built without its feature `cuda`; build the program, or the library, that loads it with this feature";
+};
 
+/// What stands in for the kind `opencl` without the Cargo feature.
 #[cfg(not(feature = "opencl"))]
-kept_kinds! {
-    OPENCL "opencl" "the kernpack that loaded it was built without its feature `opencl`; build the program, or the library, that loads it with this feature";
-}
+pub(super) const OPENCL: &[KindInfo] = kept_kinds! {
+    "opencl" "the kernpack that loaded it was built without its feature `opencl`; build the program, or the library, that loads it with this feature";
+};

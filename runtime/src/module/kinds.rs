@@ -1,20 +1,50 @@
 //! The kinds of modules that this crate knows, and what restores them from the bytes in a library's import tree.
 //!
-//! A kind's file adds a [`KindInfo`] to a distributed slice. Our loader uses it where no global function
+//! Our loader uses it where no global function
 //! `ffi.Module.load_from_bytes.<kind>` is registered; we do not register these functions for everyone, because Apache TVM's runtime
 //! ends the process when it finds one of its own names taken. A library that carries images of a kind does register it, for
 //! hosts that are not ours ([`CarriedKind`]), unless the process has one.
 
+#[cfg(feature = "cuda")]
+use super::cuda;
+#[cfg(any(not(feature = "cuda"), not(feature = "opencl"), feature = "embedded"))]
+use super::kept_images;
+#[cfg(feature = "opencl")]
+use super::opencl;
+#[cfg(feature = "zstd")]
+use super::zstd;
+use super::{c_source, static_library};
 use crate::Result;
 use crate::function::{Function, did_you_mean};
-use crate::registration::{KERNPACK_CARRIED_V1, KERNPACK_KINDS_V1};
+use crate::registration::collected;
 
 /// A kind of module that can be restored from bytes.
-pub struct KindInfo {
+pub(super) struct KindInfo {
     /// Name of the kind.
-    pub kind: &'static str,
+    pub(super) kind: &'static str,
     /// Makes the function that turns the bytes into a module.
-    pub loader: fn() -> Function,
+    pub(super) loader: fn() -> Function,
+}
+
+/// The kinds that this crate knows, file by file.
+const OWN_KINDS: &[&[KindInfo]] = &[
+    &[c_source::KIND_INFO, static_library::KIND_INFO],
+    #[cfg(feature = "zstd")]
+    &[zstd::KIND_INFO],
+    #[cfg(feature = "cuda")]
+    &[cuda::KIND_INFO],
+    #[cfg(not(feature = "cuda"))]
+    kept_images::CUDA,
+    #[cfg(feature = "opencl")]
+    &[opencl::KIND_INFO],
+    #[cfg(not(feature = "opencl"))]
+    kept_images::OPENCL,
+    #[cfg(feature = "embedded")]
+    kept_images::FOREIGN,
+];
+
+fn own_kinds() -> impl Iterator<Item = &'static KindInfo> {
+    OWN_KINDS.iter().copied().flatten()
 }
 
 /// A kind of module of which this artifact carries one in its import tree.
@@ -27,7 +57,7 @@ pub use kernpack_formats::OWN_KIND_PREFIX;
 
 /// The loader of a kind that this crate knows.
 pub(super) fn own_loader(kind: &str) -> Option<Function> {
-    let find = |kind: &str| KERNPACK_KINDS_V1.iter().find(|info| info.kind == kind);
+    let find = |kind: &str| own_kinds().find(|info| info.kind == kind);
     let info = find(kind).or_else(|| kind.strip_prefix(OWN_KIND_PREFIX).and_then(find))?;
     Some((info.loader)())
 }
@@ -35,7 +65,7 @@ pub(super) fn own_loader(kind: &str) -> Option<Function> {
 /// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it. Kinds that are not ours have
 /// loaders of their own.
 pub(crate) fn register_carried() -> Result<()> {
-    let carried = KERNPACK_CARRIED_V1.iter().map(|carried| carried.kind);
+    let carried = collected().carried.iter().map(|carried| carried.kind);
     carried.filter(|kind| own_loader(kind).is_some()).try_for_each(enable)
 }
 
@@ -53,7 +83,7 @@ pub fn enable(kind: &str) -> Result<()> {
         return Ok(());
     }
     let Some(loader) = own_loader(kind) else {
-        let hint = did_you_mean(kind, &mut KERNPACK_KINDS_V1.iter().map(|info| info.kind));
+        let hint = did_you_mean(kind, &mut own_kinds().map(|info| info.kind));
         return Err(crate::error!(ValueError, "kernpack has no loader of modules of kind '{kind}'{hint}"));
     };
     Function::register_global(&name, &loader)

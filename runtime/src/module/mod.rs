@@ -102,7 +102,8 @@ pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 pub(crate) use kinds::register_carried;
 #[doc(hidden)]
-pub use kinds::{CarriedKind, KindInfo};
+pub use kinds::CarriedKind;
+use kinds::KindInfo;
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use loader::{load_from_file, load_shared_library};

@@ -25,8 +25,8 @@ struct StaticLibrary {
 /// First bytes of an archive.
 const ARCHIVE: &[u8] = b"!<arch>\n";
 
-#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-static STATIC_LIBRARY: KindInfo = KindInfo {
+/// How its modules are restored.
+pub(super) const KIND_INFO: KindInfo = KindInfo {
     kind: "static_library",
     loader: || {
         Function::from_fn(|payload: Bytes| -> Result<Module> {

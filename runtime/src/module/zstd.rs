@@ -22,8 +22,8 @@ use crate::Result;
 use crate::function::Function;
 use crate::value::Bytes;
 
-#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-static ZSTD: KindInfo = KindInfo {
+/// How its modules are restored.
+pub(super) const KIND_INFO: KindInfo = KindInfo {
     kind: KIND,
     loader: || {
         Function::from_fn(|payload: Bytes| -> Result<Module> {

@@ -33,7 +33,7 @@ use core::ffi::c_void;
 
 use super::{HiddenDef, Object, TypeDef};
 use crate::embedded::HEADER_SIZE;
-use crate::registration::KERNPACK_TYPES_V1;
+use crate::registration::collected;
 
 /// The type index of a family, for its variants.
 pub fn family_index<T: Object>() -> i32 {
@@ -54,7 +54,7 @@ pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
     };
     // In the order of the source. A handful needs no sorting algorithm, which every library would carry.
     let mut variants: Vec<&TypeDef> = Vec::new();
-    for def in KERNPACK_TYPES_V1.iter().filter(is_variant) {
+    for def in collected().types.iter().filter(is_variant) {
         let place = variants.iter().position(|other| other.line > def.line).unwrap_or(variants.len());
         variants.insert(place, def);
     }

@@ -9,8 +9,9 @@ use std::path::Path;
 const PAGE: &str = "docs/environment-variables.md";
 
 /// Sources of what users run.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "formats/src",
+    "kernpack/src",
     "runtime/src",
     "runtime/capi",
     "macros",

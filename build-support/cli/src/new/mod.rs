@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             error,
             format!(
-                "--kernpack-path {shown} is no checkout of Kernpack: there is no {shown}/runtime/Cargo.toml of the package kernpack"
+                "--kernpack-path {shown} is no checkout of Kernpack: there is no {shown}/kernpack/Cargo.toml of the package kernpack"
             )
         );
         assert!(!folder.join("kit").exists());

@@ -15,12 +15,17 @@ mod memory;
 use api::CudaApi;
 use memory::Memory;
 
+use super::DeviceKindInfo;
 use crate::abi::device_type;
 
-// SAFETY: the driver's memory, streams and events, under the driver's rules: `cuMemFree` waits for the device's work, and an ended
-// stream or event stays until its work is done.
-crate::device_api!(unsafe device_type::CUDA, || CudaApi { memory: Memory::Device });
-// SAFETY: as above.
-crate::device_api!(unsafe device_type::CUDA_HOST, || CudaApi { memory: Memory::Pinned });
-// SAFETY: as above.
-crate::device_api!(unsafe device_type::CUDA_MANAGED, || CudaApi { memory: Memory::Managed });
+/// The kinds of devices here.
+pub(super) static KINDS: [DeviceKindInfo; 3] =
+    // SAFETY: the driver's memory, streams and events, under the driver's rules: `cuMemFree` waits for the device's work, and an ended
+    // stream or event stays until its work is done.
+    unsafe {
+        [
+            DeviceKindInfo::new(device_type::CUDA, || Box::new(CudaApi { memory: Memory::Device })),
+            DeviceKindInfo::new(device_type::CUDA_HOST, || Box::new(CudaApi { memory: Memory::Pinned })),
+            DeviceKindInfo::new(device_type::CUDA_MANAGED, || Box::new(CudaApi { memory: Memory::Managed })),
+        ]
+    };

@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 
 use self::device::OpenClDevice;
 use self::library::{Library, cl_call};
-use super::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream};
+use super::{DeviceApi, DeviceAttribute, DeviceKindInfo, Place, RawEvent, RawStream};
 use crate::abi::device_type;
 use crate::value::{Any, IntoAny};
 use crate::{Error, Result};
@@ -37,9 +37,11 @@ pub(crate) struct OpenCl {
     found: OnceLock<Result<Vec<OpenClDevice>, String>>,
 }
 
-// SAFETY: a buffer has the size that OpenCL was asked for, OpenCL checks that copies stay inside, and keeps memory, queues and
-// events until the work that uses them is done.
-crate::device_api!(unsafe device_type::OPENCL, OpenCl::default);
+/// The kind of device here.
+pub(super) static KINDS: [DeviceKindInfo; 1] =
+    // SAFETY: a buffer has the size that OpenCL was asked for, OpenCL checks that copies stay inside, and keeps memory, queues and
+    // events until the work that uses them is done.
+    unsafe { [DeviceKindInfo::new(device_type::OPENCL, || Box::new(OpenCl::default()))] };
 
 impl OpenCl {
     fn devices(&self) -> Result<&[OpenClDevice]> {

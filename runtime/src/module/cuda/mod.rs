@@ -17,8 +17,8 @@ use crate::Result;
 use crate::function::Function;
 use crate::value::Bytes;
 
-#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-static CUDA: KindInfo = KindInfo { kind: "cuda", loader: || Function::from_fn(load) };
+/// How its modules are restored.
+pub(super) const KIND_INFO: KindInfo = KindInfo { kind: "cuda", loader: || Function::from_fn(load) };
 
 fn load(payload: Bytes) -> Result<Module> {
     image_module("cuda", payload, |image| Ok(Arc::new(CudaCode::new(image)?)))

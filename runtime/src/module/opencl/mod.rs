@@ -38,8 +38,8 @@ const BINARY_FORMAT: &str = "clbin";
 /// Formats of program binaries.
 const BINARY_FORMATS: [&str; 4] = [BINARY_FORMAT, "xclbin", "awsxclbin", "aocx"];
 
-#[linkme::distributed_slice(crate::registration::KERNPACK_KINDS_V1)]
-static OPENCL: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
+/// How its modules are restored.
+pub(super) const KIND_INFO: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
 
 /// The module of an image.
 fn load(payload: Bytes) -> Result<Module> {

@@ -1,0 +1,43 @@
+//! Kernpack: packed functions, objects and modules that every language can call.
+//!
+//! A crate annotates its functions and types, calls [`library!`] in its root, is built as a `cdylib`, and the one file that comes
+//! out loads in Rust ([`Module::load`]), in Python (`tvm_ffi.load_module`), in C++ and in C. The library speaks the TVM FFI C ABI
+//! and needs nothing installed: where libtvm_ffi is in the process it joins it, elsewhere its own implementation serves.
+//!
+//! ```
+//! use kernpack::{Function, packed_func};
+//!
+//! /// Adds two integers.
+//! #[packed_func(name = "docs.add")]
+//! fn add(a: i64, b: i64) -> i64 {
+//!     a + b
+//! }
+//!
+//! // The same function, as any language calls it:
+//! let add = Function::global("docs.add").unwrap();
+//! assert_eq!(add.call_as::<i64>((1, 2)).unwrap(), 3);
+//! assert_eq!(
+//!     add.call(("one", 2)).unwrap_err().message(),
+//!     "docs.add(a: int, b: int): argument 'a': expected int, got str",
+//! );
+//! ```
+
+// What this crate offers is in `kernpack-runtime`, which needs no macro and compiles while they do. Here are the attributes, and the
+// slices that they fill.
+
+mod device_api;
+#[doc(hidden)]
+pub mod impl_;
+mod slices;
+
+pub use kernpack_macros::{Object, library, object_methods, packed_func};
+
+#[doc(inline)]
+pub use kernpack_runtime::{
+    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue, FromAny,
+    Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot,
+    ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction,
+    WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module, parallel, reflect, structural,
+};
+#[doc(hidden)]
+pub use kernpack_runtime::{__has_compressed_modules, __has_cuda_kernels, __has_opencl_kernels};

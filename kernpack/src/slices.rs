@@ -1,0 +1,61 @@
+//! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
+
+use kernpack_runtime::impl_::{
+    CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef, on_load,
+};
+use linkme::distributed_slice;
+
+/// Packed functions of this artifact.
+#[distributed_slice]
+pub static KERNPACK_FUNCTIONS_V1: [FunctionInfo];
+
+/// Kernels that build scripts compiled into this artifact.
+#[distributed_slice]
+pub static KERNPACK_KERNELS_V1: [KernelInfo];
+
+/// Object types of this artifact.
+#[distributed_slice]
+pub static KERNPACK_TYPES_V1: [TypeDef];
+
+/// Enums without data of this artifact.
+#[distributed_slice]
+pub static KERNPACK_ENUMS_V1: [EnumDef];
+
+/// Methods of object types of this artifact.
+#[distributed_slice]
+pub static KERNPACK_METHODS_V1: [MethodsDef];
+
+/// Kinds of the modules that this artifact carries in its import tree.
+#[distributed_slice]
+pub static KERNPACK_CARRIED_V1: [CarriedKind];
+
+/// Kinds of devices that this artifact brings.
+#[distributed_slice]
+pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
+
+/// Crates of this artifact that called `library!()`.
+#[distributed_slice]
+pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
+
+fn collected() -> Collected {
+    Collected {
+        functions: KERNPACK_FUNCTIONS_V1.static_slice(),
+        kernels: KERNPACK_KERNELS_V1.static_slice(),
+        types: KERNPACK_TYPES_V1.static_slice(),
+        enums: KERNPACK_ENUMS_V1.static_slice(),
+        methods: KERNPACK_METHODS_V1.static_slice(),
+        carried: KERNPACK_CARRIED_V1.static_slice(),
+        devices: KERNPACK_DEVICES_V1.static_slice(),
+        libraries: KERNPACK_LIBRARIES_V1.static_slice(),
+    }
+}
+
+extern "C" fn constructor() {
+    on_load(collected);
+}
+
+/// Before the constructors of C++ in the same artifact, which may look for what is registered: 101 is the first priority that is not
+/// the compiler's own.
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
