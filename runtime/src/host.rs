@@ -197,7 +197,7 @@ fn bind_at_first_use() -> &'static ApiTable {
 /// Says what went wrong: a constructor or a first use has nobody to report to. `registration::problems` keeps the text.
 fn tell(error: &Error) {
     for line in error.message().lines() {
-        crate::notice::notice(format_args!("kernpack: {line}"));
+        embedded::notice::notice(format_args!("kernpack: {line}"));
     }
 }
 

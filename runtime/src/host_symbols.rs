@@ -98,7 +98,7 @@ fn table() -> &'static ApiTable {
 /// What the dynamic linker does about a function that is nowhere.
 #[cold]
 fn missing(name: &str) -> ! {
-    crate::notice::notice(format_args!(
+    crate::embedded::notice::notice(format_args!(
         "kernpack: the libtvm_ffi in this process is too old for a library: it has no {name}"
     ));
     std::process::abort()

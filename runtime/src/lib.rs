@@ -3,13 +3,9 @@
 //! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
 //! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
 
-// Without our own tables, much of what they are made of has no caller.
-#![cfg_attr(not(feature = "embedded"), allow(dead_code, unused_imports))]
-
 mod builtins;
 mod container;
 pub mod device;
-pub mod embedded;
 mod error;
 mod exports;
 mod function;
@@ -19,7 +15,6 @@ mod host_symbols;
 pub mod impl_;
 pub mod module;
 mod multiversion;
-mod notice;
 mod object;
 pub mod parallel;
 mod process_table;
@@ -29,6 +24,8 @@ pub mod structural;
 mod tensor;
 mod value;
 
+#[doc(inline)]
+pub use kernpack_embedded as embedded;
 #[doc(inline)]
 pub use kernpack_formats::abi;
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::abi::SafeCall;
 use crate::exports;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::registration::collected;
 
 /// The highest version that may be picked: `baseline`, or a level. For tests, and for users who look for the version that differs.

@@ -8,7 +8,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::function::Function;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::{Result, host};
 
 /// One table of the process, as this artifact sees it.

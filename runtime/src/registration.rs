@@ -13,7 +13,7 @@ use crate::device::{self, DeviceKindInfo};
 use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::{self, Origin};
 use crate::module::CarriedKind;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
 use crate::{Error, Result, exports, module, object};

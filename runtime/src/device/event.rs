@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{DeviceApi, RawEvent, api};
 use crate::function::caught;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::value::Device;
 use crate::{Result, ensure};
 

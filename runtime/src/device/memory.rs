@@ -3,7 +3,7 @@ use core::fmt;
 
 use super::{DeviceApi, Place, api};
 use crate::function::caught;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::value::Device;
 use crate::{Error, Result};
 

@@ -3,7 +3,7 @@ use core::ptr;
 
 use super::{DeviceApi, Event, RawStream, api};
 use crate::function::caught;
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::value::Device;
 use crate::{Error, Result, ensure, host};
 

@@ -107,7 +107,7 @@ pub(super) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) -> Option<T> 
     let error = across::tell(error)?;
     // SAFETY: promised by the caller.
     let error = unsafe { cpp_exception::throw(error) };
-    crate::notice::notice(format_args!("kernpack: {error}"));
+    embedded::notice::notice(format_args!("kernpack: {error}"));
     None
 }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::function::Function;
 use crate::module::backend::{self, Lambda};
-use crate::notice::notice;
+use crate::embedded::notice::notice;
 use crate::{Error, Result, host};
 
 /// The global function that returns the address of the process's [`PoolTable`].

@@ -28,13 +28,13 @@ pub fn serving() -> &'static ApiTable {
     unsafe { &*table }
 }
 
-#[cfg(feature = "embedded")]
+#[cfg(feature = "tables")]
 fn own() -> &'static ApiTable {
     super::table()
 }
 
 /// The tables are needed only for types and functions, and there are none before the host is bound.
-#[cfg(not(feature = "embedded"))]
+#[cfg(not(feature = "tables"))]
 fn own() -> &'static ApiTable {
     crate::notice::notice(format_args!("kernpack: no implementation of the TVM FFI is bound yet"));
     std::process::abort()

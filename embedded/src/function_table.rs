@@ -197,8 +197,8 @@ pub fn list_names() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::abi::{TVMFFIAny, TVMFFIByteArray};
-    use crate::embedded::shape::new_shape;
-    use crate::embedded::{dec_ref, new_function, strong_count};
+    use crate::shape::new_shape;
+    use crate::{dec_ref, new_function, strong_count};
 
     unsafe extern "C" fn nothing(_: *mut core::ffi::c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
         0

@@ -101,13 +101,13 @@ fn out_of_memory(size: usize) -> ! {
 /// # Safety
 /// `start` is what `allocate` returned, and nobody uses it any more.
 #[inline]
-pub(crate) unsafe fn free_storage(start: *mut c_void) {
+pub unsafe fn free_storage(start: *mut c_void) {
     // SAFETY: promised by the caller.
     unsafe { libc::free(start) }
 }
 
 /// The deleter of objects with this body.
-pub(crate) fn deleter_of<T>() -> unsafe extern "C" fn(*mut c_void, i32) {
+pub fn deleter_of<T>() -> unsafe extern "C" fn(*mut c_void, i32) {
     delete::<T>
 }
 
@@ -149,7 +149,7 @@ unsafe fn delete_object<T>(
 }
 
 /// Drops what a panic carried. Its drop may panic, too; what that second panic carries is leaked.
-pub(crate) fn discard_panic(payload: Box<dyn core::any::Any + Send>) {
+pub fn discard_panic(payload: Box<dyn core::any::Any + Send>) {
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
     if let Err(second) = dropped {
         core::mem::forget(second);
@@ -197,7 +197,7 @@ pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
 /// # Safety
 /// `object` is alive.
 #[inline]
-pub(crate) unsafe fn inc_ref_in_order(object: *mut TVMFFIObject) {
+pub unsafe fn inc_ref_in_order(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
     ref_count::add_strong_in_order(unsafe { counts(object) });
 }
@@ -207,7 +207,7 @@ pub(crate) unsafe fn inc_ref_in_order(object: *mut TVMFFIObject) {
 /// # Safety
 /// `object` is alive.
 #[inline]
-pub(crate) unsafe fn is_unique_in_order(object: *mut TVMFFIObject) -> bool {
+pub unsafe fn is_unique_in_order(object: *mut TVMFFIObject) -> bool {
     // SAFETY: promised by the caller.
     ref_count::is_unique_in_order(unsafe { counts(object) })
 }

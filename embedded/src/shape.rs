@@ -47,7 +47,7 @@ pub unsafe fn dimensions<'a>(shape: *mut TVMFFIObject) -> &'a [i64] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::dec_ref;
+    use crate::dec_ref;
 
     #[test]
     fn dimensions_are_copied() {

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use crate::abi::TVMFFIByteArray;
 
-#[cfg(feature = "builtins")]
+#[cfg(feature = "native-frames")]
 use super::native_frames::push_native_frames;
 
 /// A thread's last backtrace, which the caller reads.
@@ -29,7 +29,7 @@ unsafe impl Sync for Empty {}
 static EMPTY: Empty = Empty(TVMFFIByteArray { data: c"".as_ptr().cast(), size: 0 });
 
 /// Where the native frames of a backtrace begin and end.
-#[cfg_attr(not(feature = "builtins"), allow(dead_code, reason = "there are no native frames"))]
+#[cfg_attr(not(feature = "native-frames"), allow(dead_code, reason = "there are no native frames"))]
 pub(super) struct Extent {
     /// The first frame is that of the caller of the function whose [`here`] this is.
     pub(super) below: usize,
@@ -54,7 +54,7 @@ pub(super) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
         "TVMFFIErrorSetRaisedFromCStr",
         "__libc_",
         "ffi_call_",
-        "kernpack_runtime::embedded::",
+        "kernpack_embedded::",
         "__rust_try",
     ];
     const FILES: [&str; 6] = [
@@ -99,7 +99,7 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
 }
 
 /// Without native frames.
-#[cfg(not(feature = "builtins"))]
+#[cfg(not(feature = "native-frames"))]
 fn push_native_frames(_text: &mut Vec<u8>, _lines: usize, _extent: &Extent) {}
 
 /// Writes a backtrace into `text`: first the given frame, if any, then the native ones.

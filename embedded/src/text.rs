@@ -106,7 +106,7 @@ pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::dec_ref;
+    use crate::dec_ref;
 
     #[test]
     fn small_and_heap_forms() {

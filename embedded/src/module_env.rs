@@ -101,7 +101,7 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
 mod tests {
     use super::*;
     use crate::abi::TVMFFIAny;
-    use crate::embedded::{new_function, strong_count};
+    use crate::{new_function, strong_count};
 
     #[test]
     fn symbols_are_kept() {

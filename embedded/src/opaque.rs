@@ -37,7 +37,7 @@ pub fn new_opaque(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{body, dec_ref};
+    use crate::{body, dec_ref};
 
     unsafe extern "C" fn count(handle: *mut c_void) {
         // SAFETY: the test passes the address of an integer.

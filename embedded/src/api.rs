@@ -769,7 +769,7 @@ mod tests {
 
     use super::*;
     use crate::abi::TVMFFIErrorCell;
-    use crate::embedded::{body, new_string_object};
+    use crate::{body, new_string_object};
 
     fn raised_error() -> (String, String, String) {
         let error = raised::take_raised();

@@ -70,7 +70,7 @@ unsafe extern "C" fn free(body: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{dec_ref, raised};
+    use crate::{dec_ref, raised};
 
     #[test]
     fn builtin_and_installed() {

@@ -111,7 +111,7 @@ pub fn backtrace_frame(file: &str, line: u32, function: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::body;
+    use crate::body;
 
     #[test]
     fn cell_points_at_own_copies_and_updates() {

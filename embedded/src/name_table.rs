@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use super::atomic::{AtomicPtr, Mutex, Ordering, lock};
 
 /// A table from names to values.
-pub(crate) struct NameTable<V> {
+pub struct NameTable<V> {
     /// NULL before the first name.
     index: AtomicPtr<Index>,
     /// Number of names; its lock is that of all changes.
@@ -34,7 +34,7 @@ struct Entry<V> {
 
 /// The start of an index; its slots follow. A slot is NULL or points to the [`Name`] of an entry.
 #[repr(C)]
-pub(crate) struct Index {
+pub struct Index {
     /// Number of slots, which is a power of two, less one.
     mask: usize,
     /// The smaller index that this one replaced.
@@ -47,13 +47,13 @@ const FIRST_SLOTS: usize = 16;
 
 impl<V: Sync> NameTable<V> {
     /// An empty table, of a NULL pointer and 0.
-    pub(crate) const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
+    pub const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
         Self { index, count, values: PhantomData }
     }
 
     /// The value of a name.
     #[inline]
-    pub(crate) fn get(&self, name: &[u8]) -> Option<&V> {
+    pub fn get(&self, name: &[u8]) -> Option<&V> {
         // SAFETY: the name in an index of this table is the start of an entry of `V`, which lives as long as the table.
         unsafe {
             let found = find(self.index.load(Ordering::Acquire), name, hash(name));
@@ -62,7 +62,7 @@ impl<V: Sync> NameTable<V> {
     }
 
     /// The value of a name, made by `new` when the name is new. The table is locked while `new` runs.
-    pub(crate) fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &V {
+    pub fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &V {
         if let Some(value) = self.get(name) {
             return value;
         }
@@ -79,7 +79,7 @@ impl<V: Sync> NameTable<V> {
     }
 
     /// All names and values of this moment, in no order.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], &V)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &V)> {
         let index = self.index.load(Ordering::Acquire);
         // SAFETY: an index lives as long as the table, and so do the entries in it, which are of `V`.
         let size = unsafe { size(index) };

@@ -25,7 +25,7 @@ const MAX_PINS: usize = usize::MAX >> ADDRESS_BITS;
 ///
 /// # Safety
 /// The object lives while there are references to it.
-pub(crate) unsafe trait Counted {
+pub unsafe trait Counted {
     /// Adds references.
     ///
     /// # Safety
@@ -40,13 +40,13 @@ pub(crate) unsafe trait Counted {
 }
 
 /// A reference that may be copied and replaced, or NULL.
-pub(crate) struct SharedRef<T: Counted> {
+pub struct SharedRef<T: Counted> {
     word: AtomicPtr<T>,
 }
 
 /// References to an object that was replaced. They are given up when this is dropped, which may run foreign code.
 #[must_use]
-pub(crate) struct Replaced<T: Counted> {
+pub struct Replaced<T: Counted> {
     target: *mut T,
     number: u32,
 }
@@ -70,18 +70,18 @@ fn pins<T>(word: *mut T) -> usize {
 
 impl<T: Counted> SharedRef<T> {
     /// A reference over a word that is NULL.
-    pub(crate) const fn new(word: AtomicPtr<T>) -> Self {
+    pub const fn new(word: AtomicPtr<T>) -> Self {
         Self { word }
     }
 
     /// Whether the address of an object leaves room for the pins.
-    pub(crate) fn can_hold(object: *mut T) -> bool {
+    pub fn can_hold(object: *mut T) -> bool {
         object.addr() < PIN
     }
 
     /// A new reference, which the caller owns; NULL when there is no object.
     #[inline]
-    pub(crate) fn copy(&self) -> *mut T {
+    pub fn copy(&self) -> *mut T {
         let mut word = self.word.load(Ordering::Relaxed);
         let pinned = loop {
             if word.is_null() {
@@ -125,7 +125,7 @@ impl<T: Counted> SharedRef<T> {
     /// # Safety
     /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller gives up one reference to
     /// it. Nobody else replaces the word at the same time.
-    pub(crate) unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
+    pub unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
         // Only this thread may change the address.
         let old = target(self.word.load(Ordering::Relaxed));
         if old.is_null() {

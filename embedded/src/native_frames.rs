@@ -147,7 +147,7 @@ fn limit() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::backtrace::here;
+    use crate::backtrace::here;
 
     #[inline(never)]
     fn innermost(skip: usize, cross_boundary: bool) -> String {

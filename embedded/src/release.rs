@@ -73,7 +73,7 @@ pub unsafe fn release_elements(elements: impl IntoIterator<Item = TVMFFIAny>) {
 }
 
 /// The elements of one container are being released, until this is dropped.
-pub(crate) struct Releasing {
+pub struct Releasing {
     /// The number of containers around this one that are being released, too.
     depth: u32,
 }
@@ -120,7 +120,7 @@ impl Drop for Releasing {
 /// The caller is `deleter`, called for `this` with these flags, among them that of the strong references; it returns at once when
 /// it gets `None`.
 #[inline]
-pub(crate) unsafe fn descend(
+pub unsafe fn descend(
     this: *mut c_void,
     flags: i32,
     deleter: unsafe extern "C" fn(*mut c_void, i32),
@@ -253,8 +253,8 @@ pub unsafe fn bytes_at<'a>(array: *const TVMFFIByteArray, parameter: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::seq::new_array;
-    use crate::embedded::{new_string_object, strong_count};
+    use crate::seq::new_array;
+    use crate::{new_string_object, strong_count};
 
     #[test]
     fn a_deep_chain_is_dropped_on_a_small_stack() {

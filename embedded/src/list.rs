@@ -240,8 +240,8 @@ pub unsafe fn reverse(list: *mut TVMFFIObject) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::seq::{clear, new_list, replace};
-    use crate::embedded::{body, dec_ref};
+    use crate::seq::{clear, new_list, replace};
+    use crate::{body, dec_ref};
 
     fn ints(seq: *mut TVMFFIObject) -> Vec<i64> {
         // SAFETY: the tests pass live sequences of integers.

@@ -73,7 +73,7 @@ pub fn take_raised() -> TVMFFIObjectHandle {
 mod tests {
     use super::*;
     use crate::abi::TVMFFIErrorCell;
-    use crate::embedded::{body, strong_count};
+    use crate::{body, strong_count};
 
     #[test]
     fn the_last_error_wins_and_is_moved_out() {

@@ -355,7 +355,7 @@ mod tests {
 
     use super::*;
     use crate::abi::dtype_code;
-    use crate::embedded::strong_count;
+    use crate::strong_count;
 
     const CPU: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
     const F32: DLDataType = DLDataType { code: dtype_code::FLOAT, bits: 32, lanes: 1 };

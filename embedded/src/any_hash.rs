@@ -266,7 +266,7 @@ unsafe fn unexpected(result: TVMFFIAny, attribute: &str, expected: &str) -> Fail
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{dec_ref, new_bytes, new_string, new_string_object};
+    use crate::{dec_ref, new_bytes, new_string, new_string_object};
 
     #[test]
     fn texts_go_by_content() {

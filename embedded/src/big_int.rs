@@ -54,7 +54,7 @@ pub unsafe fn content(value: *const TVMFFIAny) -> TVMFFIByteArray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::release::release;
+    use crate::release::release;
 
     fn check(words: &[i64], expected: &[i64]) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();

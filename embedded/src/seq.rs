@@ -348,7 +348,7 @@ pub unsafe fn clear(seq: *mut TVMFFIObject) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{dec_ref, inc_ref, new_string_object, strong_count};
+    use crate::{dec_ref, inc_ref, new_string_object, strong_count};
 
     #[test]
     fn arrays_own_their_elements() {

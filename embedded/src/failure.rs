@@ -136,7 +136,7 @@ impl Failure {
     }
 
     /// Like [`Failure::into_error`], without a frame of ours in the backtrace.
-    pub(crate) fn into_plain_error(self) -> *mut TVMFFIObject {
+    pub fn into_plain_error(self) -> *mut TVMFFIObject {
         match *self.cause {
             // SAFETY: no cause and no extra context.
             Cause::New { kind, message, .. } => unsafe {

@@ -237,7 +237,7 @@ pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> R
 ///
 /// # Safety
 /// As for [`set`].
-pub(crate) unsafe fn set_expecting(
+pub unsafe fn set_expecting(
     map: *mut TVMFFIObject,
     key: TVMFFIAny,
     value: TVMFFIAny,
@@ -412,7 +412,7 @@ pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{inc_ref, new_string, new_string_object, strong_count};
+    use crate::{inc_ref, new_string, new_string_object, strong_count};
 
     /// A map beside a plain list of its entries, in order.
     struct Model {

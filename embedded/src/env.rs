@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
     use crate::abi::TVMFFIErrorCell;
-    use crate::embedded::{body, dec_ref};
+    use crate::{body, dec_ref};
 
     #[test]
     fn streams_belong_to_the_thread() {

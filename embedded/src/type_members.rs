@@ -199,8 +199,8 @@ mod tests {
     use core::ffi::c_void;
 
     use super::*;
-    use crate::embedded::new_string;
-    use crate::embedded::type_table::{NewType, get_or_allocate, type_info};
+    use crate::new_string;
+    use crate::type_table::{NewType, get_or_allocate, type_info};
 
     fn field(name: &str) -> TVMFFIFieldInfo {
         TVMFFIFieldInfo {
