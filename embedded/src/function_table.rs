@@ -27,7 +27,9 @@ struct Record {
 
 impl GlobalFunction {
     fn new() -> Self {
-        Self { function: SharedRef::new(AtomicPtr::new(null_mut())), record: Mutex::new(None) }
+        // SAFETY: the word is NULL.
+        let function = unsafe { SharedRef::new(AtomicPtr::new(null_mut())) };
+        Self { function, record: Mutex::new(None) }
     }
 
     fn record(&self) -> MutexGuard<'_, Option<Record>> {
@@ -36,7 +38,9 @@ impl GlobalFunction {
 }
 
 /// Never destroyed: functions may live in libraries or languages that are already gone at exit.
-static TABLE: NameTable<GlobalFunction> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+static TABLE: NameTable<GlobalFunction> =
+    // SAFETY: NULL and 0.
+    unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 /// Number of the next registration.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

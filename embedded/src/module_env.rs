@@ -21,7 +21,9 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 static CONTEXT_SYMBOLS: Mutex<Vec<(Vec<u8>, Address)>> = Mutex::new(Vec::new());
-static SYSTEM_LIB_SYMBOLS: NameTable<AtomicPtr<c_void>> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+static SYSTEM_LIB_SYMBOLS: NameTable<AtomicPtr<c_void>> =
+    // SAFETY: NULL and 0.
+    unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
 /// Registers a context symbol: its address is written into the variable of this name in every library loaded later.
 pub fn register_context_symbol(name: &[u8], symbol: *mut c_void) {

@@ -32,7 +32,7 @@ struct Entry<V> {
     value: V,
 }
 
-/// The start of an index; its slots follow. A slot is NULL or points to the [`Name`] of an entry.
+/// The start of an index; its slots follow. A slot is NULL or points to the name of an entry.
 #[repr(C)]
 pub struct Index {
     /// Number of slots, which is a power of two, less one.
@@ -47,7 +47,10 @@ const FIRST_SLOTS: usize = 16;
 
 impl<V: Sync> NameTable<V> {
     /// An empty table, of a NULL pointer and 0.
-    pub const fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
+    ///
+    /// # Safety
+    /// The pointer is NULL and the number is 0.
+    pub const unsafe fn new(index: AtomicPtr<Index>, count: Mutex<usize>) -> Self {
         Self { index, count, values: PhantomData }
     }
 
@@ -254,7 +257,8 @@ mod tests {
     use super::*;
 
     fn new_table<V: Sync>() -> NameTable<V> {
-        NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0))
+        // SAFETY: NULL and 0.
+        unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) }
     }
 
     #[test]

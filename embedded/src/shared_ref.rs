@@ -70,7 +70,10 @@ fn pins<T>(word: *mut T) -> usize {
 
 impl<T: Counted> SharedRef<T> {
     /// A reference over a word that is NULL.
-    pub const fn new(word: AtomicPtr<T>) -> Self {
+    ///
+    /// # Safety
+    /// The word is NULL.
+    pub const unsafe fn new(word: AtomicPtr<T>) -> Self {
         Self { word }
     }
 

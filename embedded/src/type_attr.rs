@@ -52,7 +52,9 @@ impl Column {
 /// The lock of all changes to columns.
 static LOCK: Mutex<()> = Mutex::new(());
 
-static COLUMNS: NameTable<Column> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+static COLUMNS: NameTable<Column> =
+    // SAFETY: NULL and 0.
+    unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
 /// Whether the columns that have to exist do.
 static READY: AtomicBool = AtomicBool::new(false);

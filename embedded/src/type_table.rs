@@ -31,7 +31,9 @@ static FIRST_CHUNK: Chunk = [const { AtomicPtr::new(null_mut()) }; CHUNK];
 static OTHER_CHUNKS: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 
 /// The indices of all type keys. A type is complete before its key is here.
-static INDICES: NameTable<i32> = NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0));
+static INDICES: NameTable<i32> =
+    // SAFETY: NULL and 0.
+    unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) };
 
 /// What the table keeps about a type: the ABI's part and our own. Changed under the lock only.
 #[repr(C)]

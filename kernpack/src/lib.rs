@@ -33,11 +33,16 @@ mod slices;
 pub use kernpack_macros::{Object, library, object_methods, packed_func};
 
 #[doc(inline)]
-pub use kernpack_runtime::{
-    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue, FromAny,
-    Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot,
-    ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction,
-    WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module, parallel, reflect, structural,
-};
+pub use kernpack_builtins::{reflect, structural};
 #[doc(hidden)]
-pub use kernpack_runtime::{__has_compressed_modules, __has_cuda_kernels, __has_opencl_kernels};
+pub use kernpack_runtime::{
+    __cpp_result, __cpp_symbols, __has_compressed_modules, __has_cuda_kernels, __has_opencl_kernels,
+};
+#[doc(inline)]
+pub use kernpack_runtime::{
+    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue,
+    FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef,
+    Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema,
+    TypedClosure, TypedFunction, WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module,
+    parallel,
+};

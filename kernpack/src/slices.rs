@@ -1,7 +1,8 @@
 //! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
 
 use kernpack_runtime::impl_::{
-    CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef, on_load,
+    CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
+    on_load,
 };
 use linkme::distributed_slice;
 
@@ -39,6 +40,7 @@ pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
 fn collected() -> Collected {
     Collected {
+        builtins: kernpack_builtins::register,
         functions: KERNPACK_FUNCTIONS_V1.static_slice(),
         kernels: KERNPACK_KERNELS_V1.static_slice(),
         types: KERNPACK_TYPES_V1.static_slice(),

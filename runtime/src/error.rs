@@ -107,13 +107,15 @@ impl Error {
     ///
     /// # Safety
     /// `object` is a live `ffi.Error` and the caller's reference becomes this error's.
-    pub(crate) unsafe fn from_object(object: TVMFFIObjectHandle) -> Self {
+    #[doc(hidden)]
+    pub unsafe fn from_object(object: TVMFFIObjectHandle) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { ptr::NonNull::new_unchecked(object) } }
     }
 
     /// Gives up the reference; the receiver releases it.
-    pub(crate) fn into_raw(self) -> TVMFFIObjectHandle {
+    #[doc(hidden)]
+    pub fn into_raw(self) -> TVMFFIObjectHandle {
         let object = self.object.as_ptr();
         core::mem::forget(self);
         object
@@ -193,7 +195,8 @@ impl Error {
 
     /// Makes this the thread's raised error. Whoever catches it may add to its backtrace in place, so a shared one is copied.
     #[cold]
-    pub(crate) fn raise(self) {
+    #[doc(hidden)]
+    pub fn raise(self) {
         // SAFETY: the object is alive.
         let unique = unsafe { embedded::is_unique(self.object.as_ptr()) };
         let own = if unique { self } else { self.copy_with_backtrace(self.backtrace()) };
@@ -203,7 +206,8 @@ impl Error {
 
     /// Takes the thread's raised error.
     #[cold]
-    pub(crate) fn take_raised() -> Self {
+    #[doc(hidden)]
+    pub fn take_raised() -> Self {
         let mut object = ptr::null_mut();
         // SAFETY: `object` is writable; a non-NULL result is ours.
         unsafe {
@@ -217,7 +221,8 @@ impl Error {
 
     /// Turns a status of the C API into a result.
     #[inline]
-    pub(crate) fn check(status: i32) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(status: i32) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(Self::take_raised()) }
     }
 }

@@ -64,7 +64,8 @@ pub fn origin() -> Origin {
 }
 
 /// Like [`origin`], for code that runs while this artifact binds.
-pub(crate) fn origin_while_binding() -> Origin {
+#[doc(hidden)]
+pub fn origin_while_binding() -> Origin {
     match ORIGIN.load(Ordering::Acquire) {
         1 => Origin::Process,
         2 => Origin::Joined,
@@ -143,7 +144,7 @@ pub(crate) fn register_if_bound() {
     if TABLE.load(Ordering::Acquire).is_null() {
         return;
     }
-    if let Err(error) = registration::register_collected() {
+    if let Err(error) = registration::register_collected(origin_while_binding()) {
         tell(&error);
     }
 }

@@ -3,26 +3,30 @@
 //! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
 //! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
 
-mod builtins;
-mod container;
+#[doc(hidden)]
+pub mod container;
 pub mod device;
 mod error;
 mod exports;
-mod function;
+#[doc(hidden)]
+pub mod function;
 pub mod host;
 mod host_symbols;
 #[doc(hidden)]
 pub mod impl_;
+#[doc(hidden)]
+pub mod json;
 pub mod module;
 mod multiversion;
-mod object;
+#[doc(hidden)]
+pub mod object;
 pub mod parallel;
 mod process_table;
 pub mod reflect;
 mod registration;
-pub mod structural;
 mod tensor;
-mod value;
+#[doc(hidden)]
+pub mod value;
 
 #[doc(inline)]
 pub use kernpack_embedded as embedded;

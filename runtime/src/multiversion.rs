@@ -9,8 +9,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::abi::SafeCall;
-use crate::exports;
 use crate::embedded::notice::notice;
+use crate::exports;
 use crate::registration::collected;
 
 /// The highest version that may be picked: `baseline`, or a level. For tests, and for users who look for the version that differs.

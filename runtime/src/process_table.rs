@@ -7,8 +7,8 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::function::Function;
 use crate::embedded::notice::notice;
+use crate::function::Function;
 use crate::{Result, host};
 
 /// One table of the process, as this artifact sees it.

@@ -7,19 +7,19 @@
 use core::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-#[cfg(feature = "embedded")]
-use crate::builtins;
 use crate::device::{self, DeviceKindInfo};
+use crate::embedded::notice::notice;
 use crate::function::{Function, FunctionInfo, KernelInfo};
 use crate::host::{self, Origin};
 use crate::module::CarriedKind;
-use crate::embedded::notice::notice;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
 use crate::{Error, Result, exports, module, object};
 
 /// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
 pub struct Collected {
+    /// Registers the functions and types that an artifact brings that serves itself.
+    pub builtins: fn() -> Result<()>,
     /// Packed functions.
     pub functions: &'static [FunctionInfo],
     /// Kernels that build scripts compiled.
@@ -40,9 +40,10 @@ pub struct Collected {
 
 static COLLECTED: OnceLock<Collected> = OnceLock::new();
 
-/// What this artifact brings; nothing, before its constructor ran.
-pub(crate) fn collected() -> &'static Collected {
-    const NOTHING: &Collected = &Collected {
+impl Collected {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        builtins: || Ok(()),
         functions: &[],
         kernels: &[],
         types: &[],
@@ -52,7 +53,11 @@ pub(crate) fn collected() -> &'static Collected {
         devices: &[],
         libraries: &[],
     };
-    COLLECTED.get().unwrap_or(NOTHING)
+}
+
+/// What this artifact brings; nothing, before its constructor ran.
+pub(crate) fn collected() -> &'static Collected {
+    COLLECTED.get().unwrap_or(const { &Collected::NOTHING })
 }
 
 /// Takes over what this artifact brings. It is registered when the artifact binds; what comes too late for that, because another
@@ -100,23 +105,17 @@ pub fn problems() -> Vec<String> {
 /// Registers everything with the host that was just bound.
 pub(crate) fn register_all(origin: Origin) -> Result<()> {
     let mut problems = Vec::new();
-    #[cfg(feature = "embedded")]
-    if origin == Origin::Embedded {
-        note(&mut problems, builtins::register());
-    }
-    #[cfg(not(feature = "embedded"))]
-    let _ = origin;
     note(&mut problems, module::register_context_symbols());
-    register_into(collected(), &mut problems);
+    register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
     note(&mut problems, device::register_functions());
     keep(problems)
 }
 
 /// Registers what was collected after this artifact was bound.
-pub(crate) fn register_collected() -> Result<()> {
+pub(crate) fn register_collected(origin: Origin) -> Result<()> {
     let mut problems = Vec::new();
-    register_into(collected(), &mut problems);
+    register_into(collected(), origin, &mut problems);
     keep(problems)
 }
 
@@ -136,10 +135,13 @@ fn keep(problems: Vec<String>) -> Result<()> {
     Err(Error::runtime_error(message))
 }
 
-fn register_into(collected: &'static Collected, problems: &mut Vec<String>) {
+fn register_into(collected: &'static Collected, origin: Origin, problems: &mut Vec<String>) {
     problems.extend(duplicates(collected));
     problems.extend(left_out(collected.libraries));
     let mut note = |result| note(problems, result);
+    if origin == Origin::Embedded {
+        note((collected.builtins)());
+    }
     // Before the types, whose fields may have a variant for a default.
     for def in collected.enums {
         note(def.register());

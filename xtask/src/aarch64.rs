@@ -47,7 +47,16 @@ pub(crate) fn run() -> Result {
         report.add(name.trim_end(), &mut cargo, Totals::of_cargo)?;
     }
     let mut cargo = environment.cargo("test");
-    cargo.args(["--target", TARGET, "--package", "kernpack-runtime", "--lib", "--features", "builtins,cuda,opencl,zstd", "--"]);
+    cargo.args([
+        "--target",
+        TARGET,
+        "--package",
+        "kernpack-runtime",
+        "--lib",
+        "--features",
+        "builtins,cuda,opencl,zstd",
+        "--",
+    ]);
     cargo.args(UNIT_TESTS).args(NOT_HERE.iter().flat_map(|test| ["--skip", test])).envs(variables);
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu");

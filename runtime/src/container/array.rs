@@ -27,7 +27,8 @@ unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
 }
 
 /// The elements of a value that is an array or list.
-pub(crate) fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
+#[doc(hidden)]
+pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
     let object = value.object().ok_or(Mismatch::TYPE)?;
     // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
     // argument of: the ABI's contract for mutable containers.

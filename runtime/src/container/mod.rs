@@ -15,6 +15,7 @@ mod shape;
 mod tuple;
 
 pub use array::Array;
-pub(crate) use array::sequence;
+#[doc(hidden)]
+pub use array::sequence;
 pub use map::Map;
 pub use shape::Shape;

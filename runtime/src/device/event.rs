@@ -2,8 +2,8 @@ use core::fmt;
 use std::time::Duration;
 
 use super::{DeviceApi, RawEvent, api};
-use crate::function::caught;
 use crate::embedded::notice::notice;
+use crate::function::caught;
 use crate::value::Device;
 use crate::{Result, ensure};
 

@@ -2,8 +2,8 @@ use core::ffi::c_void;
 use core::fmt;
 
 use super::{DeviceApi, Place, api};
-use crate::function::caught;
 use crate::embedded::notice::notice;
+use crate::function::caught;
 use crate::value::Device;
 use crate::{Error, Result};
 

@@ -1,7 +1,7 @@
 //! Devices: where tensors live and kernels run.
 //!
 //! A kind of device is a [`DeviceApi`]: attributes, memory, copies, streams and events. Kinds register themselves
-//! ([`device_api!`](crate::device_api)), and every library of the process uses the first one that was registered for a kind, so
+//! (`kernpack::device_api!`), and every library of the process uses the first one that was registered for a kind, so
 //! that a tensor that one library allocates can be copied by another.
 //!
 //! The CPU is always there. `cuda` and `opencl` come with the Cargo features of their names; both look for the vendor's library

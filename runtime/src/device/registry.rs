@@ -10,11 +10,11 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::table::{DeviceTable, SharedDevice};
 #[cfg(feature = "cuda")]
 use super::cuda;
 #[cfg(feature = "opencl")]
 use super::opencl;
+use super::table::{DeviceTable, SharedDevice};
 use super::{DeviceApi, DeviceAttribute, RawStream, cpu};
 use crate::abi::device_type;
 use crate::function::{Function, caught};

@@ -2,8 +2,8 @@ use core::fmt;
 use core::ptr;
 
 use super::{DeviceApi, Event, RawStream, api};
-use crate::function::caught;
 use crate::embedded::notice::notice;
+use crate::function::caught;
 use crate::value::Device;
 use crate::{Error, Result, ensure, host};
 

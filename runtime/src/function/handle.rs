@@ -29,7 +29,8 @@ impl Function {
     }
 
     /// The object's header, borrowed.
-    pub(crate) fn object(&self) -> *mut TVMFFIObject {
+    #[doc(hidden)]
+    pub fn object(&self) -> *mut TVMFFIObject {
         self.object.object()
     }
 

@@ -55,7 +55,8 @@ impl FunctionInfo {
 }
 
 /// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string; `more` are further members.
-pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
+#[doc(hidden)]
+pub fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
     let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
     ret.write_json(&mut schema);
     schema.push_str("],\"params\":[");
@@ -70,7 +71,8 @@ pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, mo
 }
 
 /// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
-pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
+#[doc(hidden)]
+pub fn schema_metadata(schema: &str, more: &str) -> String {
     let mut metadata = String::from("{\"type_schema\":");
     write_json_string(&mut metadata, schema);
     metadata.push_str(more);
@@ -171,7 +173,8 @@ impl fmt::Display for Signature<'_> {
 }
 
 /// Appends `text` as a JSON string literal.
-pub(crate) fn write_json_string(out: &mut String, text: &str) {
+#[doc(hidden)]
+pub fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -30,15 +30,18 @@ pub(crate) use handle::invoke_as;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 pub(crate) use info::register_entry_point;
 pub use info::{FunctionInfo, ParamInfo};
-pub(crate) use info::{schema_metadata, write_function_metadata, write_json_string};
+#[doc(hidden)]
+pub use info::{schema_metadata, write_function_metadata, write_json_string};
 pub(crate) use kernel::arg_names;
 pub use kernel::{
     DeviceKernel, DeviceKernelInfo, HostKernelTypes, ImageStatus, Kernel, KernelInfo, call_device_kernel,
     device_kernel_metadata, host_kernel_metadata, kernel_doc,
 };
 pub(crate) use nearest::did_you_mean;
-pub(crate) use packed::views;
+#[doc(hidden)]
+pub use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
-pub(crate) use panic::{caught, guard_nameless, install_hook};
+#[doc(hidden)]
+pub use panic::{caught, guard_nameless, install_hook};
 pub use typed::TypedFunction;
 pub use typed_kernel::{call_kernel, kernel_arg, launch_kernel};

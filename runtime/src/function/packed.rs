@@ -43,7 +43,8 @@ where
 /// # Safety
 /// `args` points to `num_args` valid views that live for `'a`.
 #[inline]
-pub(crate) unsafe fn views<'a>(args: *const TVMFFIAny, num_args: i32) -> &'a [AnyView<'a>] {
+#[doc(hidden)]
+pub unsafe fn views<'a>(args: *const TVMFFIAny, num_args: i32) -> &'a [AnyView<'a>] {
     match usize::try_from(num_args) {
         // SAFETY: promised by the caller; a view is transparent over the raw struct.
         Ok(count) if count > 0 => unsafe { core::slice::from_raw_parts(args.cast(), count) },

@@ -21,7 +21,8 @@ thread_local! {
 }
 
 /// Makes panics remember their place. Once per artifact.
-pub(crate) fn install_hook() {
+#[doc(hidden)]
+pub fn install_hook() {
     static INSTALLED: Once = Once::new();
     if std::thread::panicking() {
         // The hook can not be changed now; a panic's place is then unknown to its error, and nothing else is lost.
@@ -49,7 +50,8 @@ pub(crate) fn guard(info: &'static FunctionInfo, body: impl FnOnce() -> Result<(
 }
 
 /// Like [`guard`] for an entry point without a name in the backtrace: a field getter, a kernel.
-pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
+#[doc(hidden)]
+pub fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     let error = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error,
@@ -60,7 +62,8 @@ pub(crate) fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
 }
 
 /// Runs code of a user where a panic would end the process or poison something; it becomes an error.
-pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+#[doc(hidden)]
+pub fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)))
 }
 

@@ -25,7 +25,8 @@ pub(super) fn tree() -> u64 {
 }
 
 /// Says that an import tree has changed.
-pub(crate) fn tree_changed() {
+#[doc(hidden)]
+pub fn tree_changed() {
     import_order::note_change();
 }
 
@@ -52,7 +53,8 @@ pub(super) struct FunctionCache {
 
 impl FunctionCache {
     pub(super) const fn new() -> Self {
-        Self { found: NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) }
+        // SAFETY: NULL and 0.
+        Self { found: unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) } }
     }
 
     /// The function that was found under this name: the module's own, or with `imports` also one of what it imports.
@@ -87,7 +89,8 @@ impl FunctionCache {
             return give_up();
         }
         let new = || Found {
-            function: SharedRef::new(AtomicPtr::new(null_mut())),
+            // SAFETY: the word is NULL.
+            function: unsafe { SharedRef::new(AtomicPtr::new(null_mut())) },
             tree: AtomicU64::new(NOTHING),
             change: Mutex::new(()),
         };

@@ -236,7 +236,8 @@ impl Module {
     }
 
     /// Whether both are the same module.
-    pub(crate) fn same(&self, other: &Module) -> bool {
+    #[doc(hidden)]
+    pub fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
     }
 

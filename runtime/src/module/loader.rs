@@ -104,7 +104,8 @@ fn is_shared_library_name(path: &Path) -> bool {
 }
 
 /// `ffi.ModuleLoadFromFile` of the embedded implementation: the file's extension names the loader.
-pub(crate) fn load_from_file(path: &str) -> Result<Module> {
+#[doc(hidden)]
+pub fn load_from_file(path: &str) -> Result<Module> {
     let extension = match path.rsplit_once('.') {
         Some((_, extension)) if !extension.contains('/') => extension,
         _ => return Err(crate::error!(RuntimeError, "Failed to get file format from {path}: it has no extension")),
@@ -132,7 +133,8 @@ pub(super) fn serves_beside_process(path: &str) -> bool {
 }
 
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
-pub(crate) fn load_shared_library(path: &str) -> Result<Module> {
+#[doc(hidden)]
+pub fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
     check_file(path)?;
     check_stand_in(path)?;

@@ -82,13 +82,15 @@ mod object;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod provider;
-pub(crate) mod raw;
+pub mod raw;
 mod serialize;
 mod shared_library;
 mod static_library;
 mod symbols;
 #[cfg(feature = "builtins")]
 mod system_library;
+#[cfg(test)]
+mod test_host;
 mod uncompiled;
 mod vtable;
 #[cfg(feature = "zstd")]
@@ -97,15 +99,18 @@ pub mod zstd;
 pub use c_source::CSource;
 pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
-pub(crate) use function_cache::tree_changed as imports_replaced;
+#[doc(hidden)]
+pub use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
-pub(crate) use kinds::register_carried;
 #[doc(hidden)]
 pub use kinds::CarriedKind;
 use kinds::KindInfo;
+pub(crate) use kinds::register_carried;
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
-pub(crate) use loader::{load_from_file, load_shared_library};
+#[doc(hidden)]
+pub use loader::{load_from_file, load_shared_library};
 #[cfg(feature = "builtins")]
-pub(crate) use system_library::system_library;
+#[doc(hidden)]
+pub use system_library::system_library;

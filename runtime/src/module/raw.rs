@@ -14,7 +14,8 @@ use crate::function::Function;
 use crate::value::{Any, Bytes, IntoAny, Str};
 
 /// Visits the module and, when `imports`, everything that it imports, depth first and each once; stops at the first result.
-pub(crate) fn visit<T>(
+#[doc(hidden)]
+pub fn visit<T>(
     module: &Module,
     imports: bool,
     look: &mut dyn FnMut(&Module) -> Result<Option<T>>,
@@ -66,7 +67,8 @@ impl Seen {
 }
 
 /// The function of this name in the module, and when `imports`, in what it imports.
-pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
+#[doc(hidden)]
+pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
     // SAFETY: the object is a live module.
     let cache = unsafe { function_cache(module.object()) };
     if let Some(found) = cache.and_then(|cache| cache.get(name, imports)) {
@@ -94,7 +96,8 @@ pub(crate) fn get_function(module: &Module, name: &str, imports: bool) -> Result
 }
 
 /// Whether the module, and when `imports`, what it imports, has a function of this name.
-pub(crate) fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
+#[doc(hidden)]
+pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
     let found = visit(module, imports, &mut |module| {
         // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, and returns a C++ bool.
         let implements = unsafe {
@@ -137,7 +140,8 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
 }
 
 /// Metadata (or documentation) of the module's own function.
-pub(crate) fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
+#[doc(hidden)]
+pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
     // SAFETY: as in `function`; the vtable writes None or an owned string.
     unsafe {
         if let Some(module) = implementation(module.object()) {
@@ -174,7 +178,8 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
 }
 
 /// Source code in a format.
-pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
+#[doc(hidden)]
+pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
     // SAFETY: as in `function`; the vtable writes an owned string.
     unsafe {
         if let Some(module) = implementation(module.object()) {
@@ -190,7 +195,8 @@ pub(crate) fn inspect_source(module: &Module, format: &str) -> Result<Str> {
 }
 
 /// Formats that the module can be written in.
-pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
+#[doc(hidden)]
+pub fn write_formats(module: &Module) -> Result<Vec<String>> {
     // SAFETY: as in `function`; the vtable writes an owned array.
     unsafe {
         if let Some(module) = implementation(module.object()) {
@@ -205,7 +211,8 @@ pub(crate) fn write_formats(module: &Module) -> Result<Vec<String>> {
 }
 
 /// Writes the module in a format.
-pub(crate) fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
+#[doc(hidden)]
+pub fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
     // SAFETY: as in `function`.
     unsafe {
         if let Some(module) = implementation(module.object()) {
@@ -219,11 +226,13 @@ pub(crate) fn write_to_file(module: &Module, path: &str, format: &str) -> Result
 }
 
 /// Adds an import, refusing cycles.
-pub(crate) fn import(module: &Module, other: &Module) -> Result<()> {
+#[doc(hidden)]
+pub fn import(module: &Module, other: &Module) -> Result<()> {
     module.import_locally(other)
 }
 
 /// Empties the imports.
-pub(crate) fn clear_imports(module: &Module) {
+#[doc(hidden)]
+pub fn clear_imports(module: &Module) {
     module.clear_imports_locally();
 }

@@ -75,7 +75,8 @@ fn lock() -> MutexGuard<'static, Modules> {
 /// # Errors
 /// What loading reports; RuntimeError when a loader that is called for this module asks for it, or for one that another thread
 /// is making.
-pub(crate) fn system_library(prefix: &str) -> Result<Module> {
+#[doc(hidden)]
+pub fn system_library(prefix: &str) -> Result<Module> {
     let this_thread = thread::current().id();
     let mut modules = lock();
     loop {

@@ -77,16 +77,26 @@ pub enum EnumKind {
 /// What registering an enum comes to.
 pub struct RegisteredEnum {
     /// Index of the type; negative when there is none.
-    pub(crate) type_index: i32,
+    type_index: i32,
     /// The object of each variant. Empty when the host refused the type.
-    pub(crate) objects: Vec<Instance>,
+    objects: Vec<Instance>,
     /// What went wrong.
-    pub(crate) problem: Option<Error>,
+    problem: Option<Error>,
+}
+
+impl RegisteredEnum {
+    /// A type, and the object of each variant.
+    ///
+    /// # Safety
+    /// The objects are of this type, and one reference to each belongs to the result, which keeps it forever.
+    pub unsafe fn new(type_index: i32, objects: &[*mut TVMFFIObject], problem: Option<Error>) -> Self {
+        Self { type_index, objects: objects.iter().map(|object| Instance(*object)).collect(), problem }
+    }
 }
 
 /// The one object of a variant. It lives forever.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Instance(pub(crate) *mut TVMFFIObject);
+struct Instance(*mut TVMFFIObject);
 
 // SAFETY: the pointer is to an object with an atomic count, of which this holds one reference forever.
 unsafe impl Send for Instance {}
@@ -230,7 +240,8 @@ impl EnumDef {
     ///
     /// # Errors
     /// What the variants are.
-    pub(crate) fn convert(&'static self, value: &AnyView<'_>) -> Result<Any> {
+    #[doc(hidden)]
+    pub fn convert(&'static self, value: &AnyView<'_>) -> Result<Any> {
         let position =
             self.position_of(value).map_err(|mismatch| mismatch.into_error("", &TypeSchema::new(self.key), value))?;
         Ok(self.instance(position).and_then(|view| Any::from_view(&view)).unwrap_or_default())

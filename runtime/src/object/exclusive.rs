@@ -157,7 +157,8 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
 /// # Safety
 /// The object is alive.
 #[inline]
-pub(crate) unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
+#[doc(hidden)]
+pub unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
     word(object).load(Ordering::Relaxed) == SHARED
 }
 

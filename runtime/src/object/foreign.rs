@@ -15,7 +15,8 @@ pub(super) static FINGERPRINT: AttrColumn = AttrColumn::new("__kernpack_fingerpr
 
 /// Whether objects of a type are made by `#[derive(Object)]`'s code only.
 #[inline]
-pub(crate) fn is_made_by_rust(index: i32) -> bool {
+#[doc(hidden)]
+pub fn is_made_by_rust(index: i32) -> bool {
     FINGERPRINT.get(index).is_some()
 }
 

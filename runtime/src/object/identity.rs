@@ -6,7 +6,7 @@ use super::{ObjRef, Object};
 
 /// An object as a key, by which object it is, not by what it holds: for the memo of a pass over a graph. It keeps the object alive.
 ///
-/// By content, use [`StructuralKey`](crate::structural::StructuralKey).
+/// By content, use `kernpack::structural::StructuralKey`.
 ///
 /// ```
 /// use std::collections::HashMap;

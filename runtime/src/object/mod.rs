@@ -43,22 +43,24 @@ pub use borrowed::Borrowed;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
 pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef, TypeIndexCell};
-pub(crate) use enum_type::Instance;
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
-pub(crate) use exclusive::is_shared;
+#[doc(hidden)]
+pub use exclusive::is_shared;
 pub use family::{family_def, family_index, tag_def};
 pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, hidden_def, writable_field_def};
 #[doc(hidden)]
 pub use field_value::FromFieldValue;
 pub use field_value::{Field, FieldValue, MutableField};
-pub(crate) use foreign::is_made_by_rust;
+#[doc(hidden)]
+pub use foreign::is_made_by_rust;
 pub use identity::Identity;
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
 pub use reference::ObjRef;
 pub use registration::type_index_of;
-pub(crate) use registration::{register_attr, register_type};
+#[doc(hidden)]
+pub use registration::{register_attr, register_type};
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};
 pub use weak::WeakRef;

@@ -35,20 +35,23 @@ impl<T: Object> ObjRef<T> {
     ///
     /// # Safety
     /// `object` is alive and its type is `T` or derived from it.
-    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+    #[doc(hidden)]
+    pub unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { NonNull::new_unchecked(object) }, content: PhantomData }
     }
 
     /// Gives up the reference; the receiver releases it.
-    pub(crate) fn into_object(self) -> *mut TVMFFIObject {
+    #[doc(hidden)]
+    pub fn into_object(self) -> *mut TVMFFIObject {
         let object = self.object.as_ptr();
         core::mem::forget(self);
         object
     }
 
     /// The object's header, borrowed.
-    pub(crate) fn object(&self) -> *mut TVMFFIObject {
+    #[doc(hidden)]
+    pub fn object(&self) -> *mut TVMFFIObject {
         self.object.as_ptr()
     }
 

@@ -51,7 +51,8 @@ fn register_late(def: &'static TypeDef) -> i32 {
 ///
 /// # Errors
 /// When the key is taken by another type; this artifact's type then has a key of its own.
-pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
+#[doc(hidden)]
+pub fn register_type(def: &'static TypeDef) -> Result<()> {
     if def.index.get() >= 0 {
         return Ok(());
     }
@@ -151,7 +152,8 @@ fn register_generated_init(index: i32) -> Result<bool> {
 }
 
 /// Sets an attribute of a type.
-pub(crate) fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
+#[doc(hidden)]
+pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
     Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) })

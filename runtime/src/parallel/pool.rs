@@ -7,9 +7,9 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::embedded::notice::notice;
 use crate::function::Function;
 use crate::module::backend::{self, Lambda};
-use crate::embedded::notice::notice;
 use crate::{Error, Result, host};
 
 /// The global function that returns the address of the process's [`PoolTable`].

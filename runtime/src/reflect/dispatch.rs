@@ -17,7 +17,8 @@ pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisito
 
 /// [`visit_value`] for a visitor whose type is known, and values other than rvalue references.
 #[inline(always)]
-pub(crate) fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
+#[doc(hidden)]
+pub fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
     let raw = value.raw();
     // SAFETY: of a view, the member is read that its type index names; what it refers to lives as long as the view.
     unsafe {
@@ -57,7 +58,8 @@ fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
 }
 
 /// Like [`visit_value`], of a value that is an argument as it is.
-pub(crate) fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+#[doc(hidden)]
+pub fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     let arg = value.to_arg();
     // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
     visit_value(&unsafe { AnyView::from_raw(arg.raw()) }, name, visitor)

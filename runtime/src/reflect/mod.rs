@@ -1,73 +1,9 @@
-//! Registered types as data: their fields, methods and attributes, whatever language they come from, and visitors of fields.
-//!
-//! | to do | use | on |
-//! |---|---|---|
-//! | see each field of an object | [`visit_object`] with an [`AttrVisitor`] | objects of all languages |
-//! | the same, without a look at registered data | [`VisitAttrs::visit_attrs`] | Rust types |
-//! | change fields | [`VisitAttrs::visit_attrs_mut`] with an [`AttrVisitorMut`] | Rust values that nobody shares |
-//! | one field by name | [`Any::field`](crate::Any::field) | objects of all languages |
-//! | save and load | [`to_json`], [`from_json`] | objects of all languages |
-//! | print | [`repr`], [`Tree`] | values of all kinds |
-//! | what a type has registered | [`TypeInfo`] | types of all languages |
-//!
-//! Nothing here recurses: a chain of a million objects is printed, saved, loaded and dropped on any stack.
-//!
-//! A visitor that works on any object, here one that adds up what tensors take, in all that a value consists of:
-//!
-//! ```
-//! use kernpack::reflect::{AttrVisitor, visit_object};
-//! use kernpack::{ObjRef, Object, ObjectRoot, Result, Tensor};
-//!
-//! #[derive(Default)]
-//! struct Memory {
-//!     bytes: usize,
-//!     left: Vec<ObjRef<ObjectRoot>>,
-//! }
-//!
-//! impl AttrVisitor for Memory {
-//!     fn visit_tensor(&mut self, _name: &str, tensor: &Tensor) -> Result<()> {
-//!         self.bytes += tensor.len() * tensor.dtype().size();
-//!         Ok(())
-//!     }
-//!
-//!     fn visit_object(&mut self, _name: &str, object: &ObjRef<ObjectRoot>) -> Result<()> {
-//!         self.left.push(object.clone());
-//!         Ok(())
-//!     }
-//! }
-//!
-//! fn memory_of<T: Object>(object: &ObjRef<T>) -> Result<usize> {
-//!     let mut memory = Memory::default();
-//!     visit_object(object, &mut memory)?;
-//!     while let Some(object) = memory.left.pop() {
-//!         visit_object(&object, &mut memory)?;
-//!     }
-//!     Ok(memory.bytes)
-//! }
-//!
-//! #[derive(Object)]
-//! #[object(key = "docs.reflect.Layer")]
-//! #[repr(C)]
-//! pub struct Layer {
-//!     pub weights: Tensor,
-//!     pub bias: Option<Tensor>,
-//!     pub next: Option<ObjRef<Layer>>,
-//! }
-//!
-//! let last = ObjRef::new(Layer { weights: Tensor::zeros::<f32>(&[10, 4])?, bias: None, next: None });
-//! let bias = Some(Tensor::zeros::<f64>(&[4])?);
-//! let first = ObjRef::new(Layer { weights: Tensor::zeros::<u8>(&[100])?, bias, next: Some(last) });
-//! assert_eq!(memory_of(&first)?, 100 + 4 * 8 + 10 * 4 * 4);
-//! # Ok::<(), kernpack::Error>(())
-//! ```
+//! Registered types as data, and visitors of fields: `kernpack::reflect`, without what prints, saves and loads.
 
 mod attr;
 mod attr_slot;
 mod dispatch;
-mod json;
 mod object;
-mod repr;
-mod tree;
 mod type_info;
 mod visitor;
 mod visitor_mut;
@@ -78,12 +14,11 @@ pub(crate) use attr_slot::Slot;
 #[doc(hidden)]
 pub use attr_slot::{ConvertOf, NoConvert, SetAttr};
 pub use dispatch::visit_value;
-pub(crate) use dispatch::{dispatch, visit_lent};
-pub use json::{from_json, to_json};
+#[doc(hidden)]
+pub use dispatch::{dispatch, visit_lent};
 pub use object::visit_object;
-pub use repr::repr;
-pub use tree::Tree;
-pub(crate) use type_info::call_function;
+#[doc(hidden)]
+pub use type_info::call_function;
 pub use type_info::{Field, Fields, Method, TypeInfo};
 pub use visitor::{AttrVisitor, VisitAttrs};
 pub use visitor_mut::AttrVisitorMut;

@@ -76,7 +76,8 @@ impl TypeInfo {
     }
 
     /// The type of a record, which has to be one of the type table's.
-    pub(crate) const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
+    #[doc(hidden)]
+    pub const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
         Self { raw }
     }
 
@@ -333,7 +334,8 @@ impl Method {
 ///
 /// # Safety
 /// `function` is a live function object, and the arguments are valid views.
-pub(crate) unsafe fn call_function(function: *mut TVMFFIObject, args: &[TVMFFIAny]) -> Result<Any> {
+#[doc(hidden)]
+pub unsafe fn call_function(function: *mut TVMFFIObject, args: &[TVMFFIAny]) -> Result<Any> {
     // SAFETY: promised by the caller; on success `result` is an owned value.
     unsafe {
         let call: Option<SafeCall> = embedded::body::<TVMFFIFunctionCell>(function).safe_call;

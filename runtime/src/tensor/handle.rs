@@ -92,7 +92,8 @@ impl Tensor {
     }
 
     /// The tensor as the object that it is.
-    pub(crate) const fn as_object(&self) -> &ObjRef<ObjectRoot> {
+    #[doc(hidden)]
+    pub const fn as_object(&self) -> &ObjRef<ObjectRoot> {
         &self.object
     }
 

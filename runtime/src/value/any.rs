@@ -77,7 +77,8 @@ impl<'a> AnyView<'a> {
 
     /// The object, also behind an rvalue reference.
     #[inline]
-    pub(crate) fn object(&self) -> Option<*mut TVMFFIObject> {
+    #[doc(hidden)]
+    pub fn object(&self) -> Option<*mut TVMFFIObject> {
         // SAFETY: the payload's meaning follows from the type index, which `from_raw`'s caller vouches for.
         unsafe {
             if self.raw.type_index >= type_index::STATIC_OBJECT_BEGIN {
@@ -93,14 +94,16 @@ impl<'a> AnyView<'a> {
 
     /// Whether the caller offers the object to whoever takes it.
     #[inline]
-    pub(crate) const fn is_rvalue_ref(&self) -> bool {
+    #[doc(hidden)]
+    pub const fn is_rvalue_ref(&self) -> bool {
         self.raw.type_index == type_index::OBJECT_RVALUE_REF
     }
 
     /// The value as it may be passed on: an object that the caller offers to be taken is only lent, because text or a tensor
     /// may be borrowed from it here.
     #[inline]
-    pub(crate) fn lent(&self) -> Self {
+    #[doc(hidden)]
+    pub fn lent(&self) -> Self {
         if self.is_rvalue_ref() { self.lent_object() } else { *self }
     }
 
@@ -249,7 +252,8 @@ impl Any {
     /// # Safety
     /// `object` is alive and the caller's reference is now this value's.
     #[inline]
-    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+    #[doc(hidden)]
+    pub unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         Self { raw: TVMFFIAny::pointer(unsafe { (*object).type_index }, object.cast()) }
     }

@@ -23,4 +23,5 @@ pub use data_type::DataType;
 pub use device::Device;
 pub use schema::{Schema, TypeSchema};
 pub use text::{Bytes, Str};
-pub(crate) use type_name::{type_key, type_name};
+#[doc(hidden)]
+pub use type_name::{type_key, type_name};

@@ -4,7 +4,8 @@ use crate::abi::type_index;
 use crate::host;
 
 /// The name of a value's type for error messages.
-pub(crate) fn type_name(value: &AnyView<'_>) -> String {
+#[doc(hidden)]
+pub fn type_name(value: &AnyView<'_>) -> String {
     let key = match value.type_index() {
         type_index::NONE => "None",
         type_index::INT => "int",
@@ -31,7 +32,8 @@ pub(crate) fn type_name(value: &AnyView<'_>) -> String {
 }
 
 /// The key of a registered type.
-pub(crate) fn type_key(index: i32) -> String {
+#[doc(hidden)]
+pub fn type_key(index: i32) -> String {
     // SAFETY: `index` comes from a live object, so it is registered; its description lives forever.
     unsafe {
         let info = (host::api().get_type_info)(index);

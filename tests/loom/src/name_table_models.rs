@@ -26,7 +26,8 @@ impl Value {
 type Table = Arc<NameTable<Value>>;
 
 fn new_table() -> Table {
-    Arc::new(NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)))
+    // SAFETY: NULL and 0.
+    Arc::new(unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) })
 }
 
 fn register(table: &Table, name: &[u8], value: usize) -> usize {

@@ -14,7 +14,8 @@ type Reference = Arc<SharedRef<Object>>;
 
 /// A reference that owns the one reference to a new object.
 fn new_reference() -> (Reference, Shared) {
-    let reference = SharedRef::new(AtomicPtr::new(null_mut()));
+    // SAFETY: the word is NULL.
+    let reference = unsafe { SharedRef::new(AtomicPtr::new(null_mut())) };
     let object = Object::new();
     // SAFETY: the object is new, and its reference is given up.
     drop(unsafe { reference.replace(object) });
@@ -51,7 +52,8 @@ fn spawn_copying(reference: &Reference) -> thread::JoinHandle<()> {
 /// A thread copies a reference that is just set: it gets nothing, or a complete object.
 pub fn set() {
     check(|| {
-        let reference = Arc::new(SharedRef::new(AtomicPtr::new(null_mut())));
+        // SAFETY: the word is NULL.
+        let reference = Arc::new(unsafe { SharedRef::new(AtomicPtr::new(null_mut())) });
         let thread = spawn_copying(&reference);
         let object = Object::new();
         // SAFETY: only this thread replaces. All threads have ended when the object is looked at.

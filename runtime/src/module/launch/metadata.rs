@@ -21,7 +21,6 @@ use super::param::Param;
 use super::signature::Signature;
 use super::tags::LaunchTags;
 use crate::Result;
-use crate::builtins::json;
 use crate::container::Map;
 use crate::function::{ParamInfo, arg_names, write_function_metadata, write_json_string};
 use crate::module::device_image::ArgType;
@@ -126,7 +125,7 @@ pub(super) fn read(name: &str, metadata: &str) -> Result<Option<Signature>> {
 }
 
 fn parse(name: &str, metadata: &str) -> Result<Option<Signature>> {
-    let all: Map<Str, Any> = json::parse(metadata.as_bytes())?.to()?;
+    let all: Map<Str, Any> = crate::json::parse(metadata.as_bytes())?.to()?;
     let Some(kernel) = all.get(&Str::new(MEMBER)) else { return Ok(None) };
     let kernel: Map<Str, Any> = kernel.to()?;
     let member = |name: &str| {

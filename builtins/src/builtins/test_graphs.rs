@@ -266,8 +266,8 @@ pub(super) fn empty(list: &Any) {
 /// Calls a global function.
 pub(super) fn call(name: &str, arguments: &[&Any]) -> Result<Any> {
     register();
-    let views: Vec<TVMFFIAny> = arguments.iter().map(|value| *value.as_view().raw()).collect();
-    Function::global(name)?.call_raw(&views)
+    let views: Vec<_> = arguments.iter().map(|value| *value.as_view()).collect();
+    Function::global(name)?.call(&views[..])
 }
 
 /// The message of an error, behind its kind.

@@ -13,7 +13,7 @@ use crate::value::Any;
 ///
 /// # Errors
 /// ValueError that says what was expected, and where: line, column and offset count bytes; lines and columns from 1.
-pub(crate) fn parse(text: &[u8]) -> Result<Any> {
+pub fn parse(text: &[u8]) -> Result<Any> {
     let mut parser = Parser { text, position: 0, values: Values(Vec::new()), levels: Vec::new(), content: Vec::new() };
     match parser.document() {
         // SAFETY: the value is owned, and handed out once.

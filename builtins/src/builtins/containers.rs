@@ -254,8 +254,8 @@ mod tests {
     use crate::value::{Any, IntoAny};
 
     fn try_call(function: &str, arguments: &[Any]) -> crate::Result<Any> {
-        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view().raw()).collect();
-        Function::global(function).unwrap().call_raw(&arguments)
+        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view()).collect();
+        Function::global(function).unwrap().call(&arguments[..])
     }
 
     fn ints(values: &[i64]) -> Vec<Any> {

@@ -7,7 +7,7 @@
 //! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
 
 #![cfg_attr(
-    not(feature = "builtins"),
+    not(feature = "all"),
     allow(dead_code, unused_imports, reason = "only what the crate's own interface uses is called then")
 )]
 
@@ -65,33 +65,33 @@ static FUNCTIONS: &[&[Builtin]] = &[
     modules::BUILTINS,
     values::MARKERS,
     dataclass::CONSTRUCTORS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     containers::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     maps::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     values::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     json::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     json_graph::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     structural::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     recursive::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     visit::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     dataclass::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     repr::BUILTINS,
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     deep_copy::BUILTINS,
 ];
 
 /// Registers all of them; done once, when this artifact serves itself.
-pub(crate) fn register() -> Result<()> {
-    #[cfg(feature = "builtins")]
+pub fn register() -> Result<()> {
+    #[cfg(feature = "all")]
     types::register()?;
     FUNCTIONS.iter().copied().flatten().try_for_each(Builtin::register)
 }

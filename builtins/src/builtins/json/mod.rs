@@ -1,20 +1,9 @@
-//! JSON text to values and back.
-//!
-//! Objects are maps and arrays are arrays; numbers without a fraction or exponent that fit are integers. Beyond JSON, `NaN`,
-//! `Infinity` and `-Infinity` are numbers. Neither direction recurses, so nesting is only bounded by memory.
-
-mod number;
-mod parse;
-mod text;
-mod write;
-
-pub(in crate::builtins) use number::{write_float, write_integer};
-pub(crate) use parse::parse;
-pub(in crate::builtins) use write::{write, write_string};
+//! The global functions that read and write JSON.
 
 use super::builtin::Builtin;
 use super::signature::{ANY, OPTIONAL_INT, STRING, Signature};
 use crate::embedded;
+use crate::json::{parse, write};
 use crate::value::Any;
 
 pub(in crate::builtins) static BUILTINS: &[Builtin] = &[

@@ -8,7 +8,7 @@ use crate::builtins::type_def::BuiltinType;
 use crate::embedded::failure::Failure;
 use crate::embedded::{self, list, map, new_string, seq};
 use crate::function::{guard_nameless, views};
-use crate::object::{EnumDef, EnumKind, Instance, RegisteredEnum, VariantDef, register_attr};
+use crate::object::{EnumDef, EnumKind, RegisteredEnum, VariantDef, register_attr};
 use crate::reflect::{AttrColumn, TypeInfo};
 use crate::value::{Any, IntoAny};
 use crate::{Error, Result, bail, ensure, host};
@@ -25,9 +25,12 @@ const SIZE: i32 = (embedded::HEADER_SIZE + size_of::<EnumBody>()) as i32;
 ///
 /// When the key is taken by another type, this artifact's enum gets a key of its own.
 pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
-    let registered = |(type_index, objects)| RegisteredEnum { type_index, objects, problem: None };
+    let registered = |(type_index, objects): (i32, Vec<*mut TVMFFIObject>), problem| {
+        // SAFETY: `register_as` gives the instances of the type, with a reference to each.
+        unsafe { RegisteredEnum::new(type_index, &objects, problem) }
+    };
     let problem = match parent(def.kind).and_then(|parent| register_as(def, def.key, parent)) {
-        Ok(ours) => return registered(ours),
+        Ok(ours) => return registered(ours, None),
         Err(error) => crate::error!(
             TypeError,
             "enum '{}' ({}:{}, crate {}): {}",
@@ -40,7 +43,7 @@ pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
     };
     let own_key = format!("{}@{}:{}", def.key, def.file, def.line);
     let ours = parent(def.kind).and_then(|parent| register_as(def, &own_key, parent)).unwrap_or((-1, vec![]));
-    RegisteredEnum { problem: Some(problem), ..registered(ours) }
+    registered(ours, Some(problem))
 }
 
 /// The type that enums of this kind are derived from. A host that came without is given it.
@@ -57,7 +60,7 @@ fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
     })
 }
 
-fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result<(i32, Vec<Instance>)> {
+fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result<(i32, Vec<*mut TVMFFIObject>)> {
     const DEPTH: i32 = 3;
     let api = host::api();
     let name = TVMFFIByteArray::new(key.as_bytes());
@@ -159,10 +162,10 @@ unsafe extern "C" fn to_instance(
 }
 
 /// Makes the instances of an enum that has none.
-fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec<Instance>> {
-    let objects: Vec<Instance> = def.variants.iter().map(|variant| new_variant(variant, index)).collect();
+fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec<*mut TVMFFIObject>> {
+    let objects: Vec<*mut TVMFFIObject> = def.variants.iter().map(|variant| new_variant(variant, index)).collect();
     let mut docs = Vec::new();
-    for (variant, Instance(object)) in def.variants.iter().zip(&objects) {
+    for (variant, object) in def.variants.iter().zip(&objects) {
         // A new reference for each place that keeps the instance; the one that it was made with is for the Rust side.
         let shared = || {
             // SAFETY: the instance is alive.
@@ -188,14 +191,14 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
     Ok(objects)
 }
 
-fn new_variant(variant: &VariantDef, index: i32) -> Instance {
+fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
     // SAFETY: a new text, whose reference goes over to the field.
     let str_index = unsafe { Any::from_raw(new_string(variant.name.as_bytes())) };
-    Instance(embedded::new_object(index, EnumBody { int_index: variant.value, str_index }))
+    embedded::new_object(index, EnumBody { int_index: variant.value, str_index })
 }
 
 /// The instances of an enum that somebody else registered, which must be the same variants.
-fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Vec<Instance>> {
+fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Vec<*mut TVMFFIObject>> {
     let entry = |raw: &TVMFFIAny| {
         // SAFETY: the list keeps the entry alive; objects of an enum's type begin with this body.
         (raw.type_index == index).then(|| unsafe { (raw.payload.v_obj, embedded::body::<EnumBody>(raw.payload.v_obj)) })
@@ -205,10 +208,10 @@ fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Ve
         let same = |body: &EnumBody| {
             name(body) == variant.name.as_bytes() && (def.kind == EnumKind::Str || body.int_index == variant.value)
         };
-        found.extend(entries.iter().filter_map(entry).find(|(_, body)| same(body)).map(|(object, _)| Instance(object)));
+        found.extend(entries.iter().filter_map(entry).find(|(_, body)| same(body)).map(|(object, _)| object));
     }
     if found.len() == def.variants.len() && entries.len() == found.len() {
-        for Instance(object) in &found {
+        for object in &found {
             // SAFETY: the list keeps the instance alive; the Rust side takes a reference of its own.
             unsafe { embedded::inc_ref(*object) };
         }

@@ -18,7 +18,6 @@ mod text_output;
 mod value_output;
 
 use super::builtin::Builtin;
-use super::json;
 use super::signature::{ANY, STRING, Signature};
 use crate::value::Any;
 use crate::{Result, embedded};
@@ -57,7 +56,7 @@ pub(crate) fn to_text(root: &Any) -> Result<Vec<u8>> {
 
 /// The value of the root in the text of a graph.
 pub(crate) fn from_text(text: &[u8]) -> Result<Any> {
-    decode::decode(&json::parse(text)?)
+    decode::decode(&crate::json::parse(text)?)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::{parse, write};
+use crate::json::{parse, write};
 
 /// Parses, and writes what came out on one line; or the error.
 fn round(text: &[u8]) -> String {
@@ -189,8 +189,8 @@ mod other_values {
     }
 
     fn make(function: &str, arguments: &[Any]) -> Any {
-        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view().raw()).collect();
-        Function::global(function).unwrap().call_raw(&arguments).unwrap()
+        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view()).collect();
+        Function::global(function).unwrap().call(&arguments[..]).unwrap()
     }
 
     #[test]

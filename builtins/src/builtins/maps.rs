@@ -220,8 +220,8 @@ mod tests {
     use crate::value::{Any, IntoAny};
 
     fn call(function: &str, arguments: &[Any]) -> Any {
-        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view().raw()).collect();
-        Function::global(function).unwrap().call_raw(&arguments).unwrap()
+        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view()).collect();
+        Function::global(function).unwrap().call(&arguments[..]).unwrap()
     }
 
     /// A dict of 0 to `count`, each with itself.

@@ -2,8 +2,8 @@
 
 use super::encode::{Data, Output, encode};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::builtins::json::{self, write_float, write_integer, write_string};
 use crate::embedded::{dtype, map, new_string, text_of};
+use crate::json::{self, write_float, write_integer, write_string};
 use crate::reflect::{Fields, TypeInfo};
 use crate::value::Any;
 use crate::{Error, Result};

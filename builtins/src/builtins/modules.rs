@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::builtin::{Arguments, Builtin};
-#[cfg(feature = "builtins")]
+#[cfg(feature = "all")]
 use super::signature::type_key;
 use super::signature::{
     ARRAY_OF_STRINGS, BOOL, INT, MODULE, OPTIONAL_FUNCTION, OPTIONAL_STRING, STRING, Signature, VOID,
 };
 use crate::Result;
-#[cfg(feature = "builtins")]
+#[cfg(feature = "all")]
 use crate::error;
 use crate::function::Function;
 use crate::module::{self, Module, raw};
@@ -125,12 +125,12 @@ pub(super) static BUILTINS: &[Builtin] = &[
             Ok(Any::NONE)
         },
     },
-    #[cfg(feature = "builtins")]
+    #[cfg(feature = "all")]
     Builtin { name: "ffi.SystemLib", signature: Signature::Packed, run: system_library },
 ];
 
 /// The system library, of the symbols with a prefix if there is an argument.
-#[cfg(feature = "builtins")]
+#[cfg(feature = "all")]
 fn system_library(args: &Arguments<'_>) -> Result<Any> {
     let Some(prefix) = args.all().first() else { return Ok(module::system_library("")?.into_any()) };
     if !STRING.accepts(prefix) {

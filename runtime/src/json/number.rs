@@ -49,7 +49,7 @@ fn is_exact(token: &[u8]) -> bool {
 }
 
 /// Appends decimal digits.
-pub(in crate::builtins) fn write_integer(out: &mut Vec<u8>, integer: i64) {
+pub fn write_integer(out: &mut Vec<u8>, integer: i64) {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
         2021222324252627282930313233343536373839\
         4041424344454647484950515253545556575859\
@@ -75,7 +75,7 @@ pub(in crate::builtins) fn write_integer(out: &mut Vec<u8>, integer: i64) {
 }
 
 /// Appends a float: with `.0` when it is a whole number below 2^53, else like C's `%.17g`.
-pub(in crate::builtins) fn write_float(out: &mut Vec<u8>, float: f64) {
+pub fn write_float(out: &mut Vec<u8>, float: f64) {
     const WHOLE: f64 = (1_u64 << 53) as f64;
     if float.is_nan() {
         return out.extend_from_slice(b"NaN");

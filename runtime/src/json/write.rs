@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::number::{write_float, write_integer};
 use super::text::end_of_unescaped;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::builtins::signature::type_key;
 use crate::embedded::map::{self, Entries};
 use crate::embedded::{seq, text_of};
+use crate::reflect::TypeInfo;
 use crate::value::{Any, AnyView};
 use crate::{Result, error};
 
@@ -15,7 +15,7 @@ use crate::{Result, error};
 ///
 /// # Errors
 /// ValueError: a value of a type that JSON does not have, a key that is no string, or a list that contains itself.
-pub(in crate::builtins) fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
+pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
     // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
     unsafe { writer.value(value.as_view().raw())? };
@@ -210,7 +210,7 @@ impl Writer {
 }
 
 /// Appends a text in quotes, with what JSON does not allow in a text escaped.
-pub(in crate::builtins) fn write_string(out: &mut Vec<u8>, text: &[u8]) {
+pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     let mut from = 0;
     loop {
@@ -244,5 +244,8 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
 unsafe fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: promised by the caller.
     let view = unsafe { AnyView::from_raw(*value) };
-    type_key(&view)
+    match TypeInfo::of(view.type_index()) {
+        Some(info) => info.key().into_owned(),
+        None => format!("<unknown type {}>", view.type_index()),
+    }
 }

@@ -114,8 +114,8 @@ mod tests {
     use crate::value::{Any, IntoAny};
 
     fn new_shape(dimensions: &[Any]) -> crate::Result<Any> {
-        let dimensions: Vec<_> = dimensions.iter().map(|value| *value.as_view().raw()).collect();
-        Function::global("ffi.Shape")?.call_raw(&dimensions)
+        let dimensions: Vec<_> = dimensions.iter().map(|value| *value.as_view()).collect();
+        Function::global("ffi.Shape")?.call(&dimensions[..])
     }
 
     #[test]

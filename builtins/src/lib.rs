@@ -1,0 +1,34 @@
+//! What the stock TVM FFI library has beyond the C ABI, in Rust: global functions and types under its names for hosts in any language,
+//! and the same as typed operations on values of all languages ([`structural`], [`reflect`]).
+//!
+//! Crates use it through `kernpack`.
+
+mod builtins;
+pub mod reflect;
+pub mod structural;
+
+use kernpack_embedded as embedded;
+use kernpack_formats::abi;
+use kernpack_runtime::{
+    Array, DataType, Element, Error, Function, Map, ObjRef, Object, ObjectRoot, Result, Tensor, bail, container,
+    ensure, error, function, host, json, module, object, value,
+};
+#[cfg(test)]
+use kernpack_runtime::{Device, Shape};
+
+#[doc(hidden)]
+pub use builtins::{register, register_enum};
+
+/// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
+#[cfg(test)]
+mod constructor {
+    use kernpack_runtime::impl_::{Collected, on_load};
+
+    extern "C" fn constructor() {
+        on_load(|| Collected { builtins: crate::register, ..Collected::NOTHING });
+    }
+
+    #[used]
+    #[unsafe(link_section = ".init_array.00101")]
+    static CONSTRUCTOR: extern "C" fn() = constructor;
+}

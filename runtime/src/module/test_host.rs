@@ -1,0 +1,47 @@
+//! The functions that [`Module`] calls in its host, for the unit tests of this crate; `kernpack-builtins` has them for artifacts.
+
+use super::{Module, raw};
+use crate::Result;
+use crate::function::Function;
+use crate::impl_::{Collected, on_load};
+
+fn register() -> Result<()> {
+    for (name, function) in [
+        ("ffi.ModuleImportModule", Function::from_fn(|module: Module, other: Module| raw::import(&module, &other))),
+        (
+            "ffi.ModuleGetFunctionMetadata",
+            Function::from_fn(|module: Module, name: String, imports: bool| {
+                assert!(!imports, "only the module itself is asked");
+                raw::text(&module, &name, false)
+            }),
+        ),
+        ("ffi.ModuleGetWriteFormats", Function::from_fn(|module: Module| raw::write_formats(&module))),
+        (
+            "ffi.ModuleWriteToFile",
+            Function::from_fn(|module: Module, path: String, format: String| {
+                raw::write_to_file(&module, &path, &format)
+            }),
+        ),
+        (
+            "ffi.ModuleInspectSource",
+            Function::from_fn(|module: Module, format: String| raw::inspect_source(&module, &format)),
+        ),
+        (
+            "ffi.ModuleImplementsFunction",
+            Function::from_fn(|module: Module, name: String, imports: bool| {
+                raw::implements_function(&module, &name, imports)
+            }),
+        ),
+    ] {
+        Function::register_global(name, &function)?;
+    }
+    Ok(())
+}
+
+extern "C" fn constructor() {
+    on_load(|| Collected { builtins: register, ..Collected::NOTHING });
+}
+
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
