@@ -29,6 +29,6 @@ mod constructor {
     }
 
     #[used]
-    #[unsafe(link_section = ".init_array.00101")]
+    #[unsafe(link_section = ".init_array.00102")]
     static CONSTRUCTOR: extern "C" fn() = constructor;
 }

@@ -56,8 +56,8 @@ extern "C" fn constructor() {
     on_load(collected);
 }
 
-/// Before the constructors of C++ in the same artifact, which may look for what is registered: 101 is the first priority that is not
-/// the compiler's own.
+/// Before the constructors of C++ in the same artifact, which may look for what is registered. 101 is the first priority that is not
+/// the compiler's own; it is left to `kernpack-capi`, which decides before this whose implementation serves.
 #[used]
-#[unsafe(link_section = ".init_array.00101")]
+#[unsafe(link_section = ".init_array.00102")]
 static CONSTRUCTOR: extern "C" fn() = constructor;

@@ -243,6 +243,7 @@ extern "C" fn on_load() {
     let _ = std::panic::catch_unwind(kernpack::host::serve_embedded);
 }
 
+/// Before the constructor of `kernpack`, which would join a program that exports the same functions.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[unsafe(link_section = ".init_array.00101")]
 static ON_LOAD: extern "C" fn() = on_load;

@@ -43,5 +43,5 @@ extern "C" fn constructor() {
 }
 
 #[used]
-#[unsafe(link_section = ".init_array.00101")]
+#[unsafe(link_section = ".init_array.00102")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
