@@ -1,23 +1,33 @@
-//! What the macros accept (`ui/pass_*.rs`) and what the compiler says about each mistake (the other files, each beside
-//! the text that is expected).
+//! What the compiler says about each mistake: the files of `ui/`, each beside the text that is expected. What the macros accept is there,
+//! too (`pass_*.rs`): each of these files is a test program of its own.
 //!
 //! `TRYBUILD=overwrite cargo test -p kernpack-tests --test ui` writes the expected texts anew; read the difference.
 
 use std::path::PathBuf;
 
+/// The files of `ui/` that are to compile, or those that are not.
+fn files(accepted: bool) -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ui");
+    let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<String> =
+        names.filter(|name| name.ends_with(".rs") && name.starts_with("pass_") == accepted).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
 #[test]
 fn ui() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ui");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "rs"));
-    files.sort();
     let cases = trybuild::TestCases::new();
-    for file in files {
-        let name = file.file_name().unwrap().to_str().unwrap();
-        if name.starts_with("pass_") {
-            cases.pass(format!("ui/{name}"));
-        } else {
-            cases.compile_fail(format!("ui/{name}"));
-        }
+    files(false).iter().for_each(|file| cases.compile_fail(format!("ui/{file}")));
+}
+
+#[test]
+fn what_is_accepted_is_built_and_run() {
+    let manifest = include_str!("../Cargo.toml");
+    for file in files(true) {
+        let name = file.trim_end_matches(".rs");
+        let target = format!("[[test]]\nname = \"{name}\"\npath = \"ui/{file}\"\nharness = false\n");
+        assert!(manifest.contains(&target), "tests/Cargo.toml lacks\n{target}");
     }
 }

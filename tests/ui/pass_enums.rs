@@ -59,12 +59,8 @@ fn mode_of(shape: ObjRef<Shape>) -> Option<Mode> {
 fn main() {
     let circle = ObjRef::new(Shape::Circle { radius: 2.0, mode: Mode::VeryExact });
     assert_eq!(mode_of(circle.clone()), Some(Mode::VeryExact));
-    let group = Shape::Group {
-        visitor: circle,
-        r#type: vec![],
-        value: Default::default(),
-        label: Field::new("a".to_owned()),
-    };
+    let group =
+        Shape::Group { visitor: circle, r#type: vec![], value: Default::default(), label: Field::new("a".to_owned()) };
     let group = ObjRef::new(group);
     assert_eq!(group.type_key(), "pass_enums.Shape.Group");
     assert_eq!(mode_of(group), None);

@@ -5,7 +5,11 @@ mod facade {
     pub use ::left as aliased;
 }
 
-kernpack::library!(with = [conversions, ::right, facade::aliased,], without = [clash, forgetful, objects], crate = ::kernpack);
+kernpack::library!(
+    with = [conversions, ::right, facade::aliased,],
+    without = [clash, forgetful, objects],
+    crate = ::kernpack
+);
 
 fn main() {
     // `left` keeps it.

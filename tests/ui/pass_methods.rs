@@ -1,5 +1,6 @@
 //! What `#[object_methods]` accepts.
 #![deny(warnings)]
+#![allow(clippy::needless_arbitrary_self_type)]
 
 use std::cmp::Ordering;
 

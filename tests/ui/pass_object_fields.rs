@@ -85,10 +85,8 @@ impl Settings {
 }
 
 fn main() {
-    let file = ObjRef::new(File {
-        handle: Handle { number: 3, address: std::ptr::null_mut() },
-        path: "a.txt".to_owned(),
-    });
+    let file =
+        ObjRef::new(File { handle: Handle { number: 3, address: std::ptr::null_mut() }, path: "a.txt".to_owned() });
     assert_eq!((file.number, file.path.as_str(), file.address.is_null()), (3, "a.txt", true));
     let settings = ObjRef::new(Settings {
         size: 1,

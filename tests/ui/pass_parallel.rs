@@ -1,5 +1,6 @@
 //! What `#[packed_func(parallel)]` accepts.
 #![deny(warnings, non_ascii_idents, unsafe_code)]
+#![allow(clippy::needless_lifetimes, clippy::ptr_arg)]
 
 use kernpack::{Array, Error, Function, Result, Tensor, TensorView, packed_func};
 

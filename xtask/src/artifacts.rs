@@ -31,14 +31,6 @@ impl Imagekit {
     }
 }
 
-/// Builds one of the libraries that tests load, with optimization, and gives its path.
-pub(crate) fn build_test_library(environment: &Environment, package: &str) -> Result<PathBuf> {
-    let mut cargo = environment.cargo("build");
-    cargo.args(["--release", "--package", package]);
-    step::run(&format!("build tests/{package}-lib"), &mut cargo, Show::Warnings)?;
-    Ok(shared_library(&environment.workspace.cargo_target().join("release"), package))
-}
-
 /// Builds the library of tests/gpu with optimization and gives its path.
 pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
     let mut cargo = environment.cargo("build");
@@ -47,28 +39,41 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
     Ok(shared_library(&environment.workspace.cargo_target().join("release"), "gpu_kernels"))
 }
 
-/// Builds our `libtvm_ffi.so` with optimization and gives its path.
-pub(crate) fn build_libtvm_ffi(environment: &Environment) -> Result<PathBuf> {
+/// The packages of the libraries that tests load, and of the Rust host.
+const LOADED_BY_TESTS: [&str; 11] = [
+    "imagekit",
+    "imagekit-host",
+    "expr",
+    "extension",
+    "kernpack-gpu-tests",
+    "conversions",
+    "objects",
+    "clash",
+    "forgetful",
+    "left",
+    "right",
+];
+
+/// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
+///
+/// One command builds all but one: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
+/// itself, as it is shipped.
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
+    let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
+    let mut cargo = environment.cargo("build");
+    step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-capi"]);
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
-    Ok(shared_library(&environment.workspace.cargo_target().join("release"), "tvm_ffi"))
-}
-
-/// Builds the two libraries of examples/extension with optimization and gives their paths: the one with expressions, and the one
-/// that works on them.
-pub(crate) fn build_extension(environment: &Environment) -> Result<[PathBuf; 2]> {
-    let mut cargo = environment.cargo("build");
-    cargo.args(["--release", "--package", "expr", "--package", "extension"]);
-    step::run("build examples/extension", &mut cargo, Show::Warnings)?;
     let folder = environment.workspace.cargo_target().join("release");
-    Ok(["expr", "extension"].map(|name| shared_library(&folder, name)))
-}
-
-/// Builds the libraries of tests/decentralised with optimization and gives their folder.
-pub(crate) fn build_decentralised(environment: &Environment) -> Result<PathBuf> {
-    let mut cargo = environment.cargo("build");
-    cargo.arg("--release").args(["clash", "forgetful", "left", "right"].iter().flat_map(|name| ["--package", name]));
-    step::run("build tests/decentralised", &mut cargo, Show::Warnings)?;
-    Ok(environment.workspace.cargo_target().join("release"))
+    Ok([
+        ("EXPR_LIBRARY", shared_library(&folder, "expr")),
+        ("EXTENSION_LIBRARY", shared_library(&folder, "extension")),
+        ("GPU_LIBRARY", shared_library(&folder, "gpu_kernels")),
+        ("IMAGEKIT_LIBRARY", shared_library(&folder, "imagekit")),
+        ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
+        ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),
+        ("DECENTRALISED_LIBRARIES", folder.clone()),
+        ("KERNPACK_LIBTVM_FFI", shared_library(&folder, "tvm_ffi")),
+    ])
 }

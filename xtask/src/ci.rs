@@ -1,19 +1,24 @@
 //! `cargo xtask ci`: what continuous integration runs, on any machine.
 
-use crate::conformance::{self, Run};
+use crate::beside::Beside;
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, asan, book, demo, fuzz, races, runner, valgrind};
+use crate::{Result, book, demo, runner};
 use std::process::Command;
 use std::time::Instant;
 
 /// Crates with a workspace of their own, for formatting and lints: they are outside ours.
 const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.toml"];
 
+/// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
+/// use one core. They build in folders of their own. The last two use what conformance has built.
+const BESIDE: [&[&str]; 5] = [&["races"], &["fuzz", "--seconds", "10"], &["conformance"], &["valgrind"], &["asan"]];
+
 /// Runs every check, also after one that fails, and names those that failed.
 pub(crate) fn run() -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
+    let beside = Beside::start(commands_beside(&environment)?);
     let mut failed = Vec::new();
     let mut keep = |name: &str, outcome: Result| {
         if let Err(error) = outcome {
@@ -27,17 +32,25 @@ pub(crate) fn run() -> Result {
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
-    keep("races", races::run());
-    keep("fuzz", fuzz::run(&fuzz::Run::everything(10)));
-    keep("conformance", conformance::run(&Run::everything()));
-    // These two use what conformance has built.
-    keep("valgrind", valgrind::run(&[]));
-    keep("asan", asan::run(&[]));
+    for (name, outcome) in beside.finish() {
+        keep(&name, outcome);
+    }
     if failed.is_empty() {
         println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());
         return Ok(());
     }
     Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
+}
+
+/// The commands of `BESIDE`, with their names.
+fn commands_beside(environment: &Environment) -> Result<Vec<(String, Command)>> {
+    let program = std::env::current_exe()?;
+    let command = |arguments: &[&str]| {
+        let mut command = environment.workspace.command(&program);
+        command.args(arguments);
+        (format!("cargo xtask {}", arguments.join(" ")), command)
+    };
+    Ok(BESIDE.iter().map(|arguments| command(arguments)).collect())
 }
 
 /// Formatting, lints and documentation.

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 /// Whether this process may install packages, and has the program for it.
@@ -15,6 +15,7 @@ pub(crate) fn can_install(workspace: &Workspace) -> bool {
 
 /// Installs one package, which only root can. Lists that can not be brought up to date are no reason to give up.
 pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
+    let _alone = alone(workspace)?;
     update(workspace)?;
     let mut install = workspace.command("apt-get");
     install.args(["-q", "install", "-y", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive");
@@ -28,6 +29,7 @@ pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Res
         fs::remove_dir_all(folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
     }
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let _alone = alone(workspace)?;
     let download = || {
         let mut download = workspace.command("apt-get");
         download.args(["-q", "download", package]).current_dir(folder);
@@ -48,6 +50,13 @@ pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Res
     extract.arg("-x").arg(&archive).arg(folder);
     step::run(&format!("unpack {}", archive.display()), &mut extract, Show::Warnings)?;
     Ok(())
+}
+
+/// Waits for another process of ours that uses `apt-get`, which gives up where somebody else is at work. Dropped, the next one may begin.
+fn alone(workspace: &Workspace) -> Result<File> {
+    let file = File::create(workspace.folder("debian")?.join("lock"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn update(workspace: &Workspace) -> Result {

@@ -8,6 +8,7 @@ mod apache_tvm;
 mod artifacts;
 mod asan;
 mod bench;
+mod beside;
 mod book;
 mod ci;
 mod conformance;

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::apache_tvm;
-use crate::artifacts::{self, Imagekit};
+use crate::artifacts;
 use crate::book;
 use crate::cross_compiler;
 use crate::environment::Environment;
@@ -11,7 +11,6 @@ use crate::node::Node;
 use crate::step::{self, Finished, Show};
 use crate::torch;
 use crate::totals::Totals;
-use std::path::PathBuf;
 use std::process::Command;
 
 /// Folders with Python tests, from the root.
@@ -26,7 +25,7 @@ pub(crate) fn run() -> Result {
 /// Runs every runner, whatever the others said, and ends with the line of totals.
 pub(crate) fn run_in(environment: &Environment) -> Result {
     let mut report = Report::default();
-    let libraries = match build_libraries(environment) {
+    let libraries = match artifacts::build_for_tests(environment) {
         Ok(libraries) => libraries,
         Err(error) => {
             report.fail(error.to_string());
@@ -94,22 +93,6 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         report.add(&format!("cargo {subcommand} in tests/downstream"), &mut command, Totals::of_cargo)?;
     }
     report.close()
-}
-
-/// The libraries that tests load, by the variable that tells where they are.
-fn build_libraries(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
-    let imagekit = Imagekit::build(environment)?.library;
-    let [expr, extension] = artifacts::build_extension(environment)?;
-    Ok([
-        ("EXPR_LIBRARY", expr),
-        ("EXTENSION_LIBRARY", extension),
-        ("GPU_LIBRARY", artifacts::build_gpu_kernels(environment)?),
-        ("IMAGEKIT_LIBRARY", imagekit),
-        ("CONVERSIONS_LIBRARY", artifacts::build_test_library(environment, "conversions")?),
-        ("OBJECTS_LIBRARY", artifacts::build_test_library(environment, "objects")?),
-        ("DECENTRALISED_LIBRARIES", artifacts::build_decentralised(environment)?),
-        ("KERNPACK_LIBTVM_FFI", artifacts::build_libtvm_ffi(environment)?),
-    ])
 }
 
 /// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.

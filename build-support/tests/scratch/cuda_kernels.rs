@@ -8,7 +8,7 @@ use expect_test::expect;
 use kernpack::module::device_image::{ArgType, DeviceImage, GRID_AND_BLOCK};
 use kernpack::module::library_bin::LibraryBin;
 
-use crate::package::{CUDA_FEATURE, Package, cuda_is_mine};
+use crate::package::{CUDA_FEATURE, Package};
 
 const SCALE: &str = "
 #include \"factor.h\"
@@ -60,7 +60,6 @@ fn check_images(bytes: &[u8]) -> [Vec<u8>; 2] {
 
 #[test]
 fn without_nvcc_the_library_says_why() {
-    let _alone = cuda_is_mine();
     let package = package("without-nvcc", "");
     let built = package.cargo(&["build"], &[]);
     assert!(built.success, "{}", built.stderr);
@@ -91,7 +90,6 @@ fn without_nvcc_the_library_says_why() {
 
 #[test]
 fn cuda_kernels_need_the_feature() {
-    let _alone = cuda_is_mine();
     let package = package("no-cuda-feature", "");
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
     assert!(manifest.contains(CUDA_FEATURE));
@@ -105,14 +103,12 @@ fn cuda_kernels_need_the_feature() {
 
 #[test]
 fn off_is_silent() {
-    let _alone = cuda_is_mine();
     let package = package("cuda-off", "");
     package.build_with(&["build"], &[("KERNPACK_CUDA", "off")]);
 }
 
 #[test]
 fn require_needs_nvcc() {
-    let _alone = cuda_is_mine();
     let message = package("cuda-required", "").failure(&[("KERNPACK_CUDA", "require")]);
     assert_eq!(
         message,
@@ -174,7 +170,6 @@ pub(crate) fn fake_cuda_home(package: &Package) -> PathBuf {
 #[cfg(unix)]
 #[test]
 fn images_travel_in_the_library() {
-    let _alone = cuda_is_mine();
     let package = package("fake-cuda", ".cuda_flag(\"-lineinfo\").define(\"X\", None)");
     let home = fake_cuda_home(&package);
     let variables = [("CUDA_HOME", home.to_str().unwrap())];
@@ -200,7 +195,6 @@ fn images_travel_in_the_library() {
 #[cfg(unix)]
 #[test]
 fn architectures_are_the_ones_asked_for() {
-    let _alone = cuda_is_mine();
     let package = package("fake-arch", ".cuda_arch([\"90a\", \"sm_90\", \"8.6\", \"90\"])");
     let home = fake_cuda_home(&package);
     let library = package.build_with(&["build"], &[("CUDA_HOME", home.to_str().unwrap())]);
@@ -212,7 +206,6 @@ fn architectures_are_the_ones_asked_for() {
 #[cfg(unix)]
 #[test]
 fn every_kernel_that_fails_is_shown() {
-    let _alone = cuda_is_mine();
     let calls = ".cuda([\"a.cu\", \"b.cu\", \"mangled.cu\", \"empty.cu\", \"good.cu\"])";
     let package = Package::new("fake-failures", calls)
         .file("a.cu", "FAIL\n")
@@ -248,7 +241,6 @@ pub(crate) fn real_cuda_home() -> Option<PathBuf> {
 
 #[test]
 fn a_real_nvcc_makes_fat_binaries() {
-    let _alone = cuda_is_mine();
     let Some(home) = real_cuda_home() else {
         // Past the test harness, which hides what a passing test prints.
         let _ = writeln!(

@@ -11,7 +11,7 @@ use kernpack::module::library_bin::LibraryBin;
 
 use crate::cuda_kernels::{fake_cuda_home, real_cuda_home};
 use crate::library::BuiltLibrary;
-use crate::package::{Package, cuda_is_mine};
+use crate::package::Package;
 
 const SCALE: &str = "
 define ptx_kernel void @scale(ptr %out, ptr %in, float %factor, i32 %n) {
@@ -71,7 +71,6 @@ fn text(code: &[u8]) -> String {
 
 #[test]
 fn llvm_needs_no_toolkit() {
-    let _alone = cuda_is_mine();
     let package = Package::new("ptx-only", ".cuda_llvm_ir([\"scale.ll\", \"fill.ll\"]).cuda_arch([\"90\", \"80\"])")
         .file("scale.ll", SCALE)
         .file("fill.ll", ANNOTATED);
@@ -102,7 +101,6 @@ fn llvm_needs_no_toolkit() {
 
 #[test]
 fn mistakes_in_device_ir_are_all_named() {
-    let _alone = cuda_is_mine();
     let calls = ".cuda_llvm_ir([\"text.ll\", \"open.ll\", \"host.ll\", \"exp.ll\", \"value.ll\", \"good.ll\"])\
                  .cuda_with(\"arch.ll\", |kernel| kernel.arch(\"sm_91\"))";
     let package = Package::new("device-mistakes", calls)
@@ -162,7 +160,6 @@ arch.ll: LLVM does not know the GPU architecture 91; it knows 50, 52, 53, 60, 61
 #[cfg(unix)]
 #[test]
 fn kernels_have_options_of_their_own() {
-    let _alone = cuda_is_mine();
     let calls = ".cuda([\"kernels/fill.cu\"]).cuda_arch([\"80\"]).cuda_flag(\"-all\")\
                  .cuda_with(\"kernels/scale.cu\", |kernel| {\n    \
                      kernel.arch(\"90a\").arch(\"100\").ptx_floor(\"75\").flag(\"-use_fast_math\").define(\"N\", \"4\")\n})";
@@ -202,7 +199,6 @@ fn kernels_have_options_of_their_own() {
 #[cfg(unix)]
 #[test]
 fn nvcc_that_appears_later_is_noticed() {
-    let _alone = cuda_is_mine();
     let package = Package::new("later-nvcc", ".cuda([\"kernels/fill.cu\"])")
         .file("kernels/fill.cu", "__global__ void fill(int* out, int value);\n")
         .file("kernels/include/factor.h", "")
@@ -232,7 +228,6 @@ fn nvcc_that_appears_later_is_noticed() {
 
 #[test]
 fn a_real_toolkit_assembles_device_ir() {
-    let _alone = cuda_is_mine();
     let Some(home) = real_cuda_home() else {
         let _ = writeln!(std::io::stderr(), "skipped: no ptxas; set KERNPACK_TEST_CUDA_HOME or CUDA_HOME");
         return;
@@ -266,7 +261,6 @@ fn a_real_toolkit_assembles_device_ir() {
 
 #[test]
 fn nvrtc_is_a_compiler_too() {
-    let _alone = cuda_is_mine();
     let Some(home) = nvrtc_home() else {
         let _ = writeln!(
             std::io::stderr(),

@@ -4,7 +4,6 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::library::BuiltLibrary;
 
@@ -45,6 +44,21 @@ done:
 
 /// What the manifest of a package with CUDA kernels says of its dependency.
 pub(crate) const CUDA_FEATURE: &str = ", features = [\"cuda\"]";
+
+/// What tests call `CUDA_HOME` reaches build scripts under this name, and cudarc not at all: all packages share it, and it would be built again,
+/// with the runtime, whenever the toolkit is another.
+const CUDA_HOME_OF_SCRIPT: &str = "KERNPACK_TEST_SCRIPT_CUDA_HOME";
+
+/// The beginning of a build script that compiles for CUDA.
+fn find_toolkit() -> String {
+    format!(
+        "    println!(\"cargo::rerun-if-env-changed={CUDA_HOME_OF_SCRIPT}\");
+    if let Some(home) = std::env::var_os(\"{CUDA_HOME_OF_SCRIPT}\") {{
+        // SAFETY: this is the only thread.
+        unsafe {{ std::env::set_var(\"CUDA_HOME\", home) }};
+    }}\n"
+    )
+}
 
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -89,7 +103,10 @@ impl Package {
             )
             .file(
                 "build.rs",
-                &format!("fn main() -> kernpack_build::Result<()> {{\n    kernpack_build::Library::new(){calls}.build()\n}}\n"),
+                &format!(
+                    "fn main() -> kernpack_build::Result<()> {{\n{}    kernpack_build::Library::new(){calls}.build()\n}}\n",
+                    if calls.contains(".cuda") { find_toolkit() } else { String::new() },
+                ),
             )
             .file("src/lib.rs", "#![warn(missing_docs, unreachable_pub)]\n//! Scratch.\nkernpack::library!();\n")
             .file("Cargo.lock", &fs::read_to_string(root.join("Cargo.lock")).expect("the workspace has a lock file"))
@@ -149,7 +166,8 @@ impl Package {
             command.env_remove(name);
         }
         command.env("PATH", path_without_nvcc());
-        command.envs(variables.iter().copied());
+        let of_script = |name| if name == "CUDA_HOME" { CUDA_HOME_OF_SCRIPT } else { name };
+        command.envs(variables.iter().map(|&(name, value)| (of_script(name), value)));
         command
     }
 
@@ -306,12 +324,6 @@ impl Built {
             .lines()
             .any(|line| ["Compiling", "Running", "Dirty"].iter().any(|word| line.trim_start().starts_with(word)))
     }
-}
-
-/// Held by a test whose packages need CUDA, while it runs: cudarc, which they all share, is built again whenever `CUDA_HOME` is another.
-pub(crate) fn cuda_is_mine() -> MutexGuard<'static, ()> {
-    static CUDA: Mutex<()> = Mutex::new(());
-    CUDA.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn path_without_nvcc() -> std::ffi::OsString {
