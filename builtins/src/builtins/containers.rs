@@ -10,7 +10,7 @@ use crate::embedded::release::{is_object, release, retain};
 use crate::embedded::{self, list, map, seq};
 use crate::value::{Any, IntoAny};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.Array",
         signature: Signature::Packed,

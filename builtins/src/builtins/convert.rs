@@ -27,7 +27,7 @@ static MAP_OF_ANY: Type = Type {
 
 macro_rules! conversions {
     ($($index:ident, $name:literal, $result:expr, $convert:expr;)*) => {
-        pub(super) static ATTRS: FixedTypeAttrs = &[$((
+        pub(super) const ATTRS: FixedTypeAttrs = &[$((
             type_index::$index,
             CONVERT,
             Attr::Function(Builtin {

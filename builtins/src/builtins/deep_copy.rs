@@ -18,7 +18,7 @@ use crate::reflect::{AttrColumn, Field, TypeInfo, call_function};
 use crate::value::{Any, AnyView};
 use crate::{Result, bail};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] =
+pub(in crate::builtins) const BUILTINS: &[Builtin] =
     &[Builtin { name: "ffi.DeepCopy", signature: Signature::Typed(&[&ANY], &ANY), run: deep_copy }];
 
 static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");

@@ -6,7 +6,7 @@ use super::signature::{BOOL, FUNCTION, STRING, Signature};
 use crate::value::{Any, IntoAny};
 use crate::{Result, embedded, error};
 
-pub(super) static BUILTINS: &[Builtin] = &[
+pub(super) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.FunctionListGlobalNamesFunctor",
         signature: Signature::Typed(&[], &FUNCTION),

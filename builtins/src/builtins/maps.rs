@@ -12,7 +12,7 @@ use crate::embedded::{self, map};
 use crate::value::{Any, IntoAny};
 use crate::{Result, error};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.Map",
         signature: Signature::Packed,

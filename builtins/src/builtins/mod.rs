@@ -59,7 +59,7 @@ pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) ->
     dataclass::enums::is_enum(info).then(|| unsafe { dataclass::enums::name_of(object) })
 }
 
-/// All global functions, file by file.
+/// All global functions, file by file. The files' lists are constants: of a static, code would be generated also where it is left out.
 static FUNCTIONS: &[&[Builtin]] = &[
     functions::BUILTINS,
     modules::BUILTINS,

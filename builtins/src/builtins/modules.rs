@@ -18,7 +18,7 @@ use crate::value::{Any, IntoAny, Str};
 /// Modules that stay loaded until someone removes them.
 static KEPT: Mutex<Vec<Module>> = Mutex::new(Vec::new());
 
-pub(super) static BUILTINS: &[Builtin] = &[
+pub(super) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ModuleLoadFromFile",
         signature: Signature::Typed(&[&STRING], &MODULE),

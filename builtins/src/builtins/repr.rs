@@ -14,7 +14,7 @@ use super::signature::{ANY, STRING, Signature};
 use crate::value::{Any, AnyView};
 use crate::{Result, embedded};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] =
+pub(in crate::builtins) const BUILTINS: &[Builtin] =
     &[Builtin { name: "ffi.ReprPrint", signature: Signature::Typed(&[&ANY], &STRING), run: print }];
 
 fn print(args: &Arguments<'_>) -> Result<Any> {

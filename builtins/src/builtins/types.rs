@@ -6,7 +6,7 @@ use super::{access_path, big_int, convert, module_type, structural, visit};
 use crate::Result;
 
 /// All types with an index of their own, in its order.
-static TYPES: &[&BuiltinType] = &[
+const TYPES: &[&BuiltinType] = &[
     &module_type::MODULE,
     &big_int::BIG_INT,
     &enums::ENUM_STATE,
@@ -25,7 +25,7 @@ static TYPES: &[&BuiltinType] = &[
 /// Attributes that a file adds to types with a fixed index: type index, column, value.
 pub(super) type FixedTypeAttrs = &'static [(i32, &'static str, Attr)];
 
-static ATTRS: &[FixedTypeAttrs] = &[convert::ATTRS, visit::ATTRS];
+const ATTRS: &[FixedTypeAttrs] = &[convert::ATTRS, visit::ATTRS];
 
 /// Registers all of them.
 pub(super) fn register() -> Result<()> {

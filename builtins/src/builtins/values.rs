@@ -10,7 +10,7 @@ use crate::embedded::{self, function_table, seq, shape, type_table};
 use crate::value::Any;
 use crate::{Function, Result, error, host};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.Shape", signature: Signature::Packed, run: new_shape },
     Builtin { name: "ffi.String", signature: Signature::Typed(&[&STRING], &STRING), run: |args| args.owned(0) },
     Builtin { name: "ffi.Bytes", signature: Signature::Typed(&[&BYTES], &BYTES), run: |args| args.owned(0) },
@@ -32,7 +32,7 @@ pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
 ];
 
 /// What calls of constructors need: every host has them.
-pub(in crate::builtins) static MARKERS: &[Builtin] = &[
+pub(in crate::builtins) const MARKERS: &[Builtin] = &[
     Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(missing()) },
     Builtin {
         name: "ffi.GetKwargsObject",

@@ -17,10 +17,10 @@ use super::builtin::Builtin;
 use super::signature::{FUNCTION, INT, Signature, VOID};
 
 /// The constructor that is made of a type's fields: every host makes it, for libraries that do not bring it.
-pub(in crate::builtins) static CONSTRUCTORS: &[Builtin] =
+pub(in crate::builtins) const CONSTRUCTORS: &[Builtin] =
     &[Builtin { name: "ffi._RegisterFFIInit", signature: Signature::Typed(&[&INT], &VOID), run: init::register_init }];
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.MakeFieldGetter", signature: Signature::Typed(&[&INT], &INT), run: fields::make_getter },
     Builtin {
         name: "ffi.MakeFieldSetter",

@@ -6,7 +6,7 @@ use crate::embedded;
 use crate::json::{parse, write};
 use crate::value::Any;
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.json.Parse", signature: Signature::Typed(&[&STRING], &ANY), run: |args| parse(args.bytes(0)) },
     Builtin {
         name: "ffi.json.Stringify",

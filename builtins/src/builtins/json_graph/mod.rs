@@ -22,7 +22,7 @@ use super::signature::{ANY, STRING, Signature};
 use crate::value::Any;
 use crate::{Result, embedded};
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ToJSONGraph",
         signature: Signature::Typed(&[&ANY, &ANY], &ANY),

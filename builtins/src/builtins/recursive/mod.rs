@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 1 << 20;
 
 const TWO_VALUES: &[&Type] = &[&ANY, &ANY];
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     comparison("ffi.RecursiveEq", |args| compare(args, true, Ordering::is_eq)),
     comparison("ffi.RecursiveLt", |args| compare(args, false, Ordering::is_lt)),
     comparison("ffi.RecursiveLe", |args| compare(args, false, Ordering::is_le)),

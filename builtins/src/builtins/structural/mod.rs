@@ -38,7 +38,7 @@ static OPTIONAL_PATH_PAIR: Type = Type {
     accepts: Accepts::Optional(&PATH_PAIR),
 };
 
-pub(in crate::builtins) static BUILTINS: &[Builtin] = &[
+pub(in crate::builtins) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.StructuralEqual",
         signature: Signature::Typed(&[&ANY, &ANY, &BOOL, &BOOL], &BOOL),
