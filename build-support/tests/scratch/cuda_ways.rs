@@ -238,6 +238,7 @@ fn a_real_toolkit_assembles_device_ir() {
         .file("exp.ll", EXP)
         .file("scale.ll", &format!("target triple = \"nvptx64-nvidia-cuda\"\n{SCALE}"))
         .file("tuned.ll", &SCALE.replace("@scale", "@tuned"));
+    package.forget();
     let variables = [("CUDA_HOME", home.to_str().unwrap())];
     let found = images(&package.build_with(&["build"], &variables), &["exponential", "scale", "tuned"]);
     assert_eq!(found.len(), 3);
@@ -281,6 +282,7 @@ fn nvrtc_is_a_compiler_too() {
     let manifest = manifest.replace("build-support' }", "build-support', features = ['nvrtc'] }");
     assert!(manifest.contains("nvrtc"), "{manifest}");
     package.write("Cargo.toml", &manifest);
+    package.forget();
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("KERNPACK_CUDA", "require")];
     let found = images(&package.build_with(&["build"], &variables), &["scale", "more"]);
     use ArgType as T;
