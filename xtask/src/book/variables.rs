@@ -9,8 +9,10 @@ use std::path::Path;
 const PAGE: &str = "docs/environment-variables.md";
 
 /// Sources of what users run.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "formats/src",
+    "embedded/src",
+    "builtins/src",
     "kernpack/src",
     "runtime/src",
     "runtime/capi",
