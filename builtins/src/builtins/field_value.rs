@@ -23,6 +23,13 @@ pub(super) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
     type_info_of_host(index)
 }
 
+/// The type with an index; of the same record.
+#[inline]
+pub(super) fn type_of(index: i32) -> Result<TypeInfo> {
+    // SAFETY: `type_info` gives records of the type table.
+    type_info(index).map(|info| unsafe { TypeInfo::from_raw(info) })
+}
+
 /// Out of line: where we serve, nobody comes here.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {

@@ -75,9 +75,12 @@ impl TypeInfo {
         Self::of(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
     }
 
-    /// The type of a record, which has to be one of the type table's.
+    /// The type of a record.
+    ///
+    /// # Safety
+    /// The record is one of the type table's, which lives forever with all that it points to.
     #[doc(hidden)]
-    pub const fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
+    pub const unsafe fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
         Self { raw }
     }
 

@@ -6,7 +6,7 @@ use super::base64;
 use super::plain::{device, expect, integers, plain, view};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::builtins::dataclass::{creation, enums};
-use crate::builtins::field_value::type_info;
+use crate::builtins::field_value::type_of;
 use crate::builtins::reentry::hook;
 use crate::builtins::signature::{Accepts, INT, STRING, Type};
 use crate::embedded::release::{release_elements, retain};
@@ -202,7 +202,7 @@ impl Decoder<'_> {
     unsafe fn start_object(index: i32, data: TVMFFIAny) -> Result<Started> {
         // SAFETY: see above.
         unsafe {
-            let info = TypeInfo::from_raw(type_info(index)?);
+            let info = type_of(index)?;
             // What makes objects may change the graph.
             let held = Any::from_raw(retain(&data));
             if enums::is_enum(info) {

@@ -9,7 +9,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::cycle::CycleCheck;
 use crate::builtins::dataclass::{creation, enums};
-use crate::builtins::field_value::{Read, give_up, read, type_info};
+use crate::builtins::field_value::{Read, give_up, read, type_of};
 use crate::builtins::kept::Kept;
 use crate::builtins::reentry::hook;
 use crate::builtins::signature::type_key;
@@ -208,7 +208,7 @@ impl Encoder<'_> {
                     Parts::Entries(map::first(value.payload.v_obj), false)
                 }
                 index if index >= type_index::STATIC_OBJECT_BEGIN && !is_leaf(index) => {
-                    let info = TypeInfo::from_raw(type_info(index)?);
+                    let info = type_of(index)?;
                     if let Some(data) = self.data_at_once(part, info)? {
                         self.output.node(info.key_bytes(), Data::Made(data))?;
                         return Ok(Seen::Written(hash));
@@ -247,7 +247,7 @@ impl Encoder<'_> {
 
     /// Writes the node of a frame whose parts are all done.
     fn write(&mut self, frame: &Frame) -> Result<()> {
-        let info = TypeInfo::from_raw(type_info(frame.value.type_index)?);
+        let info = type_of(frame.value.type_index)?;
         let items = &self.items[frame.first..];
         let data = match frame.parts {
             Parts::Fields(_) => Data::Fields(info.fields(), items),

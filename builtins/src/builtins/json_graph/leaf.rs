@@ -5,10 +5,10 @@ use core::ffi::c_void;
 use super::base64;
 use super::encode::{Data, Output};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::builtins::field_value::type_info;
+use crate::builtins::field_value::type_of;
 use crate::builtins::signature::type_key;
 use crate::embedded::{dtype, shape};
-use crate::reflect::{AttrVisitor, TypeInfo, dispatch};
+use crate::reflect::{AttrVisitor, dispatch};
 use crate::value::{AnyView, DataType, Device};
 use crate::{ObjRef, ObjectRoot, Result, Tensor, bail};
 
@@ -31,7 +31,7 @@ struct Leaf<'a> {
 impl Leaf<'_> {
     /// A node of the type with this index.
     fn node(&mut self, index: i32, data: Data<'_>) -> Result<()> {
-        self.output.node(TypeInfo::from_raw(type_info(index)?).key_bytes(), data)
+        self.output.node(type_of(index)?.key_bytes(), data)
     }
 
     fn integers(&mut self, index: i32, integers: impl Iterator<Item = i64>) -> Result<()> {

@@ -11,12 +11,12 @@ use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::builtin::Arguments;
-use crate::builtins::field_value::{Read, give_up, read, type_info};
+use crate::builtins::field_value::{Read, give_up, read, type_of};
 use crate::builtins::reentry::{Reentry, call_hook, hook};
 use crate::builtins::signature::{ANY_VIEW, BOOL, INT, Signature};
 use crate::builtins::type_def::field::check;
 use crate::embedded::{self, map, release, seq};
-use crate::reflect::{AttrColumn, Fields, TypeInfo};
+use crate::reflect::{AttrColumn, Fields};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
 
@@ -241,7 +241,7 @@ impl Comparer {
                 }
                 bail!(ValueError, "RecursiveCompare: cyclic reference detected in ordering");
             }
-            let info = TypeInfo::from_raw(type_info(index)?);
+            let info = type_of(index)?;
             if index >= type_index::STATIC_OBJECT_END {
                 if self.equality_only
                     && let Some(hook) = hook(&EQUAL_HOOKS, index, EQUAL_SIGNATURE)?

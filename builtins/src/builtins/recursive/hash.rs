@@ -10,7 +10,7 @@ use super::leaf::hash_leaf;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::builtins::address_map::AddressMap;
 use crate::builtins::builtin::Arguments;
-use crate::builtins::field_value::{Read, give_up, read, type_info};
+use crate::builtins::field_value::{Read, give_up, read, type_info, type_of};
 use crate::builtins::kept::Kept;
 use crate::builtins::reentry::{Reentry, call_hook, hook};
 use crate::builtins::signature::{ANY_VIEW, INT, Signature};
@@ -308,7 +308,7 @@ impl Frame {
 
 /// An object's type and its hook.
 fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
-    let info = TypeInfo::from_raw(type_info(index)?);
+    let info = type_of(index)?;
     let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
     if hook.is_none()
         && index >= type_index::STATIC_OBJECT_END

@@ -239,6 +239,7 @@ impl Hasher {
                 let frame = Frame {
                     object,
                     hash: info.type_key_hash,
+                    // The record is the type table's.
                     parts: Parts::Fields(kind, TypeInfo::from_raw(info).fields()),
                     region: inner,
                     outer_region: region,

@@ -364,7 +364,9 @@ impl Comparer {
             _ => {}
         }
         let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
-        Ok(Prepared::Parts(Parts::Fields(kind, TypeInfo::from_raw(info).fields(), None), own_region, hook))
+        // SAFETY: the record is the type table's.
+        let fields = unsafe { TypeInfo::from_raw(info) }.fields();
+        Ok(Prepared::Parts(Parts::Fields(kind, fields, None), own_region, hook))
     }
 
     fn push(&mut self, frame: Frame) -> Result<()> {
