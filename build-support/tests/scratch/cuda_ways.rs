@@ -215,6 +215,11 @@ fn nvcc_that_appears_later_is_noticed() {
         (is_compiled, built.did_work())
     };
     assert!(!build().0);
+    // Cargo starts the script again when one of these changes; `CUDA_HOME` of these tests goes another way.
+    let output = package.script_output();
+    for name in ["NVCC", "CUDA_HOME", "CUDA_PATH"] {
+        assert!(output.lines().any(|line| line == format!("cargo::rerun-if-env-changed={name}")), "{name}: {output}");
+    }
     assert_eq!(build(), (false, false));
     // Out of a package of the system: with a date of long ago.
     let home = fake_cuda_home(&package);
