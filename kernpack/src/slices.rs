@@ -40,7 +40,10 @@ pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
 fn collected() -> Collected {
     Collected {
+        #[cfg(feature = "embedded")]
         builtins: kernpack_builtins::register,
+        #[cfg(not(feature = "embedded"))]
+        builtins: || Ok(()),
         functions: KERNPACK_FUNCTIONS_V1.static_slice(),
         kernels: KERNPACK_KERNELS_V1.static_slice(),
         types: KERNPACK_TYPES_V1.static_slice(),
