@@ -22,13 +22,7 @@ pub use builtins::{register, register_enum};
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]
 mod constructor {
-    use kernpack_runtime::impl_::{Collected, on_load};
+    use kernpack_runtime::impl_::Collected;
 
-    extern "C" fn constructor() {
-        on_load(|| Collected { builtins: crate::register, ..Collected::NOTHING });
-    }
-
-    #[used]
-    #[unsafe(link_section = ".init_array.00102")]
-    static CONSTRUCTOR: extern "C" fn() = constructor;
+    kernpack_runtime::__constructor!(|| Collected { builtins: crate::register, ..Collected::NOTHING });
 }

@@ -2,7 +2,6 @@
 
 use kernpack_runtime::impl_::{
     CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
-    on_load,
 };
 use linkme::distributed_slice;
 
@@ -55,12 +54,4 @@ fn collected() -> Collected {
     }
 }
 
-extern "C" fn constructor() {
-    on_load(collected);
-}
-
-/// Before the constructors of C++ in the same artifact, which may look for what is registered. 101 is the first priority that is not
-/// the compiler's own; it is left to `kernpack-capi`, which decides before this whose implementation serves.
-#[used]
-#[unsafe(link_section = ".init_array.00102")]
-static CONSTRUCTOR: extern "C" fn() = constructor;
+kernpack_runtime::__constructor!(collected);

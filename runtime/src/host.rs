@@ -14,6 +14,7 @@
 //! ```
 
 use core::ffi::{CStr, c_void};
+use core::panic::UnwindSafe;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::ffi::CString;
@@ -134,17 +135,16 @@ pub(crate) fn bind_if_process_has_one() {
 }
 
 /// Registers what was collected, if this artifact is bound already. A binding that is under way is waited for, unless this thread
-/// is the one that binds: then it registers what it finds.
+/// is the one that binds, which has the rest of it before it.
 pub(crate) fn register_if_bound() {
-    let me = thread_identity();
-    if BINDER.load(Ordering::Acquire) == me {
+    if BINDER.load(Ordering::Acquire) == thread_identity() {
         return;
     }
     let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
     if TABLE.load(Ordering::Acquire).is_null() {
         return;
     }
-    if let Err(error) = registration::register_collected(origin_while_binding()) {
+    if let Err(error) = uninterrupted(|| registration::register_collected(origin_while_binding())) {
         tell(&error);
     }
 }
@@ -253,11 +253,16 @@ fn bind_to(find: impl FnOnce() -> Found) -> Result<()> {
     PENDING.store(table, Ordering::Release);
     BINDER.store(me, Ordering::Release);
     // A panic must not leave the binding half done: other threads would wait for a thread that is gone.
-    let registered = std::panic::catch_unwind(|| registration::register_all(origin))
-        .unwrap_or_else(|_| Err(Error::internal_error("a panic interrupted the registration of this library")));
+    let registered = uninterrupted(|| registration::register_all(origin));
     TABLE.store(table, Ordering::Release);
     BINDER.store(0, Ordering::Release);
     registered
+}
+
+/// Registers; a panic is an error.
+fn uninterrupted(register: impl FnOnce() -> Result<()> + UnwindSafe) -> Result<()> {
+    std::panic::catch_unwind(register)
+        .unwrap_or_else(|_| Err(Error::internal_error("a panic interrupted the registration of this library")))
 }
 
 /// A number that no other running thread has: the address of a thread-local.

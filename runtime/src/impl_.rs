@@ -66,6 +66,24 @@ pub trait NoSchema {
 
 impl<T> NoSchema for SchemaOf<T> {}
 
+/// The constructor of an artifact: hands what a function collects to [`on_load`].
+///
+/// It runs before the constructors of C++ in the same artifact, which may look for what is registered. 101 is the first priority that
+/// is not the compiler's own; it is left to `kernpack-capi`, which decides before this whose implementation serves.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __constructor {
+    ($collected:expr) => {
+        extern "C" fn constructor() {
+            $crate::impl_::on_load($collected);
+        }
+
+        #[used]
+        #[unsafe(link_section = ".init_array.00102")]
+        static CONSTRUCTOR: extern "C" fn() = constructor;
+    };
+}
+
 /// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
 #[cfg(feature = "cuda")]
 #[doc(hidden)]

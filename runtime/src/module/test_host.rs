@@ -3,7 +3,7 @@
 use super::{Module, raw};
 use crate::Result;
 use crate::function::Function;
-use crate::impl_::{Collected, on_load};
+use crate::impl_::Collected;
 
 fn register() -> Result<()> {
     for (name, function) in [
@@ -38,10 +38,4 @@ fn register() -> Result<()> {
     Ok(())
 }
 
-extern "C" fn constructor() {
-    on_load(|| Collected { builtins: register, ..Collected::NOTHING });
-}
-
-#[used]
-#[unsafe(link_section = ".init_array.00102")]
-static CONSTRUCTOR: extern "C" fn() = constructor;
+crate::__constructor!(|| Collected { builtins: register, ..Collected::NOTHING });
