@@ -55,8 +55,7 @@ impl FunctionInfo {
 }
 
 /// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string; `more` are further members.
-#[doc(hidden)]
-pub fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
+pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
     let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
     ret.write_json(&mut schema);
     schema.push_str("],\"params\":[");
@@ -71,8 +70,7 @@ pub fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &st
 }
 
 /// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
-#[doc(hidden)]
-pub fn schema_metadata(schema: &str, more: &str) -> String {
+pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
     let mut metadata = String::from("{\"type_schema\":");
     write_json_string(&mut metadata, schema);
     metadata.push_str(more);

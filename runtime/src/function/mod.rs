@@ -29,9 +29,10 @@ pub use handle::Function;
 pub(crate) use handle::invoke_as;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 pub(crate) use info::register_entry_point;
-pub use info::{FunctionInfo, ParamInfo};
 #[doc(hidden)]
-pub use info::{schema_metadata, write_function_metadata, write_json_string};
+pub use info::write_json_string;
+pub use info::{FunctionInfo, ParamInfo};
+pub(crate) use info::{schema_metadata, write_function_metadata};
 pub(crate) use kernel::arg_names;
 pub use kernel::{
     DeviceKernel, DeviceKernelInfo, HostKernelTypes, ImageStatus, Kernel, KernelInfo, call_device_kernel,
@@ -42,6 +43,7 @@ pub(crate) use nearest::did_you_mean;
 pub use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};
 #[doc(hidden)]
-pub use panic::{caught, guard_nameless, install_hook};
+pub use panic::guard_nameless;
+pub(crate) use panic::{caught, install_hook};
 pub use typed::TypedFunction;
 pub use typed_kernel::{call_kernel, kernel_arg, launch_kernel};

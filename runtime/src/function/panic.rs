@@ -21,8 +21,7 @@ thread_local! {
 }
 
 /// Makes panics remember their place. Once per artifact.
-#[doc(hidden)]
-pub fn install_hook() {
+pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     if std::thread::panicking() {
         // The hook can not be changed now; a panic's place is then unknown to its error, and nothing else is lost.
@@ -62,8 +61,7 @@ pub fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
 }
 
 /// Runs code of a user where a panic would end the process or poison something; it becomes an error.
-#[doc(hidden)]
-pub fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)))
 }
 

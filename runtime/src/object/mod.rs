@@ -58,9 +58,10 @@ pub use foreign::is_made_by_rust;
 pub use identity::Identity;
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
 pub use reference::ObjRef;
-pub use registration::type_index_of;
 #[doc(hidden)]
-pub use registration::{register_attr, register_type};
+pub use registration::register_attr;
+pub(crate) use registration::register_type;
+pub use registration::type_index_of;
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};
 pub use weak::WeakRef;

@@ -51,8 +51,7 @@ fn register_late(def: &'static TypeDef) -> i32 {
 ///
 /// # Errors
 /// When the key is taken by another type; this artifact's type then has a key of its own.
-#[doc(hidden)]
-pub fn register_type(def: &'static TypeDef) -> Result<()> {
+pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     if def.index.get() >= 0 {
         return Ok(());
     }

@@ -58,8 +58,7 @@ fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
 }
 
 /// Like [`visit_value`], of a value that is an argument as it is.
-#[doc(hidden)]
-pub fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+pub(crate) fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     let arg = value.to_arg();
     // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
     visit_value(&unsafe { AnyView::from_raw(arg.raw()) }, name, visitor)

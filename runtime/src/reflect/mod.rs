@@ -13,9 +13,10 @@ pub use attr_slot::AttrSlot;
 pub(crate) use attr_slot::Slot;
 #[doc(hidden)]
 pub use attr_slot::{ConvertOf, NoConvert, SetAttr};
-pub use dispatch::visit_value;
 #[doc(hidden)]
-pub use dispatch::{dispatch, visit_lent};
+pub use dispatch::dispatch;
+pub(crate) use dispatch::visit_lent;
+pub use dispatch::visit_value;
 pub use object::visit_object;
 #[doc(hidden)]
 pub use type_info::call_function;

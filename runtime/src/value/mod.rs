@@ -24,4 +24,5 @@ pub use device::Device;
 pub use schema::{Schema, TypeSchema};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
-pub use type_name::{type_key, type_name};
+pub use type_name::type_key;
+pub(crate) use type_name::type_name;

@@ -4,8 +4,7 @@ use crate::abi::type_index;
 use crate::host;
 
 /// The name of a value's type for error messages.
-#[doc(hidden)]
-pub fn type_name(value: &AnyView<'_>) -> String {
+pub(crate) fn type_name(value: &AnyView<'_>) -> String {
     let key = match value.type_index() {
         type_index::NONE => "None",
         type_index::INT => "int",
