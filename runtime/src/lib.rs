@@ -1,46 +1,48 @@
-//! The runtime of Kernpack: functions, objects, modules and devices that every language can call, over the TVM FFI C ABI.
+//! Kernpack: packed functions, objects and modules that every language can call.
 //!
-//! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
-//! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
+//! A crate annotates its functions and types, calls [`library!`] in its root, is built as a `cdylib`, and the one file that comes
+//! out loads in Rust ([`Module::load`]), in Python (`tvm_ffi.load_module`), in C++ and in C. The library speaks the TVM FFI C ABI
+//! and needs nothing installed: where libtvm_ffi is in the process it joins it, elsewhere its own implementation serves.
+//!
+//! ```
+//! use kernpack::{Function, packed_func};
+//!
+//! /// Adds two integers.
+//! #[packed_func(name = "docs.add")]
+//! fn add(a: i64, b: i64) -> i64 {
+//!     a + b
+//! }
+//!
+//! // The same function, as any language calls it:
+//! let add = Function::global("docs.add").unwrap();
+//! assert_eq!(add.call_as::<i64>((1, 2)).unwrap(), 3);
+//! assert_eq!(
+//!     add.call(("one", 2)).unwrap_err().message(),
+//!     "docs.add(a: int, b: int): argument 'a': expected int, got str",
+//! );
+//! ```
 
-#[doc(hidden)]
-pub mod container;
-pub mod device;
-mod error;
-mod exports;
-#[doc(hidden)]
-pub mod function;
-pub mod host;
-mod host_symbols;
+// What this crate offers is in `kernpack-core`, which needs no macro and compiles while they do. Here are the attributes, and the
+// slices that they fill.
+
+mod device_api;
 #[doc(hidden)]
 pub mod impl_;
-#[doc(hidden)]
-pub mod json;
-pub mod module;
-mod multiversion;
-#[doc(hidden)]
-pub mod object;
-pub mod parallel;
-mod process_table;
-pub mod reflect;
-mod registration;
-mod tensor;
-#[doc(hidden)]
-pub mod value;
+mod slices;
+
+pub use kernpack_macros::{Object, library, object_methods, packed_func};
 
 #[doc(inline)]
-pub use kernpack_embedded as embedded;
+pub use kernpack_builtins::{reflect, structural};
+#[doc(hidden)]
+pub use kernpack_core::{
+    __cpp_result, __cpp_symbols, __has_compressed_modules, __has_cuda_kernels, __has_opencl_kernels,
+};
 #[doc(inline)]
-pub use kernpack_formats::abi;
-
-pub use container::{Array, Map, Shape};
-pub use error::{Error, Result};
-pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosure, TypedFunction};
-pub use module::Module;
-pub use object::EnumType;
-pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
-pub use registration::problems as load_problems;
-pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
-pub use value::{
-    Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
+pub use kernpack_core::{
+    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue,
+    FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef,
+    Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema,
+    TypedClosure, TypedFunction, WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module,
+    parallel,
 };

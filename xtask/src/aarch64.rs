@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result {
         "--target",
         TARGET,
         "--package",
-        "kernpack-runtime",
+        "kernpack-core",
         "--lib",
         "--features",
         "builtins,cuda,opencl,zstd",

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: libFuzzer on what must hold for any input (the crate in `fuzz/`), for a while.
+//! `cargo xtask fuzz`: libFuzzer on what must hold for any input (the crate in `tests/fuzz/`), for a while.
 //!
 //! The programs run with AddressSanitizer, its check for leaks, and checks of arithmetic. What a run finds worth keeping is in
-//! `target/fuzz/corpus`; the next one starts from that and from `fuzz/corpus`, which is in the repository and which `cargo test` replays.
+//! `target/fuzz/corpus`; the next one starts from that and from `tests/fuzz/corpus`, which is in the repository and which `cargo test` replays.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -15,7 +15,7 @@ const USAGE: &str =
     "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] [options]
 
   --seconds N   for how long each target runs (default 60)
-  --merge       then adds what reaches new code to fuzz/corpus
+  --merge       then adds what reaches new code to tests/fuzz/corpus
 ";
 
 const TARGETS: [&str; 7] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree"];
@@ -100,10 +100,10 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
 fn run_target(workspace: &Workspace, programs: &Path, target: &str, run: &Run) -> Result {
     let found = workspace.folder(&format!("fuzz/corpus/{target}"))?;
     let artifacts = workspace.folder("fuzz/artifacts")?;
-    let kept = workspace.root().join("fuzz/corpus").join(target);
+    let kept = workspace.root().join("tests/fuzz/corpus").join(target);
     let program = || -> Command {
         let mut program = workspace.command(programs.join(target));
-        let dictionary = workspace.root().join("fuzz/dictionaries").join(format!("{target}.dict"));
+        let dictionary = workspace.root().join("tests/fuzz/dictionaries").join(format!("{target}.dict"));
         if dictionary.is_file() {
             program.arg(format!("-dict={}", dictionary.display()));
         }
@@ -118,7 +118,7 @@ fn run_target(workspace: &Workspace, programs: &Path, target: &str, run: &Run) -
             finished.output.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, file)| file);
         return Err(match artifact {
             Some(file) => format!(
-                "{target}: an input breaks what must hold: {file}; with the mistake mended, keep it in fuzz/corpus/{target}, under a \
+                "{target}: an input breaks what must hold: {file}; with the mistake mended, keep it in tests/fuzz/corpus/{target}, under a \
                  name that says what it is"
             ),
             None => format!("{target}: {}", finished.status),
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_targets_are_those_of_the_crate() {
-        let list = include_str!("../../fuzz/src/lib.rs");
+        let list = include_str!("../../tests/fuzz/src/lib.rs");
         for target in TARGETS {
             assert!(list.contains(&format!("(\"{target}\", {target}::check)")), "{target}");
         }

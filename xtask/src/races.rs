@@ -35,7 +35,7 @@ fn thread_sanitizer(workspace: &Workspace) -> Result {
     cargo.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg kernpack_tsan");
     let suppressions = workspace.root().join("tests/tsan.supp");
     cargo.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
-    watch("ThreadSanitizer: kernpack/tests/threads.rs", &mut cargo)
+    watch("ThreadSanitizer: runtime/tests/threads.rs", &mut cargo)
 }
 
 /// Runs the tests; none at all is a failure, too.

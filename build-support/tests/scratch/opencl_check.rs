@@ -11,7 +11,7 @@ fn package(name: &str, files: &[(&str, &str)]) -> Package {
         package = package.file(name, text);
     }
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
-    package.write("Cargo.toml", &manifest.replace("/kernpack' }", "/kernpack', features = [\"opencl\"] }"));
+    package.write("Cargo.toml", &manifest.replace("/runtime' }", "/runtime', features = [\"opencl\"] }"));
     package.forget();
     package
 }

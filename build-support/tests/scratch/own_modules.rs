@@ -57,7 +57,7 @@ fn package(name: &str, features: &str) -> Package {
         .file("src/lib.rs", LIBRARY);
     let read = |path: &str| std::fs::read_to_string(package.dir.join(path)).unwrap();
     let manifest = read("Cargo.toml")
-        .replace("/kernpack' }", &format!("/kernpack', features = [{features}] }}"))
+        .replace("/runtime' }", &format!("/runtime', features = [{features}] }}"))
         .replace("build-support' }", "build-support', features = [\"zstd\"] }");
     let script = read("build.rs") + SHARED;
     package.file("Cargo.toml", &manifest).file("build.rs", &script)

@@ -96,7 +96,7 @@ impl Package {
                      [dependencies]\nkernpack = {{ path = '{}'{} }}\n\n\
                      [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
                      [profile.dev]\ndebug = false\n\n[workspace]\n",
-                    root.join("kernpack").display(),
+                    root.join("runtime").display(),
                     if calls.contains(".cuda") { CUDA_FEATURE } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
                 ),

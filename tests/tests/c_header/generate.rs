@@ -128,7 +128,7 @@ extern \"C\" {
 pub(crate) fn header(root: &Path) -> String {
     let mut sources = Sources::default();
     for file in ["type_index", "object", "any", "dlpack", "cells", "type_info", "table"] {
-        let path = root.join(format!("formats/src/abi/{file}.rs"));
+        let path = root.join(format!("runtime/formats/src/abi/{file}.rs"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         sources.read(file, parsed.items, &docs(&parsed.attrs));

@@ -10,10 +10,10 @@ const PAGE: &str = "docs/environment-variables.md";
 
 /// Sources of what users run.
 const SOURCES: [&str; 10] = [
-    "formats/src",
-    "embedded/src",
-    "builtins/src",
-    "kernpack/src",
+    "runtime/formats/src",
+    "runtime/embedded/src",
+    "runtime/core/src",
+    "runtime/builtins/src",
     "runtime/src",
     "runtime/capi",
     "macros",

@@ -18,7 +18,7 @@ impl Dependencies {
         if let Some(asked) = asked {
             let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
                 format!(
-                    "--kernpack-path {0} is no checkout of Kernpack: there is no {0}/kernpack/Cargo.toml of the package kernpack",
+                    "--kernpack-path {0} is no checkout of Kernpack: there is no {0}/runtime/Cargo.toml of the package kernpack",
                     asked.display()
                 )
             })?;
@@ -57,7 +57,7 @@ fn toml_text(text: &str) -> String {
 }
 
 fn is_checkout(folder: &Path) -> bool {
-    let manifest = std::fs::read_to_string(folder.join("kernpack/Cargo.toml")).unwrap_or_default();
+    let manifest = std::fs::read_to_string(folder.join("runtime/Cargo.toml")).unwrap_or_default();
     manifest.lines().any(|line| line.trim() == "name = \"kernpack\"")
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_work
         format!("{}\n", text.trim_end())
     };
     let only_cuda = |text: &'static str| if cuda { text } else { "" };
-    let kernpack = dependencies.entry("kernpack", features);
+    let kernpack = dependencies.entry("runtime", features);
     let build = dependencies.entry("build-support", &[]);
     let workspace = if in_workspace { WORKSPACE } else { "" };
     let file = format!("target/release/lib{crate_name}.so");

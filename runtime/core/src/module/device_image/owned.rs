@@ -134,9 +134,9 @@ mod tests {
 
     /// What `apache-tvm` 0.27 wrote for libraries with Metal, WebGPU and OpenCL kernels.
     const TVM_IMAGES: [(&str, &[u8]); 3] = [
-        ("metal", include_bytes!("../../../testdata/scale_metal.library_bin")),
-        ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin")),
-        ("opencl", include_bytes!("../../../testdata/addone_opencl.library_bin")),
+        ("metal", include_bytes!("../../../../testdata/scale_metal.library_bin")),
+        ("webgpu", include_bytes!("../../../../testdata/scale_webgpu.library_bin")),
+        ("opencl", include_bytes!("../../../../testdata/addone_opencl.library_bin")),
     ];
 
     #[test]

@@ -1,6 +1,6 @@
 //! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
 
-use kernpack_runtime::impl_::{
+use kernpack_core::impl_::{
     CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
 };
 use linkme::distributed_slice;
@@ -54,4 +54,4 @@ fn collected() -> Collected {
     }
 }
 
-kernpack_runtime::__constructor!(collected);
+kernpack_core::__constructor!(collected);

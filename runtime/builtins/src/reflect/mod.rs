@@ -5,7 +5,7 @@
 //! | see each field of an object | [`visit_object`] with an [`AttrVisitor`] | objects of all languages |
 //! | the same, without a look at registered data | [`VisitAttrs::visit_attrs`] | Rust types |
 //! | change fields | [`VisitAttrs::visit_attrs_mut`] with an [`AttrVisitorMut`] | Rust values that nobody shares |
-//! | one field by name | [`Any::field`](kernpack_runtime::Any::field) | objects of all languages |
+//! | one field by name | [`Any::field`](kernpack_core::Any::field) | objects of all languages |
 //! | save and load | [`to_json`], [`from_json`] | objects of all languages |
 //! | print | [`repr`], [`Tree`] | values of all kinds |
 //! | what a type has registered | [`TypeInfo`] | types of all languages |
@@ -66,6 +66,6 @@ mod repr;
 mod tree;
 
 pub use json::{from_json, to_json};
-pub use kernpack_runtime::reflect::*;
+pub use kernpack_core::reflect::*;
 pub use repr::repr;
 pub use tree::Tree;

@@ -6,7 +6,7 @@ use super::*;
 use crate::stream::{put_bytes, put_u64};
 
 /// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
-const ADDONE_OPENCL: &[u8] = include_bytes!("../../../runtime/testdata/addone_opencl.library_bin");
+const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
 
 /// A blob from its parts: row pointers, imports, and kinds with payloads.
 fn blob(rows: &[u64], children: &[u64], modules: &[(&str, Option<&[u8]>)]) -> Vec<u8> {

@@ -9,12 +9,12 @@ pub mod structural;
 
 use kernpack_embedded as embedded;
 use kernpack_formats::abi;
-use kernpack_runtime::{
+use kernpack_core::{
     Array, DataType, Element, Error, Function, Map, ObjRef, Object, ObjectRoot, Result, Tensor, bail, container,
     ensure, error, function, host, json, module, object, value,
 };
 #[cfg(test)]
-use kernpack_runtime::{Device, Shape};
+use kernpack_core::{Device, Shape};
 
 #[doc(hidden)]
 pub use builtins::{register, register_enum};
@@ -22,7 +22,7 @@ pub use builtins::{register, register_enum};
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]
 mod constructor {
-    use kernpack_runtime::impl_::Collected;
+    use kernpack_core::impl_::Collected;
 
-    kernpack_runtime::__constructor!(|| Collected { builtins: crate::register, ..Collected::NOTHING });
+    kernpack_core::__constructor!(|| Collected { builtins: crate::register, ..Collected::NOTHING });
 }

@@ -1,0 +1,46 @@
+//! The runtime of Kernpack: functions, objects, modules and devices that every language can call, over the TVM FFI C ABI.
+//!
+//! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
+//! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
+
+#[doc(hidden)]
+pub mod container;
+pub mod device;
+mod error;
+mod exports;
+#[doc(hidden)]
+pub mod function;
+pub mod host;
+mod host_symbols;
+#[doc(hidden)]
+pub mod impl_;
+#[doc(hidden)]
+pub mod json;
+pub mod module;
+mod multiversion;
+#[doc(hidden)]
+pub mod object;
+pub mod parallel;
+mod process_table;
+pub mod reflect;
+mod registration;
+mod tensor;
+#[doc(hidden)]
+pub mod value;
+
+#[doc(inline)]
+pub use kernpack_embedded as embedded;
+#[doc(inline)]
+pub use kernpack_formats::abi;
+
+pub use container::{Array, Map, Shape};
+pub use error::{Error, Result};
+pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosure, TypedFunction};
+pub use module::Module;
+pub use object::EnumType;
+pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
+pub use registration::problems as load_problems;
+pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+pub use value::{
+    Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
+};
