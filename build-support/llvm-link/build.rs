@@ -112,7 +112,7 @@ fn in_prefix(prefix: &Path) -> Result<Library, String> {
 
 /// The LLVM shared library of a folder; the one whose name carries the major version if there are several.
 fn library_in(folder: &Path) -> Result<Library, String> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("{} can not be listed: {e}", folder.display()))?;
+    let entries = fs::read_dir(folder).map_err(|e| format!("{} cannot be listed: {e}", folder.display()))?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| {
@@ -136,6 +136,6 @@ fn output(command: &mut Command) -> Result<String, String> {
         Ok(output) => {
             Err(format!("{command:?} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
         }
-        Err(error) => Err(format!("{program} can not be run: {error}")),
+        Err(error) => Err(format!("{program} cannot be run: {error}")),
     }
 }

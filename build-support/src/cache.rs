@@ -80,7 +80,7 @@ impl Cache {
         };
         if let Some(folder) = &folder {
             fs::create_dir_all(folder).map_err(|e| {
-                Error::new(format!("{}: the folder of the cache can not be created: {e}", folder.display()))
+                Error::new(format!("{}: the folder of the cache cannot be created: {e}", folder.display()))
             })?;
         }
         Ok(Self {
@@ -119,7 +119,7 @@ impl Cache {
     }
 
     /// Keeps what the recipe made. A result whose inputs changed meanwhile is not kept; nor does it matter when the
-    /// cache can not be written.
+    /// cache cannot be written.
     pub(crate) fn keep(&self, recipe: Digest, inputs: &[Input], made: &Made) {
         let Some(folder) = &self.folder else { return };
         if inputs.iter().any(|input| self.is_unstable(input)) {

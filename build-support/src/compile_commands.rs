@@ -72,7 +72,7 @@ impl CompileCommands {
 pub(crate) fn write(session: &Session, wanted: Option<&Path>) -> Result<PathBuf> {
     let lines = session.commands.lines(&session.package_dir);
     let own = session.work_dir.join("compile_commands.json");
-    let failed = |path: &Path, e: std::io::Error| Error::new(format!("{}: can not be written: {e}", path.display()));
+    let failed = |path: &Path, e: std::io::Error| Error::new(format!("{}: cannot be written: {e}", path.display()));
     fs::write(&own, array(&lines)).map_err(|e| failed(&own, e))?;
     let variable = session.environment.user("KERNPACK_COMPILE_COMMANDS")?.map(PathBuf::from);
     if let Some(path) = variable.as_ref().filter(|path| !path.is_absolute()) {

@@ -158,7 +158,7 @@ fn check(session: &Session, input: &CudaInput) -> Result<()> {
     }
     if !cfg!(feature = "llvm") {
         return Err(Error::new(format!(
-            "{source}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR"
+            "{source}: kernpack-build was built without its feature `llvm`, so it cannot compile LLVM IR"
         )));
     }
     if !input.options.flags.is_empty() || !input.options.defines.is_empty() {
@@ -246,7 +246,7 @@ fn kernel_names(session: &Session, input: &CudaInput) -> Result<Vec<String>> {
 
 fn read(session: &Session, path: &Path) -> Result<String> {
     let bytes = fs::read(session.package_dir.join(path))
-        .map_err(|e| Error::new(format!("{}: can not be read: {e}", session.name_of(path))))?;
+        .map_err(|e| Error::new(format!("{}: cannot be read: {e}", session.name_of(path))))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn describe(
     Ok(found)
 }
 
-/// Bitcode, and what can not be read, has nothing to say; whoever compiles it complains.
+/// Bitcode, and what cannot be read, has nothing to say; whoever compiles it complains.
 fn text_of(session: &Session, path: &Path) -> Option<String> {
     let bytes = fs::read(session.package_dir.join(path)).ok()?;
     String::from_utf8(bytes).ok()

@@ -16,7 +16,7 @@ impl Digest {
         Self(xxhash_rust::xxh3::xxh3_128(bytes))
     }
 
-    /// Of what is in a file; nothing when it can not be read.
+    /// Of what is in a file; nothing when it cannot be read.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         fs::read(path).ok().map(|bytes| Self::of(&bytes))
     }

@@ -26,11 +26,11 @@ use crate::{Error, Result};
 /// lld can link such a program, on Linux; with gold, libraries that were linked to `libtvm_ffi.so` still look for the file.
 ///
 /// A libtvm_ffi that is in the process before the program's first use of kernpack (by `LD_PRELOAD`, say) serves it as ever: the
-/// program then passes calls on. One that is loaded later, as Python's `import tvm_ffi` in an embedded interpreter does, can not
+/// program then passes calls on. One that is loaded later, as Python's `import tvm_ffi` in an embedded interpreter does, cannot
 /// work beside the program's own implementation; preload it. A program that links libtvm_ffi itself does not need this, and with
 /// it would not get that file: it stands in for it.
 ///
-/// What can not be done stops the build with a message.
+/// What cannot be done stops the build with a message.
 pub fn host() {
     match lines(&Environment::of_process()) {
         Ok(lines) => print!("{lines}"),
@@ -52,12 +52,12 @@ fn lines(environment: &Environment) -> Result<String> {
     let features = environment.cargo_optional("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     if os != "linux" || !matches!(arch.as_str(), "x86_64" | "aarch64") {
         return Err(Error::new(format!(
-            "kernpack_build::host(): programs for {arch} {os} can not offer the C functions; it works for Linux on x86_64 and aarch64"
+            "kernpack_build::host(): programs for {arch} {os} cannot offer the C functions; it works for Linux on x86_64 and aarch64"
         )));
     }
     if features.split(',').any(|feature| feature == "crt-static") {
         return Err(Error::new(
-            "kernpack_build::host(): a program with a static C library (target feature crt-static) can not load libraries; build \
+            "kernpack_build::host(): a program with a static C library (target feature crt-static) cannot load libraries; build \
              without that feature",
         ));
     }
@@ -99,7 +99,7 @@ fn arguments() -> impl Iterator<Item = String> {
 fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     let path = package.join("Cargo.toml");
     let manifest = fs::read_to_string(&path)
-        .map_err(|error| Error::new(format!("kernpack_build::host(): {} can not be read: {error}", path.display())))?;
+        .map_err(|error| Error::new(format!("kernpack_build::host(): {} cannot be read: {error}", path.display())))?;
     if !manifest.contains("cdylib") {
         return Ok(vec![EVERYTHING]);
     }
@@ -222,12 +222,12 @@ mod tests {
         let message = |os, features| lines(&environment(os, features, Path::new("."))).unwrap_err().to_string();
         assert_eq!(
             message("windows", ""),
-            "kernpack_build::host(): programs for x86_64 windows can not offer the C functions; it works for Linux on x86_64 and \
+            "kernpack_build::host(): programs for x86_64 windows cannot offer the C functions; it works for Linux on x86_64 and \
              aarch64"
         );
         assert_eq!(
             message("linux", "crt-static,fxsr"),
-            "kernpack_build::host(): a program with a static C library (target feature crt-static) can not load libraries; build \
+            "kernpack_build::host(): a program with a static C library (target feature crt-static) cannot load libraries; build \
              without that feature"
         );
     }

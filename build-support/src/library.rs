@@ -266,7 +266,7 @@ impl Library {
     }
 
     /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
-    /// source can not say it. A line in the comment in front of a kernel does the same:
+    /// source cannot say it. A line in the comment in front of a kernel does the same:
     ///
     /// ```c
     /// /* Box blur.
@@ -427,7 +427,7 @@ impl Library {
             text.push_str(&multiversion::question(session));
         }
         write_if_changed(&generated, &text)
-            .map_err(|e| Error::new(format!("{}: can not be written: {e}", generated.display())))?;
+            .map_err(|e| Error::new(format!("{}: cannot be written: {e}", generated.display())))?;
         let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
         outputs.push(Output::new("rust", &generated));
         let commands = compile_commands::write(session, self.compile_commands.as_deref())?;
@@ -448,7 +448,7 @@ fn compile_llvm(
 ) -> Result<Vec<Vec<Compiled>>> {
     let problems = inputs.iter().map(|path| {
         Err::<(), _>(Error::new(format!(
-            "{}: kernpack-build was built without its feature `llvm`, so it can not compile LLVM IR",
+            "{}: kernpack-build was built without its feature `llvm`, so it cannot compile LLVM IR",
             session.name_of(path)
         )))
     });
@@ -494,7 +494,7 @@ fn header_folder(session: &Session) -> Result<PathBuf> {
     let header = folder.join("kernpack").join("kernel.h");
     let written = fs::create_dir_all(folder.join("kernpack"))
         .and_then(|()| fs::write(&header, include_str!("../include/kernpack/kernel.h")));
-    written.map_err(|e| Error::new(format!("{}: can not be written: {e}", header.display())))?;
+    written.map_err(|e| Error::new(format!("{}: cannot be written: {e}", header.display())))?;
     Ok(folder)
 }
 

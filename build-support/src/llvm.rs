@@ -92,11 +92,11 @@ fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Resu
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     step.make(session, || {
         let bytes = std::fs::read(session.package_dir.join(path))
-            .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+            .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
         let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, &source);
         in_context(|context, diagnostics| {
             let module = context.create_module_from_ir(buffer).map_err(|e| {
-                Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string())))
+                Error::new(format!("{source}: LLVM cannot read it\n{}", tool::indented(&e.to_string())))
             })?;
             let target_machine = machine.create()?;
             prepare(&module, &target_machine, &session.target.triple, &source)?;
@@ -296,7 +296,7 @@ pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &
     options.set_loop_unrolling(true);
     module
         .run_passes(PASSES, machine, options)
-        .map_err(|e| Error::new(format!("{source}: LLVM can not optimize it\n{}", tool::indented(&e.to_string()))))
+        .map_err(|e| Error::new(format!("{source}: LLVM cannot optimize it\n{}", tool::indented(&e.to_string()))))
 }
 
 /// Writes the code.
@@ -310,7 +310,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     machine
         .write_to_file(module, kind, file)
-        .map_err(|e| Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&e.to_string()))))?;
+        .map_err(|e| Error::new(format!("{source}: LLVM cannot compile it\n{}", tool::indented(&e.to_string()))))?;
     diagnostics.check(source)
 }
 
@@ -362,7 +362,7 @@ impl Diagnostics {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(Error::new(format!("{source}: LLVM can not compile it\n{}", tool::indented(&errors.join("\n")))))
+        Err(Error::new(format!("{source}: LLVM cannot compile it\n{}", tool::indented(&errors.join("\n")))))
     }
 }
 

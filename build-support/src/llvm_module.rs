@@ -52,7 +52,7 @@ pub fn llvm_module(ir: impl AsRef<[u8]>) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(None))
 }
 
-/// [`llvm_module`] for another machine, by its triple. Its functions can not be called here.
+/// [`llvm_module`] for another machine, by its triple. Its functions cannot be called here.
 ///
 /// # Errors
 /// As for [`llvm_module`]; a target that LLVM does not know.
@@ -93,7 +93,7 @@ fn parsed<'ctx>(context: &'ctx Context, ir: &[u8]) -> Result<LlvmIr<'ctx>> {
     let buffer = MemoryBuffer::create_from_memory_range_copy(ir, SOURCE);
     context
         .create_module_from_ir(buffer)
-        .map_err(|e| Error::new(format!("{SOURCE}: LLVM can not read it\n{}", tool::indented(&e.to_string()))))
+        .map_err(|e| Error::new(format!("{SOURCE}: LLVM cannot read it\n{}", tool::indented(&e.to_string()))))
 }
 
 /// Optimizes; the result is the bitcode and the names of the packed functions.
@@ -128,7 +128,7 @@ impl LlvmModule {
     fn compile(&self, what: FileType) -> kernpack::Result<Vec<u8>> {
         self.with(|module, machine, diagnostics| {
             let buffer = machine.write_to_memory_buffer(module, what).map_err(|e| {
-                Error::new(format!("{SOURCE}: LLVM can not compile it\n{}", tool::indented(&e.to_string())))
+                Error::new(format!("{SOURCE}: LLVM cannot compile it\n{}", tool::indented(&e.to_string())))
             })?;
             diagnostics.check(SOURCE)?;
             Ok(buffer.as_slice().to_vec())
@@ -203,12 +203,12 @@ impl ModuleImpl for LlvmModule {
             "bc" => self.bitcode.clone(),
             _ => {
                 return Err(kernpack::Error::runtime_error(format!(
-                    "a module of kind 'llvm' can not be written as '{format}', only as {}",
+                    "a module of kind 'llvm' cannot be written as '{format}', only as {}",
                     self.write_formats().join(", ")
                 )));
             }
         };
-        std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} can not be written: {error}"))
+        std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
     /// `ll` (also when nothing is asked for), `s` and `asm`, and `bc` in hexadecimal.
@@ -250,14 +250,14 @@ mod tests {
         assert!(module.inspect_source("bc").unwrap().starts_with("4243c0de"));
         assert_eq!(
             module.write_to_file("/tmp/x", "exe").unwrap_err().to_string(),
-            "RuntimeError: a module of kind 'llvm' can not be written as 'exe', only as o, obj, s, asm, ll, bc"
+            "RuntimeError: a module of kind 'llvm' cannot be written as 'exe', only as o, obj, s, asm, ll, bc"
         );
     }
 
     #[test]
     fn mistakes() {
         let error = llvm_module("define nonsense").unwrap_err().to_string();
-        assert!(error.starts_with("the LLVM module: LLVM can not read it\n"), "{error}");
+        assert!(error.starts_with("the LLVM module: LLVM cannot read it\n"), "{error}");
         let error = llvm_module("define void @__tvm_ffi_f() {\n ret void\n}").unwrap_err().to_string();
         assert!(error.starts_with("the LLVM module: kernel `f` has the type `void ()`; "), "{error}");
         let error = llvm_module_for(ANSWER, "s390x-unknown-linux-gnu").unwrap_err().to_string();

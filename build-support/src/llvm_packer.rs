@@ -51,7 +51,7 @@ fn write(blob: &Blob<'_>, target: &Target, path: &Path) -> Result<()> {
         global.set_section(Some(&name));
         machine
             .write_to_file(&module, FileType::Object, path)
-            .map_err(|e| Error::new(format!("{symbol}: LLVM can not compile it: {e}")))?;
+            .map_err(|e| Error::new(format!("{symbol}: LLVM cannot compile it: {e}")))?;
         diagnostics.check(symbol)
     })
 }

@@ -156,11 +156,11 @@ pub(crate) fn kernel_names(session: &Session, path: &Path) -> Result<Vec<String>
 
 fn read<'ctx>(context: &'ctx Context, session: &Session, path: &Path, source: &str) -> Result<Module<'ctx>> {
     let bytes = std::fs::read(session.package_dir.join(path))
-        .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+        .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
     let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, source);
     context
         .create_module_from_ir(buffer)
-        .map_err(|e| Error::new(format!("{source}: LLVM can not read it\n{}", tool::indented(&e.to_string()))))
+        .map_err(|e| Error::new(format!("{source}: LLVM cannot read it\n{}", tool::indented(&e.to_string()))))
 }
 
 fn machine(architecture: &Architecture) -> Result<TargetMachine> {

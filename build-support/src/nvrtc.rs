@@ -42,7 +42,7 @@ impl Nvrtc {
             for file in builtins(path).iter().chain([path]) {
                 // SAFETY: NVIDIA's libraries may be loaded anywhere; their constructors have no conditions.
                 let library = unsafe { libloading::Library::new(file) };
-                let library = library.map_err(|e| Error::new(format!("{}: can not be loaded: {e}", file.display())))?;
+                let library = library.map_err(|e| Error::new(format!("{}: cannot be loaded: {e}", file.display())))?;
                 // The loader finds it again by its name, which is how cudarc asks for it; so it stays.
                 std::mem::forget(library);
             }
@@ -100,11 +100,11 @@ impl Nvrtc {
         let step = Step { recipe: recipe.finish(), source: &source, tool: &tool, products: &products };
         step.make(session, || {
             let text = fs::read(session.package_dir.join(path))
-                .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+                .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
             let read = self.headers_of(session, path, &text);
             let (code, log) = compile(&source, text, &options, to_ptx)?;
             fs::write(product, code)
-                .map_err(|e| Error::new(format!("{source}: {} can not be written: {e}", product.display())))?;
+                .map_err(|e| Error::new(format!("{source}: {} cannot be written: {e}", product.display())))?;
             Ok(Ran { printed: log, inputs: step::inputs(&session.package_dir, &session.includes, path, read) })
         })
     }

@@ -35,7 +35,7 @@ impl Packer for ObjectPacker {
             Ok(out.flush()?)
         };
         written().map_err(|error| {
-            ExportError::new("RuntimeError", format!("{} can not be written into an object: {error}", blob.symbol()))
+            ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
         })?;
         Ok(path)
     }
@@ -121,7 +121,7 @@ pub(crate) mod tests {
         let error = ObjectPacker.pack(&Blob::new("s", &writer), &riscv, Path::new("/tmp")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "RuntimeError: s can not be written into an object: objects can be written for x86_64 and aarch64, not for \
+            "RuntimeError: s cannot be written into an object: objects can be written for x86_64 and aarch64, not for \
              riscv64gc"
         );
     }

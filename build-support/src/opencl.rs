@@ -42,7 +42,7 @@ pub(crate) fn read(session: &Session, paths: &[PathBuf]) -> Result<Vec<OpenClIma
         session.input(path)?;
         let source = session.name_of(path);
         let code = fs::read_to_string(session.package_dir.join(path))
-            .map_err(|e| Error::new(format!("{source}: can not be read: {e}")))?;
+            .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
         let kernels = kernels(&code, &source)?;
         Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes() })
     }))
@@ -79,7 +79,7 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
             } else {
                 let ty = arg_type(param).ok_or_else(|| {
                     wrong(format!(
-                        "argument {index} (`{param}`) is of a type that a launch can not pass; kernels take __global and __constant \
+                        "argument {index} (`{param}`) is of a type that a launch cannot pass; kernels take __global and __constant \
                          pointers, one __local pointer at the end, and numbers (char to ulong, half, float, double)"
                     ))
                 })?;
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_kernel() {
-        let passed = "is of a type that a launch can not pass; kernels take __global and __constant pointers, one __local pointer at the \
+        let passed = "is of a type that a launch cannot pass; kernels take __global and __constant pointers, one __local pointer at the \
                       end, and numbers (char to ulong, half, float, double)";
         let rows = [
             ("int f() { return 1; }", "k.cl: has no __kernel functions".to_owned()),

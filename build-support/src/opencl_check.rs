@@ -58,7 +58,7 @@ fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> 
     let answer = match run(session, checker.command(session, &["list"]), TIME_TO_LIST)? {
         Ok(answer) => answer,
         Err(end) => {
-            return Ok(Err(format!("the OpenCL drivers of this machine can not be asked for their devices: {end}")));
+            return Ok(Err(format!("the OpenCL drivers of this machine cannot be asked for their devices: {end}")));
         }
     };
     let devices = Device::all(&answer, session.environment.user("KERNPACK_OPENCL_DEVICES")?.as_deref());
@@ -180,12 +180,12 @@ fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Resul
     };
     let (answer, noise) = (file("answer"), file("noise"));
     let create = |path: &PathBuf| {
-        std::fs::File::create(path).map_err(|e| Error::new(format!("{}: can not be written: {e}", path.display())))
+        std::fs::File::create(path).map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))
     };
     command.stdin(Stdio::null()).stdout(create(&answer)?).stderr(create(&noise)?);
     let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(Err(format!("its process can not be started: {error}"))),
+        Err(error) => return Ok(Err(format!("its process cannot be started: {error}"))),
     };
     let start = Instant::now();
     let status = loop {

@@ -105,7 +105,7 @@ pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
         string(&session.target.triple),
         lines.join(",\n")
     );
-    fs::write(&path, text).map_err(|e| Error::new(format!("{}: can not be written: {e}", path.display())))?;
+    fs::write(&path, text).map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
     for output in outputs {
         progress::line(&output.line());
     }

@@ -65,7 +65,7 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
     let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
     let entries = Error::collect(entries)?;
     let failed =
-        |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules can not be packed: {e}"));
+        |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules cannot be packed: {e}"));
 
     type Write<'a> = Box<dyn Fn(&mut dyn io::Write) -> io::Result<()> + 'a>;
     let writes: Vec<Write<'_>> = entries
@@ -127,7 +127,7 @@ fn entry(session: &Session, payload: &Payload, compress: bool) -> Result<Entry> 
     let size = payload.size(session)?;
     if size == 0 {
         return Err(Error::new(format!(
-            "the module of kind `{}` is empty; hosts can not load that, so give it at least one byte",
+            "the module of kind `{}` is empty; hosts cannot load that, so give it at least one byte",
             payload.kind()
         )));
     }
@@ -201,15 +201,15 @@ mod tests {
         let rows = [
             (
                 Payload::bytes("t.x", Vec::new()),
-                "the module of kind `t.x` is empty; hosts can not load that, so give it at least one byte",
+                "the module of kind `t.x` is empty; hosts cannot load that, so give it at least one byte",
             ),
             (
                 Payload::bytes("_lib", *b"x"),
-                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"_lib\" is no module kind",
+                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"_lib\" is no module kind",
             ),
             (
                 Payload::bytes("", *b"x"),
-                "__tvm_ffi__library_bin: the modules can not be packed: library_bin: \"\" is no module kind",
+                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"\" is no module kind",
             ),
         ];
         for (payload, expected) in rows {

@@ -85,7 +85,7 @@ impl Payload {
         let metadata = fs::metadata(&full);
         metadata
             .map(|metadata| head + metadata.len())
-            .map_err(|e| Error::new(format!("{}: can not be read: {e}", session.name_of(file))))
+            .map_err(|e| Error::new(format!("{}: cannot be read: {e}", session.name_of(file))))
     }
 
     /// Writes the bytes.

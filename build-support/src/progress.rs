@@ -29,7 +29,7 @@ pub(crate) fn open(file: Option<PathBuf>) -> Result<(), String> {
         return Err(format!("KERNPACK_PROGRESS is \"{shown}\"; it must be the absolute path of a file or a terminal"));
     }
     let file = File::options().append(true).create(true).open(&path);
-    let file = file.map_err(|error| format!("KERNPACK_PROGRESS is \"{shown}\", which can not be written: {error}"))?;
+    let file = file.map_err(|error| format!("KERNPACK_PROGRESS is \"{shown}\", which cannot be written: {error}"))?;
     *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     Ok(())
 }
@@ -97,7 +97,7 @@ mod tests {
         );
         let problem = open(Some("/no/such/folder/log".into())).unwrap_err();
         assert!(
-            problem.starts_with("KERNPACK_PROGRESS is \"/no/such/folder/log\", which can not be written: "),
+            problem.starts_with("KERNPACK_PROGRESS is \"/no/such/folder/log\", which cannot be written: "),
             "{problem}"
         );
     }

@@ -49,7 +49,7 @@ impl Session {
             }
             fs::create_dir_all(&work_dir)
         };
-        fresh().map_err(|e| Error::new(format!("{}: can not be created: {e}", work_dir.display())))?;
+        fresh().map_err(|e| Error::new(format!("{}: cannot be created: {e}", work_dir.display())))?;
         let jobs = environment.cargo_optional("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
         Ok(Self {
             tracker: Tracker::new(&package_dir, &out_dir),
@@ -88,7 +88,7 @@ impl Session {
                 self.name_of(path),
                 self.package_dir.display()
             ))),
-            Err(error) => Err(Error::new(format!("{}: can not be read: {error}", self.name_of(path)))),
+            Err(error) => Err(Error::new(format!("{}: cannot be read: {error}", self.name_of(path)))),
         }
     }
 

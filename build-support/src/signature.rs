@@ -196,7 +196,7 @@ impl Signature {
                 return Err(Error::new(format!("`{name}` is no name of a parameter")));
             }
             if ty == Type::None {
-                return Err(Error::new(format!("the parameter `{name}` can not be None")));
+                return Err(Error::new(format!("the parameter `{name}` cannot be None")));
             }
             Ok(Param { name, ty })
         });
@@ -273,7 +273,7 @@ mod tests {
             ("(a: int128)", format!("`int128` is no type of a declaration; {types}")),
             ("(a: mut int)", format!("`mut int` is no type of a declaration; {types}")),
             ("(a: Tensor[half])", format!("`half` is no type of elements; these are: {}", ELEMENTS.join(", "))),
-            ("(a: None)", "the parameter `a` can not be None".to_owned()),
+            ("(a: None)", "the parameter `a` cannot be None".to_owned()),
             ("(1a: int)", "`1a` is no name of a parameter".to_owned()),
             ("(a: int, a: int)", "two parameters are called `a`".to_owned()),
         ];

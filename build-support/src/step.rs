@@ -37,7 +37,7 @@ impl Step<'_> {
         {
             for (path, bytes) in self.products.iter().zip(&made.products) {
                 fs::write(path, bytes)
-                    .map_err(|e| Error::new(format!("{}: {} can not be written: {e}", self.source, path.display())))?;
+                    .map_err(|e| Error::new(format!("{}: {} cannot be written: {e}", self.source, path.display())))?;
             }
             self.track(session, &inputs);
             return Ok(made.printed);

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(crate) fn run(mut command: Command, tool: &str, source: &str) -> Result<String> {
     command.stdin(Stdio::null());
     let output = command.output().map_err(|error| {
-        Error::new(format!("{source}: {tool} can not be run: {error}\n  command: {}", shown(&command)))
+        Error::new(format!("{source}: {tool} cannot be run: {error}\n  command: {}", shown(&command)))
     })?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
@@ -72,7 +72,7 @@ mod tests {
             "kernels/a.c: the shell failed (exit status: 3)\n  command: sh -c 'echo one; echo two >&2; exit 3'\n  output:\n    one\n    two"
         );
         let error = run(Command::new("/no/such/tool"), "the tool", "kernels/a.c").unwrap_err();
-        assert!(error.to_string().starts_with("kernels/a.c: the tool can not be run: "), "{error}");
+        assert!(error.to_string().starts_with("kernels/a.c: the tool cannot be run: "), "{error}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Tracker {
 /// Every prerequisite of a dependency file that a compiler wrote (`-MD -MF`).
 pub(crate) fn dependencies(depfile: &Path) -> Result<Vec<PathBuf>> {
     let text = fs::read(depfile)
-        .map_err(|e| Error::new(format!("{}: can not read the list of included headers: {e}", depfile.display())))?;
+        .map_err(|e| Error::new(format!("{}: cannot read the list of included headers: {e}", depfile.display())))?;
     Ok(prerequisites(&String::from_utf8_lossy(&text)).into_iter().map(PathBuf::from).collect())
 }
 

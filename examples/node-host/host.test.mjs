@@ -91,7 +91,7 @@ test("an error of the library has its kind, message and backtrace", () => {
     },
   );
   assert.throws(() => imagekit.call("no_such_function"), /the library has no function 'no_such_function'/);
-  assert.throws(() => imagekit.call("to_pgm", Symbol("x")), /a symbol can not be passed/);
+  assert.throws(() => imagekit.call("to_pgm", Symbol("x")), /a symbol cannot be passed/);
   assert.throws(() => tensor(new Float32Array(5), [2, 3]), /has 6 elements, but there are 5/);
   assert.throws(() => imagekit.call("crop", gray, 2n ** 63n, 0, 1, 1), /does not fit 64 bits/);
 });

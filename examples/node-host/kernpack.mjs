@@ -249,7 +249,7 @@ export class Runtime {
       case "object":
         break;
       default:
-        throw new TypeError(`a ${typeof value} can not be passed to a packed function`);
+        throw new TypeError(`a ${typeof value} cannot be passed to a packed function`);
     }
     if (value[REFERENCE]) return pass(value);
     if (value instanceof Tensor && value.owner) return pass({ [REFERENCE]: value.owner });
@@ -362,7 +362,7 @@ export class Runtime {
         return this.#read(new DataView(out.buffer), 0);
       }
       default:
-        if (index < ffi.STATIC_OBJECT_BEGIN) throw new TypeError(`a value of type index ${index} can not be read here`);
+        if (index < ffi.STATIC_OBJECT_BEGIN) throw new TypeError(`a value of type index ${index} cannot be read here`);
         return this.#wrap(index, address());
     }
   }
@@ -501,7 +501,7 @@ function stridesOf(shape) {
 /** Writes a DLTensor on the CPU; `dimensions` is the address of the shape, which the strides follow. */
 function describe(view, offset, given, data, dimensions) {
   const kind = KINDS.find((known) => given.data instanceof known.array);
-  if (!kind) throw new TypeError(`a ${given.data?.constructor?.name} can not be passed as a tensor`);
+  if (!kind) throw new TypeError(`a ${given.data?.constructor?.name} cannot be passed as a tensor`);
   view.setBigUint64(offset, data, true);
   view.setInt32(offset + 8, 1, true);
   view.setInt32(offset + 16, given.shape.length, true);

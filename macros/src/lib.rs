@@ -108,7 +108,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// - `child_slots = N`: keeps N type indices next to its own for subtypes, which makes checks for the type quicker.
 /// - `final`: no type may be derived from it. (Python's `@py_class` makes such a type all the same; Rust code refuses its objects.)
 /// - `init = false`: other languages get no constructor made of the fields.
-/// - `create = false`: other languages can not create objects at all, by no constructor, copy or file; only Rust makes them.
+/// - `create = false`: other languages cannot create objects at all, by no constructor, copy or file; only Rust makes them.
 /// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
 ///
 /// ```
@@ -160,7 +160,7 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// # Fields and their options: `#[field(...)]`
-/// Other languages see `pub` fields, and private ones that have the attribute. They can not change what Rust holds references to.
+/// Other languages see `pub` fields, and private ones that have the attribute. They cannot change what Rust holds references to.
 ///
 /// - `writable`: they may set the field at any time. Its type is `Field<T>` or an atomic number, which are made for that.
 /// - `default = expr`: the field's value when an object is created without it; an expression of the field's type, evaluated once.
@@ -388,7 +388,7 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
 ///   read-only field that printing, comparing, hashing, shallow copies, JSON and structural operations leave out. But a deep copy
 ///   reads it and copies what it gives: a property that makes a new object of its own type each time has no end then, and a
-///   `Tensor` or `Function` can not be copied. And the stock library computes it before it leaves it out of JSON: where the property
+///   `Tensor` or `Function` cannot be copied. And the stock library computes it before it leaves it out of JSON: where the property
 ///   gives an error, JSON, `pickle` and deep copies of that object give it, too. Make such properties methods.
 /// - `#[operator(...)]`: what languages do with an object without naming a method:
 ///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless it has another, `str()`.

@@ -1,6 +1,6 @@
 """Writes scale_metal.library_bin and scale_webgpu.library_bin: what Apache TVM 0.27 puts into a library for these targets.
 
-Needs apache-tvm==0.27.0.post1 and a C++ compiler: python export_images.py FOLDER. (This build of TVM can not make vulkan and rocm images.)
+Needs apache-tvm==0.27.0.post1 and a C++ compiler: python export_images.py FOLDER. (This build of TVM cannot make vulkan and rocm images.)
 """
 
 import ctypes

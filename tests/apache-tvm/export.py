@@ -1,7 +1,7 @@
 """Exports what Apache TVM 0.27 makes of small functions, a file for each thing that a loader has to do: export.py FOLDER.
 
 `tests/apache_tvm.rs` runs them in Rust programs without anything of Apache in them. It prints a line `FILE` for each file, and
-`skipped: FILE: WHY` for what this build of TVM can not make.
+`skipped: FILE: WHY` for what this build of TVM cannot make.
 """
 
 import sys

@@ -313,7 +313,7 @@ static void CheckSample(Table& table, const Object& sample) {
     if (!fails.count(String(name))) {
       Check(made, name, fields(result), sample[String("reads")]);
     } else if (std::string(name) == "copy") {
-      // How a type says that it can not be copied is Python's matter.
+      // How a type says that it cannot be copied is Python's matter.
       Check(made, name, result.cast<Array<Any>>()[0], String("TypeError"));
     } else {
       Check(made, name, result, fails[String(name)]);

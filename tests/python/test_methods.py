@@ -117,7 +117,7 @@ def test_properties():
         _ = Place(0).direction
     with pytest.raises(AttributeError):
         place.length = 6
-    with pytest.raises(AttributeError, match="can not be set"):
+    with pytest.raises(AttributeError, match="cannot be set"):
         Place.length.set(place, 6)
     assert Place.length.__doc__ == "The distance from the origin."
     path = Walk(places=[place, Place(1)])

@@ -320,7 +320,7 @@ def test_python_class_of_every_type(sample):
     try:
         made = derived(*arguments, **keywords)
     except TypeError as error:
-        assert "can not be derived from" in str(error)
+        assert "cannot be derived from" in str(error)
         assert "only Rust code can make its field" in str(error)
     else:
         assert made.more == 1 and isinstance(made, type(value))

@@ -217,4 +217,4 @@ def test_what_can_not_be_shipped(tmp_path):
         "CPU; remove it, or name the oldest CPU that users have, such as -C target-cpu=x86-64-v2\n",
     )
     status, _, errors = run(PROGRAM, "wheel", "--manifest-path", tmp_path / "Cargo.toml")
-    assert (status, errors) == (1, f"error: can not read {tmp_path}/Cargo.toml: No such file or directory (os error 2)\n")
+    assert (status, errors) == (1, f"error: cannot read {tmp_path}/Cargo.toml: No such file or directory (os error 2)\n")

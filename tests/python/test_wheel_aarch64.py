@@ -40,7 +40,7 @@ def why_not():
 
 if why := why_not():
     if os.environ.get("CI") and "this machine" not in why:
-        raise RuntimeError(f"can not be skipped on CI: {why}")
+        raise RuntimeError(f"cannot be skipped on CI: {why}")
     pytest.skip(why, allow_module_level=True)
 
 

@@ -8,7 +8,7 @@ use std::io::Write as _;
 /// # Panics
 /// Panics on CI (`CI` is set): `cargo xtask` installs there whatever tests need but a GPU.
 pub fn skip(why: impl Display) {
-    assert!(std::env::var_os("CI").is_none(), "can not be skipped on CI: {why}");
+    assert!(std::env::var_os("CI").is_none(), "cannot be skipped on CI: {why}");
     skip_anywhere(why);
 }
 

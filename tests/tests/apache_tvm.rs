@@ -19,7 +19,7 @@ const TESTS: &str = env!("CARGO_MANIFEST_DIR");
 /// Files that this build of TVM may lack a compiler for.
 const OPTIONAL: [&str; 2] = ["vulkan.so", "rocm.so"];
 
-/// The files that TVM exports into a folder of this name, without those that this build of it can not make.
+/// The files that TVM exports into a folder of this name, without those that this build of it cannot make.
 fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
     let folder = (apache_tvm()?, headers::scratch_dir(folder));
     let script = Path::new(TESTS).join("apache-tvm/export.py");

@@ -103,7 +103,7 @@ fn a_rust_program_refuses_a_library_that_comes_too_late() {
         host.env_remove("LD_LIBRARY_PATH").args(["Embedded", path(&libraries().plain), path(&late)]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains(&format!("can not load {}: this program stands in for it", late.display())), "{text}");
+    assert!(text.contains(&format!("cannot load {}: this program stands in for it", late.display())), "{text}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_program_that_is_no_host_says_what_to_do() {
     ];
     for (library, problem) in std::env::split_paths(&inside).zip(problems) {
         let message = Module::load(&library).unwrap_err().to_string();
-        assert!(message.starts_with(&format!("RuntimeError: can not load {}: ", library.display())), "{message}");
+        assert!(message.starts_with(&format!("RuntimeError: cannot load {}: ", library.display())), "{message}");
         let advice = "; a Rust program offers these functions when its build.rs calls kernpack_build::host(); elsewhere, load \
                       libtvm_ffi.so first, with RTLD_GLOBAL";
         assert!(message.ends_with(&format!("{problem}{advice}")), "{message}");

@@ -55,7 +55,7 @@ fn with_the_stock_library() {
     run_inside("with_the_stock_library", &stock);
 }
 
-/// Our own implementation as `libtvm_ffi.so`: Rust can not throw there, and says so on stderr.
+/// Our own implementation as `libtvm_ffi.so`: Rust cannot throw there, and says so on stderr.
 #[test]
 fn with_our_library() {
     if std::env::var_os(INSIDE).is_some() {
@@ -184,7 +184,7 @@ fn cpp_errors_in_rust() -> Result<()> {
     let bare: Module = global("cpp_modules.bare", ())?;
     assert_eq!((bare.kind().as_str(), bare.properties().bits()), ("cpp.bare", 0));
     let error = bare.save_to_bytes().unwrap_err();
-    assert_eq!(error.message(), "a module of kind 'cpp.bare' can not be serialized");
+    assert_eq!(error.message(), "a module of kind 'cpp.bare' cannot be serialized");
     let error = bare.write_to_file("/nowhere", "txt").unwrap_err();
     assert_eq!(error.message(), "Module[cpp.bare] does not support WriteToFile");
     assert_eq!((bare.write_formats()?, bare.inspect_source("")?), (vec![], String::new()));

@@ -92,7 +92,7 @@ fn tensors_live_on_devices() {
     assert_eq!(flat.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), numbers(24));
     let bits = flat.view_as(&[4], DataType::UINT32, 80).unwrap();
     assert_eq!(bits.to(Device::CPU).unwrap().view::<u32>().unwrap().to_vec()[0], 20f32.to_bits());
-    // Rust code can not read a device's memory.
+    // Rust code cannot read a device's memory.
     assert!(flat.view::<f32>().is_err());
     // DLPack hands the memory on, and gives it back.
     let managed = flat.to_dlpack().unwrap();
@@ -165,7 +165,7 @@ fn out_of_memory_is_an_error_and_the_process_goes_on() {
     let error = Tensor::empty(DataType::UINT8, &[700 << 20], device).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "MemoryError: cuda:0: 734003200 bytes can not be allocated: CUDA_ERROR_OUT_OF_MEMORY (out of memory); 339738624 of \
+        "MemoryError: cuda:0: 734003200 bytes cannot be allocated: CUDA_ERROR_OUT_OF_MEMORY (out of memory); 339738624 of \
          1073741824 bytes are free"
     );
     // The other device has memory of its own, and so does this one again.
@@ -179,7 +179,7 @@ fn out_of_memory_is_an_error_and_the_process_goes_on() {
         let device = Device::new(kind, 0);
         assert_eq!(
             DeviceMemory::new(device, 10, 64).err().unwrap().to_string(),
-            format!("MemoryError: {device}: 10 bytes can not be allocated: CUDA_ERROR_OUT_OF_MEMORY (out of memory)")
+            format!("MemoryError: {device}: 10 bytes cannot be allocated: CUDA_ERROR_OUT_OF_MEMORY (out of memory)")
         );
         DeviceMemory::new(device, 10, 64).unwrap();
     }
@@ -206,9 +206,9 @@ fn what_goes_wrong_is_named() {
     );
     #[rustfmt::skip]
     let rows = [
-        (c"cuMemcpyDtoHAsync_v2", 700, "16 bytes can not be copied from cuda:0 to cpu:0: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"),
-        (c"cuStreamSynchronize", 719, "16 bytes can not be copied from cuda:0 to cpu:0: CUDA error 719"),
-        (c"cuCtxGetCurrent", 4, "cuda:0: the thread's context can not be read: CUDA error 4"),
+        (c"cuMemcpyDtoHAsync_v2", 700, "16 bytes cannot be copied from cuda:0 to cpu:0: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"),
+        (c"cuStreamSynchronize", 719, "16 bytes cannot be copied from cuda:0 to cpu:0: CUDA error 719"),
+        (c"cuCtxGetCurrent", 4, "cuda:0: the thread's context cannot be read: CUDA error 4"),
     ];
     for (function, status, expected) in rows {
         driver.fail(function, status);
@@ -279,7 +279,7 @@ fn drivers_that_can_not_serve_are_told_apart() {
     let rows: &[Row<'_>] = &[
         (&whole, &[("FAKE_CUDA_DEVICES", "0")], "RuntimeError: the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"),
         (&whole, &[("FAKE_CUDA_VERSION", "11080")], "RuntimeError: the NVIDIA driver of this machine is too old: it supports CUDA 11.8, but CUDA 12.0 is needed; install a newer driver"),
-        (&whole, &[("FAKE_CUDA_INIT", "803")], "RuntimeError: the CUDA driver can not be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
+        (&whole, &[("FAKE_CUDA_INIT", "803")], "RuntimeError: the CUDA driver cannot be initialized: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver combination)"),
         (&part, &[], "RuntimeError: the NVIDIA driver of this machine lacks the function cuLaunchKernelEx; install a newer driver"),
     ];
     for (library, variables, expected) in rows {

@@ -253,10 +253,10 @@ fn what_fails_while_loading_is_tried_again() {
     let frame = "; launched on cuda:0 with grid [1, 1, 1], block [32, 1, 1] and 0 bytes of dynamic shared memory";
     #[rustfmt::skip]
     let rows = [
-        (c"cuModuleLoadDataEx", 209, "RuntimeError", "the image can not be loaded: CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for execution on the device); cuda:0 needs code for sm_90"),
-        (c"cuModuleLoadDataEx", 2, "MemoryError", "the image can not be loaded: CUDA_ERROR_OUT_OF_MEMORY (out of memory); cuda:0 needs code for sm_90"),
+        (c"cuModuleLoadDataEx", 209, "RuntimeError", "the image cannot be loaded: CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for execution on the device); cuda:0 needs code for sm_90"),
+        (c"cuModuleLoadDataEx", 2, "MemoryError", "the image cannot be loaded: CUDA_ERROR_OUT_OF_MEMORY (out of memory); cuda:0 needs code for sm_90"),
         (c"cuModuleGetFunction", 500, "RuntimeError", "the image has no such kernel for cuda:0: CUDA_ERROR_NOT_FOUND (named symbol not found)"),
-        (c"cuCtxGetCurrent", 3, "RuntimeError", "cuda:0: the thread's context can not be read: CUDA_ERROR_NOT_INITIALIZED (initialization error)"),
+        (c"cuCtxGetCurrent", 3, "RuntimeError", "cuda:0: the thread's context cannot be read: CUDA_ERROR_NOT_INITIALIZED (initialization error)"),
     ];
     for (function, status, kind, expected) in rows {
         driver.fail(function, status);
@@ -270,7 +270,7 @@ fn what_fails_while_loading_is_tried_again() {
     assert_eq!(
         failure(launch(&broken.function("work").unwrap(), [1, 1, 1, 32, 1, 1, 0])),
         format!(
-            "RuntimeError: cuda kernel 'work': the image can not be loaded: CUDA_ERROR_INVALID_PTX (a PTX JIT compilation failed); \
+            "RuntimeError: cuda kernel 'work': the image cannot be loaded: CUDA_ERROR_INVALID_PTX (a PTX JIT compilation failed); \
              cuda:0 needs code for sm_90: ptxas error : line 2; a token is wrong{frame}"
         )
     );
@@ -288,14 +288,13 @@ fn formats_are_checked_before_the_driver_sees_them() {
     let image = module("fatbin", kernel(), &fatbin[..20]).unwrap();
     let message = failure(launch(&image.function("work").unwrap(), [1, 1, 1, 32, 1, 1, 0]));
     assert!(
-        message.contains(
-            "the image can not be loaded: the fat binary is cut off: it has 24 bytes, but only 20 are there;"
-        ),
+        message
+            .contains("the image cannot be loaded: the fat binary is cut off: it has 24 bytes, but only 20 are there;"),
         "{message}"
     );
     assert_eq!(
         module("spirv", kernel(), b"").err().unwrap().message(),
-        "a cuda module can not have the format 'spirv'; it is one of fatbin, cubin, ptx, cuda"
+        "a cuda module cannot have the format 'spirv'; it is one of fatbin, cubin, ptx, cuda"
     );
 }
 
@@ -367,7 +366,7 @@ fn source_is_compiled_where_it_runs() {
     let mut buffer = OnDevice::new(Device::cuda(0), 4);
     assert_eq!(
         failure(call(&image.function("bad").unwrap(), &mut buffer.tensor(), &numbers)),
-        "RuntimeError: cuda kernel 'bad': the CUDA source can not be compiled for sm_90a: NVRTC_ERROR_COMPILATION:\n\
+        "RuntimeError: cuda kernel 'bad': the CUDA source cannot be compiled for sm_90a: NVRTC_ERROR_COMPILATION:\n\
          image.cu(2): error: identifier \"wrong\" is undefined\n    data[0] = wrong;\n              ^\n\n\
          1 error detected in the compilation of \"image.cu\".; launched on cuda:0 with grid [1, 1, 1], block [4, 1, 1] and 0 bytes of \
          dynamic shared memory"

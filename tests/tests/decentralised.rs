@@ -179,7 +179,7 @@ fn a_library_names_the_dependencies_that_were_not_linked() {
     // The second attempt is no better than the first.
     for _ in 0..2 {
         let error = Module::load(&path).err().unwrap();
-        assert_eq!(error.message(), format!("can not load {}: {}", path.display(), lines.join("\n")));
+        assert_eq!(error.message(), format!("cannot load {}: {}", path.display(), lines.join("\n")));
     }
 }
 
@@ -198,7 +198,7 @@ fn two_libraries_with_different_types_of_one_key() -> Result<()> {
         _ => [(clash, "clash", 48), (shapes, "shapes", 40)],
     };
     let problem = format!(
-        "can not load {}: type 'shapes.Point' ({}, crate {}) is already registered in this process by {}, crate {}, in {}, with another \
+        "cannot load {}: type 'shapes.Point' ({}, crate {}) is already registered in this process by {}, crate {}, in {}, with another \
          layout: it has {} bytes, ours {}; give one of them another key, or build both from the same version",
         library(second).display(),
         of_second.0,
@@ -237,8 +237,8 @@ fn one_crate_in_two_versions() -> Result<()> {
     assert_eq!(
         error.message(),
         format!(
-            "can not load {0}: crate shapes 0.2.0 is in this process already (from /elsewhere/libother.so), so 0.1.0 (from {0}) can \
-             not be loaded beside it; build both with the same version of shapes",
+            "cannot load {0}: crate shapes 0.2.0 is in this process already (from /elsewhere/libother.so), so 0.1.0 (from {0}) cannot \
+             be loaded beside it; build both with the same version of shapes",
             path.display()
         )
     );

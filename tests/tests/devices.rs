@@ -224,7 +224,7 @@ fn what_can_not_be_copied() -> Result<()> {
     let nowhere = Device::new(device_type::VULKAN, 0);
     let mut theirs = foreign(Device::CPU, values.as_mut_ptr().cast(), &[2, 3], &[3, 1], 0)?;
     let mut ours = Tensor::zeros::<i32>(&[2, 3])?;
-    let shared = "ValueError: the tensor is shared, so it can not be written to in place; write to a new tensor, or take a \
+    let shared = "ValueError: the tensor is shared, so it cannot be written to in place; write to a new tensor, or take a \
                   TensorViewMut as the parameter of a packed function";
     let mut part = ours.slice(0..1)?;
     let not_contiguous = "shape [3, 2], strides [1, 3] (in elements); make it contiguous there, and copy that";
@@ -249,7 +249,7 @@ fn what_can_not_be_copied() -> Result<()> {
         (ours.copy_from(&there), shared.to_owned()),
         (
             ours.copy_from(&there.reshape(&[6])?),
-            "ValueError: a tensor of int32 with shape [6] can not be copied into one of int32 with shape [2, 3]".to_owned(),
+            "ValueError: a tensor of int32 with shape [6] cannot be copied into one of int32 with shape [2, 3]".to_owned(),
         ),
         (
             transposed.clone().copy_from(&there.reshape(&[3, 2])?),
@@ -353,8 +353,8 @@ fn events_measure_time() -> Result<()> {
     })?;
     let elsewhere = Event::new(MAIA_1)?;
     for (result, problem) in [
-        (stream.record(&elsewhere), "an event of maia:1 can not be recorded in a stream of trn:0"),
-        (stream.wait(&elsewhere), "a stream of trn:0 can not wait for an event of maia:1; use Event::synchronize"),
+        (stream.record(&elsewhere), "an event of maia:1 cannot be recorded in a stream of trn:0"),
+        (stream.wait(&elsewhere), "a stream of trn:0 cannot wait for an event of maia:1; use Event::synchronize"),
         (start.elapsed(&elsewhere).map(drop), "there is no time between events of trn:0 and maia:1"),
     ] {
         assert_eq!(result.unwrap_err().to_string(), format!("ValueError: {problem}"));

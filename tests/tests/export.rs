@@ -170,7 +170,7 @@ fn modules_are_compressed_when_asked_for() {
 fn modules_are_compiled_for_this_process() {
     let root = Module::c_source(&constant("compiled", 11), "c", &["compiled"]);
     let error = root.function("compiled").unwrap_err();
-    assert!(error.message().contains("can not be called before the module is compiled"), "{error}");
+    assert!(error.message().contains("cannot be called before the module is compiled"), "{error}");
     let compiled = root.compile().unwrap();
     assert_eq!(call(&compiled, "compiled"), 11);
     assert_eq!(compiled.function_names(), ["compiled"], "though the file is gone");
@@ -210,7 +210,7 @@ fn mistakes_are_named() {
     let message = |module: &Module, options: &ExportOptions| {
         let error = module.export_library(&path, options).unwrap_err().to_string();
         assert!(!path.exists());
-        let start = format!("RuntimeError: can not export {}: ", path.display());
+        let start = format!("RuntimeError: cannot export {}: ", path.display());
         error.strip_prefix(&start).unwrap_or_else(|| panic!("{error}")).to_owned()
     };
     let broken = Module::c_source("int nonsense(", "c", &[]);
@@ -222,24 +222,23 @@ fn mistakes_are_named() {
 
     let error = message(&broken, &ExportOptions::new().compiler("/no/such/cc"));
     assert!(
-        error.starts_with(
-            "/no/such/cc can not be run: No such file or directory (os error 2) (ExportOptions says so); "
-        )
+        error
+            .starts_with("/no/such/cc cannot be run: No such file or directory (os error 2) (ExportOptions says so); ")
     );
     if std::env::var_os("CC").is_none() {
         let error = message(&broken, &ExportOptions::new().target("riscv64gc-unknown-plan9-gnu"));
-        assert!(error.contains("riscv64gc-plan9-gnu-gcc can not be run"), "{error}");
+        assert!(error.contains("riscv64gc-plan9-gnu-gcc cannot be run"), "{error}");
     }
 
     let loaded = Module::c_source(&constant("loaded", 1), "c", &["loaded"]).compile().unwrap();
     assert_eq!(
         message(&loaded, &ExportOptions::new()),
-        "the module library was loaded from a library file, and its code can not be written out again; export the modules that \
+        "the module library was loaded from a library file, and its code cannot be written out again; export the modules that \
          the file was made of, or import the loaded library again where this tree is loaded"
     );
     assert_eq!(
         message(&length(Vec::new()), &ExportOptions::new()),
-        "the module export.length has an empty payload, which stock hosts can not load; its kind must save at least one byte"
+        "the module export.length has an empty payload, which stock hosts cannot load; its kind must save at least one byte"
     );
     let nowhere = Path::new("/no/such/folder/x.so");
     let fine = Module::c_source(&constant("fine", 1), "c", &["fine"]);
@@ -312,7 +311,7 @@ fn apache_tvm_loads_it() {
 
 #[test]
 fn a_static_library_registers_itself() {
-    // A name that C can not say, too.
+    // A name that C cannot say, too.
     let dotted = "int dotted(void* self, const void* args, int num_args, void* result) __asm__(\"__tvm_ffi_kps.dotted\");\n\
                   int dotted(void* self, const void* args, int num_args, void* result) { return 0; }\n";
     let code = format!("{}{dotted}", constant("kps_inside", 17));

@@ -298,7 +298,7 @@ fn what_only_rust_can_make_is_not_created_elsewhere() -> Result<()> {
     let init: Function = attr("__ffi_init__", object.type_index()).unwrap().to()?;
     assert_eq!(
         init.call(("a",)).unwrap_err().message(),
-        "families.Guarded.Holding can not be constructed: nothing says what its private field 'counted' of \
+        "families.Guarded.Holding cannot be constructed: nothing says what its private field 'counted' of \
          families.Guarded.Holding is then; Rust code says it with #[field(skip, default = ...)]"
     );
     let empty = ObjRef::new(Guarded::Empty {});

@@ -71,7 +71,7 @@ fn kept_images_go_through_the_global_loader() {
         assert_eq!(*module.save_to_bytes().unwrap(), *payload, "{kind}");
         assert_eq!(module.properties(), ModuleProperties::BINARY_SERIALIZABLE);
         let called = message(module.function("fill").unwrap().call((1,)));
-        let start = format!("RuntimeError: {kind} kernel 'fill' can not run here: it needs a");
+        let start = format!("RuntimeError: {kind} kernel 'fill' cannot run here: it needs a");
         assert!(called.starts_with(&start) && called.contains("; load the library with "), "{called}");
         assert_eq!(message(module.kernel("fill")), called);
         assert!(module.metadata("fill").unwrap().unwrap().contains(&format!(r#""device_kernel":{{"kind":"{kind}""#)));

@@ -41,14 +41,14 @@ fn file(name: &str, content: &[u8]) -> PathBuf {
 }
 
 fn message(path: impl AsRef<Path>) -> String {
-    let error: Error = Module::load(path).expect_err("the file can not be loaded");
+    let error: Error = Module::load(path).expect_err("the file cannot be loaded");
     error.to_string()
 }
 
 #[track_caller]
 fn check(path: impl AsRef<Path>, problem: &str) {
     let path = path.as_ref();
-    assert_eq!(message(path), format!("RuntimeError: can not load {}: {problem}", path.display()));
+    assert_eq!(message(path), format!("RuntimeError: cannot load {}: {problem}", path.display()));
 }
 
 /// The numbers of a blob.
@@ -99,7 +99,7 @@ fn a_library_that_is_cut_off_is_refused_before_it_is_mapped() {
     for keep in [30, 100, 4000, plain.len() / 2] {
         let path = file(&format!("loading_cut_{keep}.so"), &plain[..keep]);
         let message = message(&path);
-        let start = format!("RuntimeError: can not load {}: it is cut off: ", path.display());
+        let start = format!("RuntimeError: cannot load {}: it is cut off: ", path.display());
         let rest = message.strip_prefix(&start).unwrap_or_else(|| panic!("{message}"));
         let missing = rest.strip_suffix(" bytes are missing at its end; copy or build it again").unwrap();
         let missing: usize = missing.parse().unwrap();
@@ -118,11 +118,11 @@ fn paths() {
     assert_eq!(message(&invalid), format!("ValueError: the path {} is not valid UTF-8", invalid.display()));
     assert_eq!(
         message("/tmp/loading\0.so"),
-        "RuntimeError: can not load /tmp/loading\0.so: file name contained an unexpected NUL byte"
+        "RuntimeError: cannot load /tmp/loading\0.so: file name contained an unexpected NUL byte"
     );
     assert_eq!(
         message("loading_no_such_library.so"),
-        "RuntimeError: can not load loading_no_such_library.so: loading_no_such_library.so: cannot open shared object file: No \
+        "RuntimeError: cannot load loading_no_such_library.so: loading_no_such_library.so: cannot open shared object file: No \
          such file or directory"
     );
     let no_extension = file("loading_no_extension", b"text");
@@ -194,7 +194,7 @@ fn a_size_beyond_the_library_is_not_believed() {
     {
         let message = message(&path);
         let start = format!(
-            "RuntimeError: can not load {}: its __tvm_ffi__library_bin is corrupt: it says that it has ",
+            "RuntimeError: cannot load {}: its __tvm_ffi__library_bin is corrupt: it says that it has ",
             path.display()
         );
         assert!(message.starts_with(&start), "{name}: {message}");
@@ -230,7 +230,7 @@ fn modules_of_the_tree() {
     tree.add_module("loading_wrong", b"payload").unwrap();
     let path = with_tree("wrong_loader", &tree.to_vec());
     let problem = "result of the call: expected Module, got int";
-    assert_eq!(message(&path), format!("TypeError: can not load {}: {problem}", path.display()));
+    assert_eq!(message(&path), format!("TypeError: cannot load {}: {problem}", path.display()));
 
     // The library need not be the root.
     let payload = DeviceImage::new("ptx", Vec::new(), b"// nothing").to_vec();

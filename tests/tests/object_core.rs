@@ -355,14 +355,14 @@ fn objects_that_another_language_derives() {
     let error = point.to::<ObjRef<Point>>().unwrap_err();
     assert_eq!(
         error.message(),
-        "expected core.Point, got core.foreign.Point, whose objects another language makes: a type can not be derived from core.Point \
+        "expected core.Point, got core.foreign.Point, whose objects another language makes: a type cannot be derived from core.Point \
          there, because only Rust code can make its field 'name'"
     );
     let name = info.fields().find(|field| field.name() == "name").unwrap();
     // SAFETY: the object has the field.
     let error = unsafe { name.set(object_of(&point), "x".into_any().as_view()) }.unwrap_err();
     assert_eq!(error.kind(), "TypeError");
-    assert!(error.message().starts_with("type core.foreign.Point can not be derived from core.Point:"), "{error}");
+    assert!(error.message().starts_with("type core.foreign.Point cannot be derived from core.Point:"), "{error}");
 
     let (_, link) = derive("core.foreign.Link", "core.Link", 32);
     let error = link.to::<ObjRef<Link>>().unwrap_err();

@@ -69,7 +69,7 @@ impl Every {
 
 struct NoDefault;
 
-/// Its private field can not be made, so only Rust makes objects.
+/// Its private field cannot be made, so only Rust makes objects.
 #[derive(Object)]
 #[object(key = "object_fields.Handle", structural = "singleton")]
 #[repr(C)]
@@ -78,7 +78,7 @@ pub struct Handle {
     secret: NoDefault,
 }
 
-/// The parent can not be made.
+/// The parent cannot be made.
 #[derive(Object)]
 #[object(key = "object_fields.DerivedHandle")]
 #[repr(C)]
@@ -197,8 +197,8 @@ fn options_of_types_are_registered() {
     assert_eq!(kind(info::<Every>()), (seq_hash_kind::DAG_NODE, true, "Every option.".to_owned()));
     assert_eq!(kind(info::<Handle>()).0, seq_hash_kind::UNIQUE_INSTANCE);
     assert_eq!(kind(info::<OnlyRust>()), (seq_hash_kind::UNSUPPORTED, false, String::new()));
-    assert!(!kind(info::<Handle>()).1, "a private field can not be made");
-    assert!(!kind(info::<DerivedHandle>()).1, "a private field of the parent can not be made");
+    assert!(!kind(info::<Handle>()).1, "a private field cannot be made");
+    assert!(!kind(info::<DerivedHandle>()).1, "a private field of the parent cannot be made");
     let base = Parent::type_index();
     assert!((base + 1..=base + 2).contains(&Every::type_index()), "the slots next to the parent are for its children");
 }

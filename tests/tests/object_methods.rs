@@ -351,7 +351,7 @@ fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
     assert!(!setter.setter.is_null());
     let error = set_field(&here, "length", 6.0).unwrap_err();
     assert_eq!(error.kind(), "AttributeError");
-    assert_eq!(error.message(), "a property is computed from the fields of its object and can not be set");
+    assert_eq!(error.message(), "a property is computed from the fields of its object and cannot be set");
     Ok(())
 }
 

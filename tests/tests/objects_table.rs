@@ -274,7 +274,7 @@ fn every_operation_on_every_sample() {
         }
         for name in ["copy", "deepcopy", "json"] {
             match sample["fails"].get(name) {
-                // How a type says that it can not be copied is Python's matter.
+                // How a type says that it cannot be copied is Python's matter.
                 Some(_) if name == "copy" => assert!(operation(name, from_ref(&value)).is_err()),
                 Some(expected) => check(name, outcome(name, from_ref(&value)), expected),
                 None => {

@@ -195,7 +195,7 @@ fn messages() {
         (
             function("parallel.saxpy").call((&wide, &x, 1)),
             format!(
-                "ValueError: parallel.{saxpy}: argument 'y' of shape [3] is written to, so it can not be broadcast to the common shape [2, 3] of the operands"
+                "ValueError: parallel.{saxpy}: argument 'y' of shape [3] is written to, so it cannot be broadcast to the common shape [2, 3] of the operands"
             ),
         ),
         (
@@ -225,7 +225,7 @@ fn messages() {
         (
             function("parallel.saxpy").call((&x, &fanned, 1)),
             format!(
-                "ValueError: parallel.{saxpy}: elements of argument 'y' share memory with each other, so they can not be written to at the same time: shape [5, 3], strides [0, 1] (in elements); pass a copy"
+                "ValueError: parallel.{saxpy}: elements of argument 'y' share memory with each other, so they cannot be written to at the same time: shape [5, 3], strides [0, 1] (in elements); pass a copy"
             ),
         ),
         (

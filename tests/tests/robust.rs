@@ -1,4 +1,4 @@
-//! Safe code and well-behaved foreign code can not break the process: panics in odd places, ends of threads, races, names that
+//! Safe code and well-behaved foreign code cannot break the process: panics in odd places, ends of threads, races, names that
 //! two libraries share.
 
 use std::cell::RefCell;
@@ -116,7 +116,7 @@ fn keys_that_can_not_be_hashed() {
     // A small map compares and does not hash.
     assert_eq!(make_map.call_as::<Map<Any, i64>>((3,)).unwrap().len(), 3);
     let error = make_map.call((5,)).unwrap_err();
-    assert!(error.message().ends_with("a key can not be hashed: unhashable"), "{error}");
+    assert!(error.message().ends_with("a key cannot be hashed: unhashable"), "{error}");
 }
 
 /// Text that is borrowed from an argument stays, whatever is done with the argument: an object that the caller offers to be
@@ -182,7 +182,7 @@ fn a_tensor_is_not_written_to_while_it_is_viewed() {
         (
             "ValueError",
             "increase_i32(x: Tensor, amount: int): argument 'x': the tensor's memory is in use by a view that is still alive, \
-             so it can not be written to; wait for it, or pass a copy"
+             so it cannot be written to; wait for it, or pass a copy"
         )
     );
     assert_eq!(slice, [1, 2, 3]);

@@ -31,11 +31,11 @@ const INTENDED: &[(&str, &str)] = &[
     // Impossible tensors are refused.
     (
         "TensorFromDLPack of -1 dimensions",
-        "-1 \"ValueError\": \"FromDLPack: a tensor can not have -1 dimensions\" given back 0",
+        "-1 \"ValueError\": \"FromDLPack: a tensor cannot have -1 dimensions\" given back 0",
     ),
     (
         "TensorCreateUnsafeView of -1 dimensions",
-        "-1 \"ValueError\": \"TensorCreateUnsafeView: a tensor can not have -1 dimensions\"",
+        "-1 \"ValueError\": \"TensorCreateUnsafeView: a tensor cannot have -1 dimensions\"",
     ),
     ("TensorCreateUnsafeView(NULL, ...)", "-1 \"ValueError\": \"the argument `source` is NULL\""),
 ];

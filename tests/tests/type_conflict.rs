@@ -40,7 +40,7 @@ fn a_type_of_another_definition_is_refused() {
     for _ in 0..2 {
         let message = Module::load(&library).err().unwrap().message().to_owned();
         let expected = format!(
-            "can not load {}: type 'conversions.Place' (tests/conversions-lib/src/lib.rs:LINE, crate conversions) is already \
+            "cannot load {}: type 'conversions.Place' (tests/conversions-lib/src/lib.rs:LINE, crate conversions) is already \
              registered in this process by tests/tests/type_conflict.rs:21, crate type_conflict, in {}, with another layout: its fields have other names or types, perhaps private ones; give \
              one of them another key, or build both from the same version",
             library.display(),

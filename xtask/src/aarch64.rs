@@ -11,7 +11,7 @@ use crate::totals::Totals;
 const TESTS: [(&str, &str, &str); 2] =
     [("kernpack-tests", "aarch64", ""), ("kernpack-build", "scratch", "other_machine::")];
 
-/// Unit tests of the runtime, and parts of them that are left out: what the emulator can not do (the child of a fork, the error of a
+/// Unit tests of the runtime, and parts of them that are left out: what the emulator cannot do (the child of a fork, the error of a
 /// program that is not there), and what takes it minutes.
 const UNIT_TESTS: [&str; 10] = [
     "module::",

@@ -13,7 +13,7 @@ pub(crate) fn can_install(workspace: &Workspace) -> bool {
     is_root && find_on_path("apt-get").is_some()
 }
 
-/// Installs one package, which only root can. Lists that can not be brought up to date are no reason to give up.
+/// Installs one package, which only root can. Lists that cannot be brought up to date are no reason to give up.
 pub(crate) fn install(workspace: &Workspace, package: &str) -> Result {
     let _alone = alone(workspace)?;
     update(workspace)?;

@@ -144,7 +144,7 @@ impl Report {
         self.failures.push(what);
     }
 
-    /// Notes what can not run on this machine; on CI everything can, so there it is a failure.
+    /// Notes what cannot run on this machine; on CI everything can, so there it is a failure.
     fn skip(&mut self, what: &str) {
         if std::env::var_os("CI").is_some() {
             return self.fail(what.to_string());
@@ -167,7 +167,7 @@ impl Report {
     }
 }
 
-/// Rust's harness has no word for a test that finds out that it can not run here. Ours write `skipped: <what and why>` and return.
+/// Rust's harness has no word for a test that finds out that it cannot run here. Ours write `skipped: <what and why>` and return.
 fn skipped_by_rust(output: &str) -> u64 {
     output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
 }

@@ -31,7 +31,7 @@ open(sys.argv[3], 'wb').write(data)";
 pub(crate) fn sysroot(environment: &Environment, target: &str) -> Result<PathBuf> {
     let workspace = &environment.workspace;
     let rustc = workspace.command("rustc").arg("--version").output();
-    let rustc = rustc.map_err(|error| format!("rustc can not be run: {error}"))?;
+    let rustc = rustc.map_err(|error| format!("rustc cannot be run: {error}"))?;
     let version = String::from_utf8_lossy(&rustc.stdout).split(' ').nth(1).unwrap_or_default().to_owned();
     let Some((_, file, sha256)) = SOURCES.iter().find(|(of, ..)| *of == version) else {
         return Err(format!("there is no known source package of Rust {version}").into());

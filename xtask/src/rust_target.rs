@@ -44,7 +44,7 @@ fn with_rustup(workspace: &Workspace, target: &str) -> Result {
 /// Where rustc looks for the target's libraries.
 fn libdir(workspace: &Workspace, target: &str) -> Result<PathBuf> {
     let output = workspace.command("rustc").args(["--print", "target-libdir", "--target", target]).output();
-    let output = output.map_err(|error| format!("rustc can not be run: {error}"))?;
+    let output = output.map_err(|error| format!("rustc cannot be run: {error}"))?;
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 

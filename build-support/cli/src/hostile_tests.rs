@@ -65,7 +65,7 @@ fn a_tree_with_everything() {
 tirx.use_dyn_shared_memory
         4 e\\u{1b}[31m<&\"vil, 1 bytes
       3 opencl, 8 bytes
-          can not be read: device image: format at byte 0x0: claims 7306916042974981998 bytes, but only 0 follow
+          cannot be read: device image: format at byte 0x0: claims 7306916042974981998 bytes, but only 0 follow
     2 cuda (shared, see above)
 "
     );

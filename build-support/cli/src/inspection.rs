@@ -64,7 +64,7 @@ impl<'a> Inspection<'a> {
         } else if needed.iter().any(|name| name.starts_with("libtvm_ffi.")) {
             "C++ (linked to libtvm_ffi.so)"
         } else if !context_symbols.is_empty() || tree.is_some() {
-            // The two can not be told apart: `Module::export_library` writes what Apache TVM writes.
+            // The two cannot be told apart: `Module::export_library` writes what Apache TVM writes.
             "Apache TVM, or Module::export_library"
         } else if !functions.is_empty() {
             "a compiler for the TVM FFI"

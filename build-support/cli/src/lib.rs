@@ -78,14 +78,14 @@ fn inspect(options: &Inspect) -> Result<()> {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).map_err(|error| format!("can not write {}: {error}", path.display()))
+    std::fs::write(path, content).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         // Who reads has seen enough: `| head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(format!("can not write to the standard output: {error}")),
+        Err(error) => Err(format!("cannot write to the standard output: {error}")),
         Ok(()) => Ok(()),
     }
 }

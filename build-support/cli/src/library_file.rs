@@ -12,7 +12,7 @@ use crate::Result;
 
 /// Reads a regular file; devices and pipes could be without end.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    let problem = |text: &dyn std::fmt::Display| format!("can not read {}: {text}", path.display());
+    let problem = |text: &dyn std::fmt::Display| format!("cannot read {}: {text}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| problem(&error))?;
     if !metadata.is_file() {
         return Err(problem(&"it is no regular file"));

@@ -58,11 +58,11 @@ impl Loaded {
 
 /// Starts the process that loads the file, and reads its answer.
 pub(crate) fn load(file: &Path) -> Result<Loaded> {
-    let file = file.canonicalize().map_err(|error| format!("can not read {}: {error}", file.display()))?;
-    let program = std::env::current_exe().map_err(|error| format!("can not find this program: {error}"))?;
+    let file = file.canonicalize().map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.arg(DESCRIBE).arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let mut child = command.spawn().map_err(|error| format!("can not start the process that loads: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot start the process that loads: {error}"))?;
     let output = child.stdout.take().ok_or("the process that loads has no output")?;
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -88,7 +88,7 @@ fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match outcome {
-                    Err(error) => format!("can not wait for the process that loads: {error}"),
+                    Err(error) => format!("cannot wait for the process that loads: {error}"),
                     Ok(_) => format!("loading took more than {} seconds, and was ended", TIME.as_secs()),
                 });
             }

@@ -79,7 +79,7 @@ fn out_dirs(options: &Options) -> Result<Vec<PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--message-format=json-render-diagnostics"]).args(&options.cargo);
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo can not be run: {error}"))?;
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo cannot be run: {error}"))?;
     if !output.status.success() {
         return Err(format!("cargo build failed ({})", output.status));
     }

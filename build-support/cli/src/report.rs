@@ -133,7 +133,7 @@ fn write_tree(out: &mut String, tree: &Tree<'_>) -> std::fmt::Result {
 fn write_module(out: &mut String, indent: &str, index: usize, module: &Module<'_>) -> std::fmt::Result {
     writeln!(out, "{indent}{index} {}", summary(module))?;
     if let Some(problem) = &module.problem {
-        writeln!(out, "{indent}    can not be read: {}", shown(problem))?;
+        writeln!(out, "{indent}    cannot be read: {}", shown(problem))?;
     }
     for kernel in module.image.iter().flat_map(|image| image.kernels()) {
         let types: Vec<String> = kernel.arg_types.iter().map(|ty| arg_type(ty.code, ty.bits, ty.lanes)).collect();

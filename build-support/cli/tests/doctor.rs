@@ -58,7 +58,7 @@ fn a_machine_without_a_toolchain_can_not() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "error: a library without kernels can not be built here; see what is marked as needed above\n"
+        "error: a library without kernels cannot be built here; see what is marked as needed above\n"
     );
     let text = text(output);
     assert!(text.starts_with("missing  Rust           there is no rustc in RUSTC or PATH\n"), "{text}");

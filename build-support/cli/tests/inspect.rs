@@ -116,8 +116,8 @@ fn files_that_are_no_libraries() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {problem}\n"));
     }
     check(&[], "Cargo.toml", "Cargo.toml: it is no shared library (no ELF header)");
-    check(&[], "/dev/zero", "can not read /dev/zero: it is no regular file");
-    check(&[], "/nowhere.so", "can not read /nowhere.so: No such file or directory (os error 2)");
+    check(&[], "/dev/zero", "cannot read /dev/zero: it is no regular file");
+    check(&[], "/nowhere.so", "cannot read /nowhere.so: No such file or directory (os error 2)");
     let left = built("left");
     let left = left.to_str().unwrap();
     check(&["--extract", "cuda", "-o", "/dev/null"], left, &format!("{left}: it has no import tree, so no images"));

@@ -22,7 +22,7 @@ impl Names {
         if base.starts_with(|c: char| c.is_ascii_digit()) {
             base.insert(0, '_');
         }
-        // These can not be raw identifiers.
+        // These cannot be raw identifiers.
         if matches!(base.as_str(), "" | "_" | "self" | "Self" | "super" | "crate") {
             base.push('_');
         }

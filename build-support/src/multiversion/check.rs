@@ -1,4 +1,4 @@
-//! What objects of several versions can not have: code that would run on CPUs that lack its instructions, and names that would
+//! What objects of several versions cannot have: code that would run on CPUs that lack its instructions, and names that would
 //! meet those of another version.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ fn refusals(object: &VersionObject) -> BTreeSet<String> {
     sections.chain(symbols).map(|problem| format!("{}: {problem}", object.source)).collect()
 }
 
-/// Why a version can not have a section of this name, if so.
+/// Why a version cannot have a section of this name, if so.
 fn refused_section(name: &str) -> Option<String> {
     // With a priority behind, or the name of a function.
     let is = |start: &str| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

@@ -9,7 +9,7 @@
 //! have their names.
 //!
 //! Code that runs when the library is loaded must not be code of a version that the CPU lacks. So the constructors of a
-//! version are taken out of the linker's list, and the runtime runs those of the version that it picks. What can not be held
+//! version are taken out of the linker's list, and the runtime runs those of the version that it picks. What cannot be held
 //! back in this way is an error.
 
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ pub(crate) fn link(
     let path = session.work_dir.join("dispatch.o");
     let written = dispatch.object().map_err(|e| e.to_string());
     let written = written.and_then(|bytes| fs::write(&path, bytes).map_err(|e| e.to_string()));
-    written.map_err(|e| Error::new(format!("{}: can not be written: {e}", path.display())))?;
+    written.map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
     objects.push(path);
     Ok(objects)
 }
@@ -93,7 +93,7 @@ impl VersionObject {
     fn write(self, suffix: &[u8]) -> Result<PathBuf> {
         let path = self.path.with_extension(format!("{}.o", String::from_utf8_lossy(&suffix[1..])));
         fs::write(&path, self.elf.into_bytes())
-            .map_err(|e| Error::new(format!("{}: can not be written: {e}", path.display())))?;
+            .map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
         Ok(path)
     }
 
@@ -149,7 +149,7 @@ impl VersionObject {
         if !is_local(symbol) && is_defined(symbol) {
             symbol.st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
             if symbol.st_bind() == elf::STB_GNU_UNIQUE {
-                // One for the process is what it can not be any more.
+                // One for the process is what it cannot be any more.
                 let kind = symbol.st_type();
                 symbol.set_st_info(elf::STB_WEAK, kind);
             }

@@ -63,7 +63,7 @@ fn open(name: &str) -> Result<Library, String> {
     let text = CString::new(name).map_err(|_| "the name of the library has a zero byte".to_owned())?;
     // SAFETY: loading runs the constructors of the library, which is what this process is for.
     let handle = unsafe { dlopen(text.as_ptr(), RTLD_NOW) };
-    if handle.is_null() { Err(format!("{name} can not be loaded")) } else { Ok(Library(handle)) }
+    if handle.is_null() { Err(format!("{name} cannot be loaded")) } else { Ok(Library(handle)) }
 }
 
 impl Library {
@@ -162,7 +162,7 @@ fn list(library: &Library) -> String {
 }
 
 fn build(library: &Library, platform: &str, device: &str, file: &str) -> Result<String, String> {
-    let code = std::fs::read(file).map_err(|error| format!("{file}: can not be read: {error}"))?;
+    let code = std::fs::read(file).map_err(|error| format!("{file}: cannot be read: {error}"))?;
     let number = |text: &str| text.parse::<usize>().map_err(|_| format!("'{text}' is no number"));
     let gone = || "the device is no longer there".to_owned();
     let platform = *library.platforms()?.get(number(platform)?).ok_or_else(gone)?;

@@ -89,7 +89,7 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// Has rustc make the program, unless it is there; else why it can not be made.
+    /// Has rustc make the program, unless it is there; else why it cannot be made.
     pub(super) fn make(session: &Session, library: PathBuf) -> Result<Result<Self, String>> {
         if !cfg!(unix) {
             return Ok(Err("it is only checked on Unix systems".to_owned()));
@@ -102,7 +102,7 @@ impl Checker {
             let source = folder.join("check.rs");
             let made = folder.join(format!("check-{name}.part"));
             let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&source, TEXT));
-            written.map_err(|e| Error::new(format!("{}: can not be written: {e}", source.display())))?;
+            written.map_err(|e| Error::new(format!("{}: cannot be written: {e}", source.display())))?;
             let _permit = session.permits.acquire();
             let mut command = Command::new(&rustc);
             command.args(["--edition", "2024", "--crate-name", "check", "-Copt-level=1", "-Cstrip=symbols", "-o"]);
@@ -115,7 +115,7 @@ impl Checker {
                 return Ok(Err(problem.to_string()));
             }
             fs::rename(&made, &program)
-                .map_err(|e| Error::new(format!("{}: can not be written: {e}", program.display())))?;
+                .map_err(|e| Error::new(format!("{}: cannot be written: {e}", program.display())))?;
         }
         Ok(Ok(Self { program, library }))
     }

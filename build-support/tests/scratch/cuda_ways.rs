@@ -114,12 +114,12 @@ fn mistakes_in_device_ir_are_all_named() {
     let expected = "\
 Error: 6 problems
 
-text.ll: LLVM can not read it
+text.ll: LLVM cannot read it
     text.ll:1:16: error: expected type
     define void @f(nothing) {
                    ^
 
-open.ll: LLVM can not read it
+open.ll: LLVM cannot read it
     open.ll:2:16: error: use of undefined value '%b'
       %a = add i32 %b, 1
                    ^

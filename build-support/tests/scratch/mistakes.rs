@@ -117,16 +117,16 @@ fn invalid_ir() {
         &expect![[r#"
         Error: 3 problems
 
-        text.ll: LLVM can not read it
+        text.ll: LLVM cannot read it
             text.ll:1:15: error: expected type
             define i32 @f(nothing) {
                           ^
 
-        noise.bc: LLVM can not read it
+        noise.bc: LLVM cannot read it
             noise.bc:1:1: error: expected top-level entity
             BC
 
-        undefined.ll: LLVM can not read it
+        undefined.ll: LLVM cannot read it
             undefined.ll:2:12: error: use of undefined value '%gone'
               br label %gone
                        ^
@@ -172,7 +172,7 @@ fn main() -> kernpack_build::Result<()> {
     // Where it is cut off decides what LLVM says; each part is a problem of its own.
     assert!(message.starts_with("Error: 19 problems\n\n"), "{message}");
     for part in 1..20 {
-        assert!(message.contains(&format!("/{part}.bc: LLVM can not read it\n    ")), "{message}");
+        assert!(message.contains(&format!("/{part}.bc: LLVM cannot read it\n    ")), "{message}");
     }
 }
 
@@ -217,7 +217,7 @@ fn ir_that_can_not_be_compiled() {
         &files,
         &[],
         &expect![[r#"
-            Error: asm.ll: LLVM can not compile it
+            Error: asm.ll: LLVM cannot compile it
                 <inline asm>:1:10: unexpected token in argument list
                         no such instruction
                                 ^

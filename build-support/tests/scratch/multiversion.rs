@@ -420,8 +420,8 @@ fn a_mistake_is_shown_once_with_the_versions_that_have_it() {
         "all.c: the C compiler failed (exit status: 1)\n  output:\n    all.c:1:8: error: ",
         "only_v4.c (x86-64-v4): the C compiler failed (exit status: 1)\n  output:\n    only_v4.c:4:2: error: #error no AVX-512",
         "from_v3.c (x86-64-v3 and x86-64-v4): the C compiler failed (exit status: 1)\n  output:\n    from_v3.c:4:9: error: ",
-        "text.ll: LLVM can not read it\n    text.ll:1:15: error: expected type",
-        "gone.ll: LLVM can not read it\n    gone.ll:2:12: error: use of undefined value '%gone'",
+        "text.ll: LLVM cannot read it\n    text.ll:1:15: error: expected type",
+        "gone.ll: LLVM cannot read it\n    gone.ll:2:12: error: use of undefined value '%gone'",
         "build.rs:2: no filter of size 4",
     ];
     let shown = without_commands(&message);

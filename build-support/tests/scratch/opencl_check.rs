@@ -105,7 +105,7 @@ fn a_machine_without_opencl_builds_it_too() {
     assert_eq!(
         compiled(&package),
         [format!(
-            "OpenCL C is not checked: the OpenCL drivers of this machine can not be asked for their devices: {name} can not be loaded"
+            "OpenCL C is not checked: the OpenCL drivers of this machine cannot be asked for their devices: {name} cannot be loaded"
         )]
     );
 }
@@ -123,7 +123,7 @@ fn drivers_that_end_their_process() {
         assert!(compiler.current_dir(&package.dir).status().unwrap().success());
     };
     let variables = |policy| [("KERNPACK_OPENCL_LIBRARY", library.to_str().unwrap()), ("KERNPACK_OPENCL", policy)];
-    let asked = "the OpenCL drivers of this machine can not be asked for their devices: ";
+    let asked = "the OpenCL drivers of this machine cannot be asked for their devices: ";
     // While it is asked.
     compile(
         "#include <stdio.h>\n#include <stdlib.h>\nint clGetPlatformIDs(unsigned n, void** p, unsigned* c) { fprintf(stderr, \"out of luck\\n\"); abort(); }\n",

@@ -41,7 +41,7 @@ fn is_there() -> bool {
     let found = files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
         && !output("aarch64-linux-gnu-g++", &["-dumpmachine"]).is_empty();
     if !found {
-        assert!(env::var_os("CI").is_none(), "can not be skipped on CI");
+        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
         let _ = writeln!(
             std::io::stderr(),
             "skipped: building for 64-bit ARM needs rustup target add {TARGET} and, on Debian and Ubuntu, apt-get install \

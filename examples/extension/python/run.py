@@ -146,7 +146,7 @@ def check_sym_add():
     print(f"    sym_add(a, b) = {c}, of the type expr.{type(c).__name__}; its fields hold the very objects")
     d = 1 + c + sym_add(b, a) + 2
     assert str(d) == "((1 + (a + b)) + (b + a)) + 2" and list(extension.variables(d)) == ["a", "b"]
-    expect(TypeError, "can not add int64 to int32", sym_add, a, Var("n", "int64"))
+    expect(TypeError, "cannot add int64 to int32", sym_add, a, Var("n", "int64"))
     expect(TypeError, "got expr.Var and int", sym_add, a, 1)
 
 
@@ -179,7 +179,7 @@ def check_tensor():
     assert list(extension.variables(y)) == ["n"]
     print(f"    y.op.name = {y.op.name!r}, y.op.inputs[0].op.name = {y.op.inputs[0].op.name!r}, shape {list(map(str, y.shape))}")
     expect(AttributeError, "", lambda: setattr(x, "value_index", 1))
-    expect(ValueError, "a dimension can not be negative, got -1", extension.placeholder, [-1], "float32", "x")
+    expect(ValueError, "a dimension cannot be negative, got -1", extension.placeholder, [-1], "float32", "x")
     expect(TypeError, "expected expr.Expr, got str", extension.placeholder, ["n"], "float32", "x")
 
 

@@ -73,7 +73,7 @@ impl DeviceApi for ExtDev {
             MEMORY.saturating_sub(used)
         );
         let layout = Layout::from_size_align(size.max(1), alignment)
-            .map_err(|_| kernpack::error!(ValueError, "{size} bytes can not be aligned to {alignment}"))?;
+            .map_err(|_| kernpack::error!(ValueError, "{size} bytes cannot be aligned to {alignment}"))?;
         // SAFETY: the size is not 0.
         let data = unsafe { alloc(layout) };
         ensure!(!data.is_null(), MemoryError, "out of memory: no {size} bytes for ext_dev:0");

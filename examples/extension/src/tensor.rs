@@ -74,7 +74,7 @@ pub fn op_name(x: Any) -> Result<Str> {
 /// One dimension, from an integer or an expression of an integer type.
 fn dimension(value: &Any) -> Result<ObjRef<Expr>> {
     if let Ok(value) = value.to::<i64>() {
-        ensure!(value >= 0, ValueError, "a dimension can not be negative, got {value}");
+        ensure!(value >= 0, ValueError, "a dimension cannot be negative, got {value}");
         return Ok(ObjRef::new(IntImm::new(value, DataType::INT64)).upcast());
     }
     let expr: ObjRef<Expr> = value.to()?;

@@ -30,7 +30,7 @@ pub fn sobel_on_cuda(src: Tensor, dst: Tensor) -> Result<()> {
     // Fails first if the image was not built: then nothing else matters.
     kernels::sobel_cuda.function()?;
     let (height, width) = image::size(src.shape())?;
-    // What the launch can not know. It checks that both tensors are on one device.
+    // What the launch cannot know. It checks that both tensors are on one device.
     for (name, tensor) in [("src", &src), ("dst", &dst)] {
         let (dtype, shape) = (tensor.dtype(), tensor.shape());
         ensure!(dtype == DataType::FLOAT32, TypeError, "{name}: expected float32, got {dtype}");

@@ -80,7 +80,7 @@ fn crate_name(path: &Path) -> Option<String> {
     Some(stem.split('-').next().unwrap_or(stem).to_owned())
 }
 
-/// Whether the metadata in a file name the item. A file that can not be read is none: the compiler has a message for it.
+/// Whether the metadata in a file name the item. A file that cannot be read is none: the compiler has a message for it.
 fn is_library(path: &Path) -> bool {
     let metadata = match path.extension().and_then(OsStr::to_str) {
         Some("rmeta") => std::fs::read(path).ok(),

@@ -337,8 +337,8 @@ fn items() {
         ("struct S { #[base] #[field] a: T }", "not supported on the base"),
         ("#[base] struct S { a: T }", "put it on the first field"),
         ("#[field(skip)] struct S { a: T }", "put it on a field"),
-        ("struct S { pub lambda: i64 }", "can not have a parameter `lambda` in Python"),
-        ("struct S { #[field(name = \"self\")] a: i64 }", "can not have a parameter `self` in Python"),
+        ("struct S { pub lambda: i64 }", "cannot have a parameter `lambda` in Python"),
+        ("struct S { #[field(name = \"self\")] a: i64 }", "cannot have a parameter `self` in Python"),
         ("#[repr(packed)] struct S { a: T }", "repr(packed)"),
         ("#[repr(align(16))] struct S { a: T }", "repr(align)"),
     ] {

@@ -457,7 +457,7 @@ fn items() {
         ("enum E { A { #[object(skip)] x: i64 } }", "write #[field(...)]"),
         ("enum E { A { #[field(skip, writable)] x: i64 } }", "`writable` is about a field that other languages see"),
         ("enum E { A { x: i64, #[field(name = \"x\")] y: i64 } }", "the field `x` is called `x`, too"),
-        ("enum E { A { #[field(init = false)] x: i64 } }", "can not make this field"),
+        ("enum E { A { #[field(init = false)] x: i64 } }", "cannot make this field"),
         ("enum E { #[object(key = \"a.B\")] A { x: i64 } }", "the type key `a.B` is that of `E`, too"),
         ("enum E { A { x: i64 }, #[object(key = \"a.B.A\")] C }", "the type key `a.B.A` is that of `A`, too"),
         ("enum E { #[object(key = \"C\")] A { x: i64 } }", "no namespace"),

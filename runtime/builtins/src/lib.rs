@@ -7,14 +7,14 @@ mod builtins;
 pub mod reflect;
 pub mod structural;
 
-use kernpack_embedded as embedded;
-use kernpack_formats::abi;
 use kernpack_core::{
     Array, DataType, Element, Error, Function, Map, ObjRef, Object, ObjectRoot, Result, Tensor, bail, container,
     ensure, error, function, host, json, module, object, value,
 };
 #[cfg(test)]
 use kernpack_core::{Device, Shape};
+use kernpack_embedded as embedded;
+use kernpack_formats::abi;
 
 #[doc(hidden)]
 pub use builtins::{register, register_enum};

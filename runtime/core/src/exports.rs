@@ -15,7 +15,7 @@ use crate::{Error, host};
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The handshake: a Rust host that loads this library hands over its table. Returns the table that this library uses; NULL
-/// with an error raised in the host's slot when it can not join or register. With NULL, only says which table it uses.
+/// with an error raised in the host's slot when it cannot join or register. With NULL, only says which table it uses.
 ///
 /// # Safety
 /// `host_table` is NULL or a table that lives forever.
@@ -29,7 +29,7 @@ unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const Ap
         Ok(()) => host::bound(),
         Err(error) => {
             // SAFETY: `join` checked the table before anything else, unless it is of another layout; then there is no way
-            // to raise, and NULL alone says that the library can not be used.
+            // to raise, and NULL alone says that the library cannot be used.
             unsafe {
                 if (*host_table).magic == ApiTable::MAGIC {
                     let object = error.into_raw();

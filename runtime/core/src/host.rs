@@ -98,7 +98,7 @@ pub(crate) fn bound() -> *const ApiTable {
 ///
 /// # Errors
 /// When the table has another layout, or this library is already bound to another implementation, or what it brings
-/// can not be registered there.
+/// cannot be registered there.
 ///
 /// # Safety
 /// `table` is NULL or an [`ApiTable`] of some version that lives forever.
@@ -118,7 +118,7 @@ pub(crate) unsafe fn join(table: *const ApiTable) -> Result<()> {
     // SAFETY: both tables are valid and live forever.
     if !unsafe { same_implementation(&*bound_or_pending(), &*table) } {
         return Err(Error::runtime_error(
-            "this library already uses another implementation of the TVM FFI in this process, so it can not share types, \
+            "this library already uses another implementation of the TVM FFI in this process, so it cannot share types, \
              functions and errors with the program that loads it; load it before anything else uses it",
         ));
     }

@@ -190,7 +190,7 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
                     note(Err(crate::error!(
                         RuntimeError,
                         "crate {crate_name} {their_version} is in this process already (from {their_file}), so {version} (from \
-                         {file}) can not be loaded beside it; build both with the same version of {crate_name}"
+                         {file}) cannot be loaded beside it; build both with the same version of {crate_name}"
                     )));
                 } else if !is_dependency(libraries, crate_name) {
                     notice(format_args!(
@@ -252,7 +252,7 @@ fn left_out(libraries: &[LibraryInfo]) -> Vec<String> {
     found
 }
 
-/// One sentence for each exported name that two functions of this artifact share. The linker can not be relied on to
+/// One sentence for each exported name that two functions of this artifact share. The linker cannot be relied on to
 /// refuse them: with two crates one definition may win silently.
 fn duplicates(collected: &'static Collected) -> Vec<String> {
     let functions = collected.functions.iter().map(Exported::Function);

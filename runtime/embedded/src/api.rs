@@ -125,7 +125,7 @@ unsafe fn status_of(name: &str, run: unsafe fn(*const ()) -> Result<(), Failure>
     -1
 }
 
-/// The status of the C function `name` whose work can not panic, which needs no guard.
+/// The status of the C function `name` whose work cannot panic, which needs no guard.
 #[inline]
 fn plain_status(name: &str, result: Result<(), Failure>) -> c_int {
     match result {

@@ -54,7 +54,7 @@ unsafe extern "C" fn allocate(size: usize, alignment: usize, _type_index: i32, _
 
 #[cold]
 fn failed(size: usize, alignment: usize) -> *mut c_void {
-    let message = format!("can not allocate {size} bytes aligned to {alignment}");
+    let message = format!("cannot allocate {size} bytes aligned to {alignment}");
     super::raised::raise(b"MemoryError", message.as_bytes(), b"");
     core::ptr::null_mut()
 }

@@ -47,7 +47,7 @@ const VOID: DLDataType = DLDataType { code: dtype_code::OPAQUE_HANDLE, bits: 0, 
 /// Reads a data type.
 ///
 /// # Errors
-/// `ValueError` that quotes what can not be read; errors of the frontend's lookup of custom types.
+/// `ValueError` that quotes what cannot be read; errors of the frontend's lookup of custom types.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<DLDataType, Failure> {
     parse_bytes(text.as_ref())
 }

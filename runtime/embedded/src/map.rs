@@ -85,7 +85,7 @@ fn create(
 /// The caller owns the reference.
 ///
 /// # Errors
-/// A view can not be turned into an owned value, or a key's hash or equality hook failed.
+/// A view cannot be turned into an owned value, or a key's hash or equality hook failed.
 ///
 /// # Safety
 /// Each view follows the ABI's rules for its type index, and what it refers to is alive. A last key without a value is not

@@ -59,7 +59,7 @@ pub fn new_array_with_capacity(elements: Vec<TVMFFIAny>, capacity: usize) -> *mu
 /// Creates an array of owned copies of views (a packed function's arguments); the caller owns the reference.
 ///
 /// # Errors
-/// A view can not be turned into an owned value: see [`to_owned`].
+/// A view cannot be turned into an owned value: see [`to_owned`].
 ///
 /// # Safety
 /// Each view follows the ABI's rules for its type index, and what it refers to is alive.
@@ -120,7 +120,7 @@ pub fn new_list(elements: Vec<TVMFFIAny>) -> *mut TVMFFIObject {
 /// Creates a list of owned copies of views (a packed function's arguments); the caller owns the reference.
 ///
 /// # Errors
-/// A view can not be turned into an owned value: see [`to_owned`].
+/// A view cannot be turned into an owned value: see [`to_owned`].
 ///
 /// # Safety
 /// As for [`new_array_of_views`].

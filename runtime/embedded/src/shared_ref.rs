@@ -3,7 +3,7 @@
 //! One word holds the address of the object, to which the word owns a reference, and the number of *pins*: threads that
 //! are about to take a reference of their own. Copying is: pin, add a reference, unpin. Who replaces the word takes its
 //! pins over in the same step, and has paid for them before, with a reference for every pin that there can be; those that
-//! turn out to be too many are given up afterwards, with the word's own. A thread that can not unpin any more gives up
+//! turn out to be too many are given up afterwards, with the word's own. A thread that cannot unpin any more gives up
 //! what was paid for it.
 //!
 //! Why this is right, also when the same object comes back into the word: of the threads between pin and unpin of an

@@ -196,7 +196,7 @@ unsafe fn shape_of<'a>(tensor: &'a DLTensor, function: &str) -> Result<&'a [i64]
         }
         // SAFETY: the caller passes a valid tensor, whose shape has `ndim` elements.
         Ok(ndim) => Ok(unsafe { core::slice::from_raw_parts(tensor.shape, ndim) }),
-        Err(_) => Err(Failure::value(format_args!("{function}: a tensor can not have {} dimensions", tensor.ndim))),
+        Err(_) => Err(Failure::value(format_args!("{function}: a tensor cannot have {} dimensions", tensor.ndim))),
     }
 }
 
@@ -431,7 +431,7 @@ mod tests {
         check(&|_| {}, 0, true, "FromDLPack: Tensor is not contiguous.");
         check(&|t| t.strides = core::ptr::null_mut(), 0, true, "");
         check(&|t| t.shape = core::ptr::null_mut(), 0, false, "FromDLPack: a tensor of 2 dimensions has no shape");
-        check(&|t| t.ndim = -1, 0, false, "FromDLPack: a tensor can not have -1 dimensions");
+        check(&|t| t.ndim = -1, 0, false, "FromDLPack: a tensor cannot have -1 dimensions");
         check(&|t| t.ndim = 0, 0, true, "");
         check(&|_| {}, -8, false, "FromDLPack: Data is not aligned to 18446744073709551608 bytes.");
     }

@@ -102,7 +102,7 @@ fn capacity_for(size: usize) -> usize {
 /// Sets a type's value in a column, which is created when it is new. Type index 0 only creates the column.
 ///
 /// # Errors
-/// `RuntimeError` when the type already has a value, `InternalError` for what can not be the index of a type.
+/// `RuntimeError` when the type already has a value, `InternalError` for what cannot be the index of a type.
 ///
 /// # Safety
 /// `value` is a valid view.

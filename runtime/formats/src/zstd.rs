@@ -69,7 +69,7 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let start = reader.offset();
     let kind = reader.string(&"kind of the module inside")?;
     if kind.is_empty() || kind == KIND {
-        let problem = format_args!("is \"{kind}\", which can not be inside");
+        let problem = format_args!("is \"{kind}\", which cannot be inside");
         return Err(reader.error_at(start, &"kind of the module inside", problem));
     }
     let size_at = reader.offset();
@@ -78,7 +78,7 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let frame = reader.take(reader.remaining() as u64, &"frame")?;
     let most = (frame.len() as u64).saturating_mul(LARGEST_EXPANSION);
     if size > most {
-        let problem = format_args!("claims {size} bytes, but {} bytes of a frame can not become that", frame.len());
+        let problem = format_args!("claims {size} bytes, but {} bytes of a frame cannot become that", frame.len());
         return Err(reader.error_at(size_at, &"size", problem));
     }
     let broken = |what: &dyn core::fmt::Display| {
@@ -135,9 +135,9 @@ mod tests {
             ("k", 999, frame.clone(), "holds more bytes than the 999 that the module says"),
             ("k", 1001, frame.clone(), "holds fewer bytes than the 1001 that the module says"),
             ("k", u64::MAX, frame.clone(), "claims 18446744073709551615 bytes, but"),
-            ("k", 1 << 40, frame.clone(), "bytes of a frame can not become that"),
-            ("", 1000, frame.clone(), "is \"\", which can not be inside"),
-            (KIND, 1000, frame.clone(), "is \"kernpack.zstd\", which can not be inside"),
+            ("k", 1 << 40, frame.clone(), "bytes of a frame cannot become that"),
+            ("", 1000, frame.clone(), "is \"\", which cannot be inside"),
+            (KIND, 1000, frame.clone(), "is \"kernpack.zstd\", which cannot be inside"),
             ("k", 0, Vec::new(), "frame of a module of kind \"k\""),
             ("k", 1000, b"no frame at all".to_vec(), "frame of a module of kind \"k\""),
             ("k", 1000, [frame.clone(), b"rest".to_vec()].concat(), "is followed by 4 unexpected bytes"),

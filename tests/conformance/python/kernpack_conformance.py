@@ -34,7 +34,7 @@ class Recorder:
             note("test", outcome, report.nodeid, detail_of(report))
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file that can not be imported is one error."""
+        """A file that cannot be imported is one error."""
         if self.controls and report.failed:
             note("test", "error", report.nodeid, detail_of(report))
 

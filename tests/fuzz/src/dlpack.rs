@@ -274,7 +274,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     assert!(same.to::<bool>().expect("a flag"));
     must("ffi.StructuralHash", &[value, &no, &yes]);
     if claim.is_in_buffer() {
-        // With the elements; for a device whose memory can not be read, or gaps between them, that is an error.
+        // With the elements; for a device whose memory cannot be read, or gaps between them, that is an error.
         let _ = call("ffi.StructuralHash", &[value, &no, &no]);
         if let Ok(view) = &view {
             let _ = call("ffi.StructuralEqual", &[value, view, &no, &no]);

@@ -103,7 +103,7 @@ fn register_type(ty: &Type, index: &AtomicI32) {
         let key = text(ty.key);
         let depth_of_objects = 1;
         let own = (api.type_get_or_alloc_index)(&key, -1, depth_of_objects, 0, -1, type_index::OBJECT);
-        assert!(own > 0, "{} can not be registered", ty.key);
+        assert!(own > 0, "{} cannot be registered", ty.key);
         for field in &fields {
             assert_eq!((api.type_register_field)(own, field), 0);
         }
@@ -145,7 +145,7 @@ unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> c_in
 unsafe extern "C" fn set_any(field: *mut c_void, value: *const TVMFFIAny) -> c_int {
     // SAFETY: the field is one of a `Node`, the value a valid view.
     unsafe {
-        let Ok(value) = AnyView::from_raw(*value).to_owned() else { return raise(c"a value that can not be kept") };
+        let Ok(value) = AnyView::from_raw(*value).to_owned() else { return raise(c"a value that cannot be kept") };
         *field.cast::<Any>() = value;
     }
     0

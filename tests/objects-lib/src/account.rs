@@ -20,7 +20,7 @@ impl Account {
     #[init]
     pub fn new(owner: String, #[default(0.0)] amount: f64) -> Result<Self> {
         if amount < 0.0 {
-            bail!(ValueError, "{owner} can not begin with a debt of {}", -amount);
+            bail!(ValueError, "{owner} cannot begin with a debt of {}", -amount);
         }
         Ok(Self { owner, cents: (amount * 100.0).round() as i64 })
     }

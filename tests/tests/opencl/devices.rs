@@ -300,7 +300,7 @@ fn what_is_missing_is_said() {
     assert_eq!(
         in_another_process(DEVICES, "KERNPACK_OPENCL_LIBRARY", missing),
         format!(
-            "RuntimeError: opencl: the OpenCL library '{missing}' that KERNPACK_OPENCL_LIBRARY names can not be loaded"
+            "RuntimeError: opencl: the OpenCL library '{missing}' that KERNPACK_OPENCL_LIBRARY names cannot be loaded"
         )
     );
     let Some(devices) = machine::devices() else { return };

@@ -51,7 +51,7 @@ fn source_becomes_a_binary_of_its_device() {
     }
     assert_eq!(
         opencl::compile(&kernels::module(), Device::CPU).map(drop).unwrap_err().to_string(),
-        "ValueError: an opencl module can not be compiled for cpu:0"
+        "ValueError: an opencl module cannot be compiled for cpu:0"
     );
 }
 

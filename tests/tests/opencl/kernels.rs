@@ -316,7 +316,7 @@ fn code_that_does_not_build_shows_what_the_compiler_says() {
     let out = Tensor::empty(DataType::INT32, &[1], device).unwrap();
     let error = broken.kernel("broken").unwrap().launch(1, 1, (&out,)).unwrap_err();
     let start = format!(
-        "RuntimeError: opencl kernel 'broken': the code can not be built for opencl:0 ({name}): CL_BUILD_PROGRAM_FAILURE (-11); its \
+        "RuntimeError: opencl kernel 'broken': the code cannot be built for opencl:0 ({name}): CL_BUILD_PROGRAM_FAILURE (-11); its \
          compiler says:\n"
     );
     assert!(error.to_string().starts_with(&start), "{error}");

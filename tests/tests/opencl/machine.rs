@@ -4,7 +4,7 @@ use kernpack::abi::device_type;
 use kernpack::device;
 use kernpack::{Device, Error};
 
-/// Says that a test can not run here; a panic where someone has promised OpenCL.
+/// Says that a test cannot run here; a panic where someone has promised OpenCL.
 fn skip(error: &Error) {
     assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{error}");
     let test = std::thread::current();

@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) outputs: usize,
     /// Pictures in text.
     pub(crate) drawings: usize,
-    /// Blocks that can not run here: where and why.
+    /// Blocks that cannot run here: where and why.
     pub(crate) skipped: Vec<String>,
     /// What failed: where and how. Nothing behind it was looked at.
     pub(crate) failure: Option<String>,
@@ -38,7 +38,7 @@ impl Outcome {
 /// Checks a page in a folder of its own.
 ///
 /// # Errors
-/// A folder that can not be made. What is wrong with the page is in the outcome.
+/// A folder that cannot be made. What is wrong with the page is in the outcome.
 pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
     let root = places.page_folder(page);
     let folder = Folder::new(root.join("page"), page)?;
@@ -99,7 +99,7 @@ impl Run<'_> {
         self.close().map_err(|error| (None, error))
     }
 
-    /// Adds Rust code to the page's own crate. A test that can not run here is only compiled.
+    /// Adds Rust code to the page's own crate. A test that cannot run here is only compiled.
     fn rust(&mut self, block: &Block) -> Result {
         let is_test = match block.language.as_str() {
             "rust" => false,
@@ -248,7 +248,7 @@ impl Run<'_> {
         Ok(Ended { output: self.places.without_patches(&ended.output), ..ended })
     }
 
-    /// Looks at a block that can not run here.
+    /// Looks at a block that cannot run here.
     fn parse_only(&self, block: &Block) -> Result {
         match block.language.as_str() {
             "sh" => Shell::parses(self.places.command("bash"), &block.code),

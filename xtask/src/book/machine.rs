@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::workspace::find_on_path;
 use std::path::Path;
 
-/// Why this machine can not run a block that needs `what`; `None` if it can.
+/// Why this machine cannot run a block that needs `what`; `None` if it can.
 ///
 /// # Errors
 /// A need that no page can have.

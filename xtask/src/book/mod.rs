@@ -57,7 +57,7 @@ pub(crate) struct Checked {
     pub(crate) passed: usize,
     /// What failed, for people.
     pub(crate) failures: Vec<String>,
-    /// Blocks that can not run on this machine.
+    /// Blocks that cannot run on this machine.
     pub(crate) skipped: Vec<String>,
 }
 

@@ -95,12 +95,8 @@ impl Compiler {
         if compiler.has_gtest(workspace)? {
             return Ok(compiler);
         }
-        Err(format!(
-            "{} can not use the GoogleTest in {}: {GTEST_ADVICE}",
-            compiler.program.display(),
-            folder.display()
-        )
-        .into())
+        Err(format!("{} cannot use the GoogleTest in {}: {GTEST_ADVICE}", compiler.program.display(), folder.display())
+            .into())
     }
 
     fn command(&self, workspace: &Workspace) -> Command {

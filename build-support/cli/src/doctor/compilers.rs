@@ -65,7 +65,7 @@ fn links(surroundings: &Surroundings, compiler: &Path, extension: &str) -> Resul
     let (source, program) = (folder.join(format!("empty.{extension}")), folder.join("empty"));
     let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&source, text));
     let outcome = match written {
-        Err(error) => Err(format!("{} can not be written: {error}", source.display())),
+        Err(error) => Err(format!("{} cannot be written: {error}", source.display())),
         Ok(()) => {
             let (source, program) = (source.to_string_lossy(), program.to_string_lossy());
             surroundings.run(compiler, &[&source, "-o", &program]).map(drop)

@@ -22,7 +22,7 @@ pub(super) fn devices() -> Vec<Finding> {
 
 /// What the library says, in a process of its own.
 fn ask(word: &str) -> Result<Value> {
-    let program = std::env::current_exe().map_err(|error| format!("can not find this program: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.args([PROBE, word]);
     let answer = surroundings::run(command).map_err(|problem| format!("asking it ended the process: {problem}"))?;

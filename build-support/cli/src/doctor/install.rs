@@ -1,6 +1,6 @@
 //! The commands that install what is missing.
 
-/// A command for each place where a thing can come from; `None` where it can not.
+/// A command for each place where a thing can come from; `None` where it cannot.
 #[derive(Debug)]
 pub(super) struct Install {
     pub(super) debian: Option<&'static str>,

@@ -34,7 +34,7 @@ Options:
 ";
 
 /// The error when not even that can be built.
-pub(crate) const UNABLE: &str = "a library without kernels can not be built here; see what is marked as needed above";
+pub(crate) const UNABLE: &str = "a library without kernels cannot be built here; see what is marked as needed above";
 
 /// How to say it.
 #[derive(Debug, Default, PartialEq, Eq)]

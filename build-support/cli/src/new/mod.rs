@@ -15,7 +15,7 @@ use repository::Dependencies;
 /// Writes the crate and says what to do next.
 ///
 /// # Errors
-/// A name that does not serve, a folder that is there already, and what can not be written.
+/// A name that does not serve, a folder that is there already, and what cannot be written.
 pub(crate) fn make(options: &Options) -> Result<String> {
     let folder = &options.path;
     let name = match &options.name {
@@ -35,13 +35,13 @@ pub(crate) fn make(options: &Options) -> Result<String> {
         return Err(format!("{} is there already, and it is no folder; choose another name", folder.display()));
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parent = std::path::absolute(parent).map_err(|error| format!("can not find {}: {error}", parent.display()))?;
+    let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
     let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent)?;
     let in_workspace = repository::is_below_workspace(&parent);
     for (path, text) in template::files(&name, options.cuda, &dependencies, in_workspace) {
         let path = folder.join(path);
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| format!("can not make {}: {error}", folder.display()))?;
+            std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
         crate::write(&path, text.as_bytes())?;
     }

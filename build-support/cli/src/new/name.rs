@@ -26,7 +26,7 @@ const DEPENDENCIES: &[&str] = &["kernpack", "kernpack_build", "numpy", "pytest",
 /// Checks a name as cargo does for a package, and as Python does for a module.
 pub(crate) fn check(name: &str) -> Result<()> {
     let advice = "choose another name, or give the package one with --name";
-    let refuse = |why: String| Err(format!("a crate can not be called '{name}': {why}; {advice}"));
+    let refuse = |why: String| Err(format!("a crate cannot be called '{name}': {why}; {advice}"));
     let inside = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() {
         return refuse("the name is empty".to_owned());
@@ -89,7 +89,7 @@ mod tests {
             assert_eq!(
                 check(name).unwrap_err(),
                 format!(
-                    "a crate can not be called '{name}': {why}; choose another name, or give the package one with --name"
+                    "a crate cannot be called '{name}': {why}; choose another name, or give the package one with --name"
                 )
             );
         }

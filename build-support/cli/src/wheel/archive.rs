@@ -45,7 +45,7 @@ impl Archive {
 
     /// The bytes of the wheel. `dist_info` is the folder of its metadata, `epoch` the time of all files in seconds since 1970.
     pub(crate) fn to_vec(&self, dist_info: &str, epoch: i64) -> Result<Vec<u8>> {
-        let problem = |error: &dyn std::fmt::Display| format!("can not write the wheel: {error}");
+        let problem = |error: &dyn std::fmt::Display| format!("cannot write the wheel: {error}");
         let record_path = format!("{dist_info}/RECORD");
         let mut record = String::new();
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

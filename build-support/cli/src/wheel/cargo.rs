@@ -72,7 +72,7 @@ impl Package {
             cargo.arg("--quiet");
         }
         let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-        let output = output.map_err(|error| format!("can not run cargo build: {error}"))?;
+        let output = output.map_err(|error| format!("cannot run cargo build: {error}"))?;
         if !output.status.success() {
             return Err(format!("cargo build of {} failed ({}); its messages are above", self.name, output.status));
         }
@@ -103,7 +103,7 @@ fn cargo() -> Command {
 }
 
 fn output(mut command: Command, name: &str) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("can not run {name}: {error}"))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("cannot run {name}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -113,7 +113,7 @@ fn output(mut command: Command, name: &str) -> Result<String> {
 
 fn root_manifest(options: &Options) -> Result<PathBuf> {
     if let Some(manifest) = &options.manifest_path {
-        return manifest.canonicalize().map_err(|error| format!("can not read {}: {error}", manifest.display()));
+        return manifest.canonicalize().map_err(|error| format!("cannot read {}: {error}", manifest.display()));
     }
     let mut cargo = cargo();
     cargo.args(["locate-project", "--message-format=plain"]);

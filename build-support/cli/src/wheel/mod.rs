@@ -41,7 +41,7 @@ pub(crate) struct Made {
 /// Builds the library and writes the wheel.
 ///
 /// # Errors
-/// What cargo says, what keeps the library from being shipped, and what can not be written.
+/// What cargo says, what keeps the library from being shipped, and what cannot be written.
 pub(crate) fn make(options: &Options) -> Result<Made> {
     cargo::check_flags(&cargo::flags())?;
     let package = Package::find(options)?;
@@ -49,7 +49,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     metadata::check_name(&name)?;
     if !is_identifier(&package.library) {
         return Err(format!(
-            "the library is called '{}', which Python can not import; give it another name in Cargo.toml:\n[lib]\nname = \"...\"",
+            "the library is called '{}', which Python cannot import; give it another name in Cargo.toml:\n[lib]\nname = \"...\"",
             package.library
         ));
     }
@@ -106,7 +106,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let content = archive.to_vec(&dist_info, epoch)?;
     let out = options.out.clone().unwrap_or_else(|| package.target_directory.join("wheels"));
     let path = out.join(format!("{}-{version}-{tag}.whl", metadata::file_name(&name)));
-    std::fs::create_dir_all(&out).map_err(|error| format!("can not make {}: {error}", out.display()))?;
+    std::fs::create_dir_all(&out).map_err(|error| format!("cannot make {}: {error}", out.display()))?;
     crate::write(&path, &content)?;
     let (functions, types) = api.counts();
     let files = archive.paths().map(str::to_owned).collect();

@@ -122,7 +122,7 @@ pub(crate) fn advice(library: &str) -> &'static str {
         _ if stem.starts_with("libLLVM") => {
             "compile the kernels in build.rs, so that LLVM is not needed where they run"
         }
-        _ if stem.starts_with("libpython") => "do not link to Python: a wheel for every Python version can not",
+        _ if stem.starts_with("libpython") => "do not link to Python: a wheel for every Python version cannot",
         _ => "link it statically, or load it at run time (dlopen)",
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn python(version: &str) -> Result<String> {
     if let Some(pre) = pre {
         text.push_str(&suffix(pre).ok_or_else(|| {
             format!(
-                "the version {version} has the pre-release '{pre}', which Python's versions (PEP 440) can not say; use one of \
+                "the version {version} has the pre-release '{pre}', which Python's versions (PEP 440) cannot say; use one of \
                  alpha.N, beta.N, rc.N, dev.N, post.N"
             )
         })?);
@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(
                 python(&format!("1.0.0-{pre}")).unwrap_err(),
                 format!(
-                    "the version 1.0.0-{pre} has the pre-release '{pre}', which Python's versions (PEP 440) can not say; use one of \
+                    "the version 1.0.0-{pre} has the pre-release '{pre}', which Python's versions (PEP 440) cannot say; use one of \
                      alpha.N, beta.N, rc.N, dev.N, post.N"
                 )
             );

@@ -111,7 +111,7 @@ impl Add {
     #[init]
     pub fn new(a: ObjRef<Expr>, b: ObjRef<Expr>) -> Result<Self> {
         let (dtype, other) = (a.dtype, b.dtype);
-        ensure!(dtype == other, TypeError, "can not add {other} to {dtype}");
+        ensure!(dtype == other, TypeError, "cannot add {other} to {dtype}");
         Ok(Self { base: Expr { dtype }, a, b })
     }
 

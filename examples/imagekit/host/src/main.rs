@@ -16,7 +16,7 @@ use std::{env, fs};
 use kernpack::{Any, Array, Bytes, Device, Error, Function, Map, Module, Tensor};
 use report::Report;
 
-/// Whatever stops the program: a file that can not be read, a function that fails.
+/// Whatever stops the program: a file that cannot be read, a function that fails.
 type Failure = Box<dyn std::error::Error>;
 
 // The arguments that prepare.py used for its references.

@@ -35,7 +35,7 @@ impl Definition {
         base.chain(self.fields.iter().map(|field| &field.ty)).chain(self.hidden.iter().map(|field| &field.ty))
     }
 
-    /// Reads the item and reports everything that can not be an object. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that cannot be an object. `None` only if a mistake was reported.
     pub(super) fn parse(item: DeriveInput, attributes: Attributes, mistakes: &mut Mistakes) -> Option<Self> {
         if let Some(option) = attributes.given("enum") {
             mistakes.at(option, "`enum` is an option of enums whose variants have no fields; remove it");

@@ -36,7 +36,7 @@ struct FamilyVariant {
 }
 
 impl Family {
-    /// Reads the item and reports everything that can not be a family of object types. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that cannot be a family of object types. `None` only if a mistake was reported.
     pub(super) fn parse(
         item: &DeriveInput,
         data: &DataEnum,

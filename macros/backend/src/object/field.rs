@@ -73,7 +73,7 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
             mistakes.at(
                 field.options.name.as_ref().map_or_else(|| field.ident.to_token_stream(), ToTokens::to_token_stream),
                 format_args!(
-                    "the generated constructor can not have a parameter `{name}` in Python; give the field another name there, as in \
+                    "the generated constructor cannot have a parameter `{name}` in Python; give the field another name there, as in \
                      `#[field(name = \"{name}_\")]`"
                 ),
             );
@@ -81,7 +81,7 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
         if let (true, Some(option), None) = (generated_init, &field.options.no_init, &field.options.default) {
             mistakes.at(
                 option,
-                "the generated constructor can not make this field: it is no parameter and has no default; \
+                "the generated constructor cannot make this field: it is no parameter and has no default; \
                  add `default = ...` or `default_factory = ...`",
             );
         }

@@ -39,7 +39,7 @@ struct ValueVariant {
 }
 
 impl ValueEnum {
-    /// Reads the item and reports everything that can not be an enum of the ABI. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that cannot be an enum of the ABI. `None` only if a mistake was reported.
     pub(super) fn parse(
         item: &DeriveInput,
         data: &DataEnum,
@@ -167,7 +167,7 @@ impl ValueEnum {
         }
     }
 
-    /// An item that compiles only if all discriminants fit, where that can not be seen here.
+    /// An item that compiles only if all discriminants fit, where that cannot be seen here.
     fn check_range(&self) -> Option<TokenStream> {
         let computed =
             |variant: &ValueVariant| variant.discriminant.as_ref().is_some_and(|value| literal(value).is_none());

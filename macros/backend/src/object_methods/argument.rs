@@ -46,7 +46,7 @@ impl Passing {
 }
 
 impl Argument {
-    /// Reads the parameter at place `index`. `None` if it can not be one, which was reported.
+    /// Reads the parameter at place `index`. `None` if it cannot be one, which was reported.
     pub(super) fn parse(input: &FnArg, index: usize, self_type: &SelfType, mistakes: &mut Mistakes) -> Option<Self> {
         let input = match input {
             FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),

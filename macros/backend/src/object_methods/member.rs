@@ -48,7 +48,7 @@ impl Signature {
 }
 
 impl Member {
-    /// Reads a function. `None` if it can not be a member, which was reported.
+    /// Reads a function. `None` if it cannot be a member, which was reported.
     pub(super) fn function(
         item: &ImplItemFn,
         role: Role,
@@ -95,7 +95,7 @@ impl Member {
         Some(Self { ident, name, doc: Doc::of(&item.attrs), conditions: conditions(&item.attrs), kind })
     }
 
-    /// Reads a constant. `None` if it is none of the members, or can not be one, which was reported.
+    /// Reads a constant. `None` if it is none of the members, or cannot be one, which was reported.
     pub(super) fn constant(item: &ImplItemConst, role: Role, mistakes: &mut Mistakes) -> Option<Self> {
         let Role::TypeAttr { name } = role else {
             if !matches!(role, Role::Skip) {
@@ -145,7 +145,7 @@ fn method_name(ident: &Ident, name: Option<LitStr>, mistakes: &mut Mistakes) -> 
     text
 }
 
-/// A parameter without a default can not follow one that has a default: callers give arguments by place.
+/// A parameter without a default cannot follow one that has a default: callers give arguments by place.
 fn check_defaults(arguments: &[Argument], mistakes: &mut Mistakes) {
     let first = arguments.iter().position(|argument| argument.default.is_some()).unwrap_or(arguments.len());
     for argument in arguments[first..].iter().filter(|argument| argument.default.is_none()) {

@@ -10,7 +10,7 @@ pub(super) struct SelfType {
 }
 
 impl SelfType {
-    /// `None` if the type can not be an object type, which was reported.
+    /// `None` if the type cannot be an object type, which was reported.
     pub(super) fn parse(ty: &Type, mistakes: &mut Mistakes) -> Option<Self> {
         match without_group(ty) {
             Type::Path(path) if path.qself.is_none() => Some(Self { path: path.clone() }),

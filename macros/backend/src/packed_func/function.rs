@@ -24,7 +24,7 @@ pub(super) struct PackedFunction {
 }
 
 impl PackedFunction {
-    /// Reads the item and reports everything that can not be exported. `None` only if a mistake was reported.
+    /// Reads the item and reports everything that cannot be exported. `None` only if a mistake was reported.
     pub(super) fn parse(item: TokenStream, options: &Options, mistakes: &mut Mistakes) -> Option<Self> {
         let Ok(item) = syn::parse2::<ItemFn>(item.clone()) else {
             not_a_function(item, mistakes);

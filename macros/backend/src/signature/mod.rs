@@ -1,4 +1,4 @@
-//! Signatures of functions that other languages call, whether free functions or methods: what can not cross the ABI is
+//! Signatures of functions that other languages call, whether free functions or methods: what cannot cross the ABI is
 //! reported, and the conversions of arguments are generated.
 
 mod conversion;
@@ -30,7 +30,7 @@ impl Subject {
         }
     }
 
-    /// What else can be done with a function that can not be exported.
+    /// What else can be done with a function that cannot be exported.
     fn otherwise(self) -> &'static str {
         match self {
             Self::Function => "",
@@ -53,7 +53,7 @@ pub(crate) struct Parameter {
     pub(crate) ty: Type,
 }
 
-/// Reports everything in front of and behind the parameters that can not be exported.
+/// Reports everything in front of and behind the parameters that cannot be exported.
 pub(crate) fn check_signature(signature: &Signature, subject: Subject, mistakes: &mut Mistakes) {
     check_qualifiers(signature, mistakes);
     check_generics(&signature.generics, subject, mistakes);
@@ -88,7 +88,7 @@ fn check_qualifiers(signature: &Signature, mistakes: &mut Mistakes) {
     if let Safety::Unsafe(token) = &signature.safety {
         mistakes.at(
             token,
-            "unsafe functions are not supported: callers in other languages can not uphold a contract; \
+            "unsafe functions are not supported: callers in other languages cannot uphold a contract; \
              check the arguments and make the function safe",
         );
     }

@@ -95,7 +95,7 @@ pub(super) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &
 
 #[cold]
 fn unreadable(field: Field) -> Error {
-    error!(TypeError, "field '{}' can not be read", field.name())
+    error!(TypeError, "field '{}' cannot be read", field.name())
 }
 
 impl Read {

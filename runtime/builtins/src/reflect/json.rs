@@ -11,7 +11,7 @@ use crate::{Result, host};
 /// that several others refer to is written once and is one object again after reading. Depth is bounded by memory only.
 ///
 /// # Errors
-/// TypeError for values that JSON can not hold, such as tensors and functions, and for types without a way to make new objects;
+/// TypeError for values that JSON cannot hold, such as tensors and functions, and for types without a way to make new objects;
 /// ValueError for objects that contain themselves.
 ///
 /// ```

@@ -17,7 +17,7 @@ use crate::{Array, Map, ObjRef, Object, Result};
 /// A second parameter of type [`Region`] gets to know whether variables are defined here. Closures implement this by themselves;
 /// parameters need their types written out.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be called for nodes",
+    message = "`{Self}` cannot be called for nodes",
     note = "write a closure whose first parameter has one of the types &T, &ObjRef<T>, ObjRef<T> (where T: Object), i64, f64, bool, String, \
             Array<Any>, Map<Any, Any>, Any or &AnyView<'_>, and which may have a second one of type Region"
 )]

@@ -7,7 +7,7 @@ use crate::value::{FromAny, ToArg};
 /// Text, bytes and other values that never change are not copied.
 ///
 /// # Errors
-/// For objects of a type that can not be copied, and what setters raise.
+/// For objects of a type that cannot be copied, and what setters raise.
 ///
 /// ```
 /// use kernpack::structural::{deep_copy, equal};

@@ -15,7 +15,7 @@ pub enum Flow<B = ()> {
 
 /// What a callback of a [`Walk`](super::Walk) may return: nothing, [`Flow`], [`ControlFlow`], or a `Result` of these.
 #[diagnostic::on_unimplemented(
-    message = "a callback of a walk can not return `{Self}`",
+    message = "a callback of a walk cannot return `{Self}`",
     note = "return nothing, Flow<B>, ControlFlow<B>, or a Result of these; a walk that stops with a value begins with `Walk::returning()`"
 )]
 pub trait IntoFlow<B> {

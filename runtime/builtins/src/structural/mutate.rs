@@ -32,7 +32,7 @@ pub struct Mutate<'a> {
 /// A closure that is called for nodes of the type that its first parameter names, see [`Callback`](super::Callback), and gets a
 /// [`Mutator`] as its second one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not mutate nodes",
+    message = "`{Self}` cannot mutate nodes",
     note = "write a closure `|node: ObjRef<T>, mutator: &Mutator<'_>| ...` that may be called while it runs"
 )]
 pub trait MutateCallback<Form> {

@@ -20,7 +20,7 @@ impl Replacement {
 /// What a callback of a [`Rewrite`](super::Rewrite) may return: [`Replacement`], an object or another value that stands in the node's
 /// place (the node itself, too), or a `Result` of these.
 #[diagnostic::on_unimplemented(
-    message = "a callback of a rewrite can not return `{Self}`",
+    message = "a callback of a rewrite cannot return `{Self}`",
     note = "return Replacement, ObjRef<T>, Any, a number, a text, or a Result of these"
 )]
 pub trait IntoReplacement {

@@ -50,7 +50,7 @@ unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)
 /// # Panics
 /// When the type of a key has a hash function of its own (from Python or C++) that raises an error.
 fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
-    try_map_of(entries).unwrap_or_else(|message| panic!("a key can not be hashed: {message}"))
+    try_map_of(entries).unwrap_or_else(|message| panic!("a key cannot be hashed: {message}"))
 }
 
 /// As [`map_of`]; the error is that of a key's hash function.
@@ -181,7 +181,7 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
                 let owned = |view: &AnyView<'_>| Any::from_view(view).unwrap_or_default();
                 let copies = views(object).into_iter().map(|(key, value)| (owned(&key), owned(&value)));
                 let copy = try_map_of(copies)
-                    .map_err(|message| Mismatch::value(format!("a key of the dict can not be hashed: {message}")))?;
+                    .map_err(|message| Mismatch::value(format!("a key of the dict cannot be hashed: {message}")))?;
                 copy.into_raw().payload.v_obj
             }
         };

@@ -60,7 +60,7 @@ impl Stream {
     /// ValueError for an event of another device; RuntimeError when the device fails.
     pub fn record(&self, event: &Event) -> Result<()> {
         let (device, of) = (self.device, event.device());
-        ensure!(device == of, ValueError, "an event of {of} can not be recorded in a stream of {device}");
+        ensure!(device == of, ValueError, "an event of {of} cannot be recorded in a stream of {device}");
         // SAFETY: both are alive and of this device.
         unsafe { self.api.record_event(device.index(), event.raw(), self.raw) }
     }
@@ -75,7 +75,7 @@ impl Stream {
         ensure!(
             device.kind() == of.kind(),
             ValueError,
-            "a stream of {device} can not wait for an event of {of}; use Event::synchronize"
+            "a stream of {device} cannot wait for an event of {of}; use Event::synchronize"
         );
         // SAFETY: both are alive and of this kind; the stream is of this device.
         unsafe { self.api.wait_for_event(device.index(), event.raw(), self.raw) }

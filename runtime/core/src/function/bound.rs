@@ -68,7 +68,7 @@ where
     })
 }
 
-/// The entry point of what can not be called as a function: the description of a property.
+/// The entry point of what cannot be called as a function: the description of a property.
 ///
 /// # Safety
 /// None; the type is the ABI's.

@@ -12,7 +12,7 @@ use crate::{Result, embedded};
 /// # Safety
 /// `CALL` is the entry point of a function object that holds a closure of this very type.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not become a Function",
+    message = "`{Self}` cannot become a Function",
     label = "not a closure over convertible, owned types",
     note = "annotate every parameter (`|a: i64, b: String| ...`); borrowed ones such as `&str` are not possible: take `String`",
     note = "captured values must be `Send + Sync + 'static`: use `move`, `Arc` and `Mutex`"

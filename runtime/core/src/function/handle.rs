@@ -150,7 +150,7 @@ unsafe fn invoke_into(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFI
 #[cold]
 #[inline(never)]
 fn borrowed_result() -> Error {
-    Error::type_error("the function returned a borrowed pointer, which can not be kept; it must return an owned value")
+    Error::type_error("the function returned a borrowed pointer, which cannot be kept; it must return an owned value")
 }
 
 /// Converts a call's result.

@@ -24,7 +24,7 @@ thread_local! {
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     if std::thread::panicking() {
-        // The hook can not be changed now; a panic's place is then unknown to its error, and nothing else is lost.
+        // The hook cannot be changed now; a panic's place is then unknown to its error, and nothing else is lost.
         return;
     }
     INSTALLED.call_once(|| {

@@ -66,7 +66,7 @@ impl Function {
     pub fn list_global_names() -> Result<Vec<String>> {
         // The stock interface: a function that gives the number of names for -1 and a name for each index.
         let names: Self = Self::get_global("ffi.FunctionListGlobalNamesFunctor")?
-            .ok_or_else(|| Error::runtime_error("the host can not list its global functions"))?
+            .ok_or_else(|| Error::runtime_error("the host cannot list its global functions"))?
             .call_as(())?;
         let count: i64 = names.call_as((-1,))?;
         (0..count).map(|i| names.call_as((i,))).collect()

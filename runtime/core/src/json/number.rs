@@ -11,7 +11,7 @@ pub(super) enum Number {
 }
 
 /// Reads characters of a number: an integer if it looks like one and fits, else a float. `None` when they are no number, or one
-/// that a float can not hold: too large, or so small that digits are lost.
+/// that a float cannot hold: too large, or so small that digits are lost.
 pub(super) fn read(token: &[u8]) -> Option<Number> {
     // Number characters are ASCII.
     let text = from_utf8(token).ok()?;

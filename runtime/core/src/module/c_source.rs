@@ -19,7 +19,7 @@ use kernpack_formats::stream::{StreamError, StreamReader, put_bytes, put_strings
 /// Source code in C or a language like it, with the names of the packed functions that it defines.
 ///
 /// A function named `f` has the symbol `__tvm_ffi_f`. The code is compiled when its module is exported
-/// ([`Module::export_library`]) or compiled for this process ([`Module::compile`]); until then its functions can not be called.
+/// ([`Module::export_library`]) or compiled for this process ([`Module::compile`]); until then its functions cannot be called.
 ///
 /// ```
 /// use kernpack::Module;
@@ -154,11 +154,11 @@ impl ModuleImpl for CSource {
         if format != self.format && !(FORMATS.contains(&format) && FORMATS.contains(&self.format.as_str())) {
             return Err(crate::error!(
                 RuntimeError,
-                "a module of kind 'c' in format '{}' can not be written as '{format}'",
+                "a module of kind 'c' in format '{}' cannot be written as '{format}'",
                 self.format
             ));
         }
-        std::fs::write(path, &self.code).map_err(|error| crate::error!(OSError, "{path} can not be written: {error}"))
+        std::fs::write(path, &self.code).map_err(|error| crate::error!(OSError, "{path} cannot be written: {error}"))
     }
 
     fn inspect_source(&self, _format: &str) -> Result<String> {
@@ -192,12 +192,12 @@ mod tests {
         let module = Module::c_source("int x;", "c", &["f"]);
         assert_eq!(
             module.function("f").unwrap_err().to_string(),
-            "RuntimeError: 'f' of a module of kind 'c' can not be called before the module is compiled: export it with \
+            "RuntimeError: 'f' of a module of kind 'c' cannot be called before the module is compiled: export it with \
              export_library and load the library, or use Module::compile"
         );
         let names: Vec<String> = module.function("get_func_names").unwrap().call_as(()).unwrap();
         assert_eq!(names, ["f"]);
         let error = module.write_to_file("/tmp/x", "ptx").unwrap_err().to_string();
-        assert_eq!(error, "RuntimeError: a module of kind 'c' in format 'c' can not be written as 'ptx'");
+        assert_eq!(error, "RuntimeError: a module of kind 'c' in format 'c' cannot be written as 'ptx'");
     }
 }

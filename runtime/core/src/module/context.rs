@@ -192,7 +192,7 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
              Rust, tvm_ffi.load_module(path) in Python"
         ));
     }
-    let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name can not contain a NUL byte"))?;
+    let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name cannot contain a NUL byte"))?;
     let mut function: *mut TVMFFIObject = ptr::null_mut();
     // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
     unsafe {

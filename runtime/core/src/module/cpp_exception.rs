@@ -1,6 +1,6 @@
 //! C++ exceptions out of Rust: how the virtual functions of our modules report errors to C++ callers.
 //!
-//! Rust can not throw C++ exceptions, but it can let them pass. The stock library has a C++ function that throws whatever
+//! Rust cannot throw C++ exceptions, but it can let them pass. The stock library has a C++ function that throws whatever
 //! error a global function of our choice raises: `Module::LoadFromFile` calls the loader that the file's extension names. So the
 //! error waits in a thread-local, a loader of our own raises it, and the exception passes through the virtual function
 //! (`extern "C-unwind"`) to its caller. Where the implementation is not the stock one, there is nobody to throw; and nothing passes
@@ -90,7 +90,7 @@ fn find_thrower() -> Option<Thrower> {
     // Each artifact has its own, because each has its own thread-locals.
     let extension = format!("kernpack_throw_{:x}", ptr::from_ref(&PENDING) as usize);
     let raise = Function::from_packed(|_path| {
-        Err(PENDING.take().unwrap_or_else(|| Error::runtime_error("files of this kind can not be loaded")))
+        Err(PENDING.take().unwrap_or_else(|| Error::runtime_error("files of this kind cannot be loaded")))
     });
     Function::register_global(&format!("ffi.Module.load_from_file.{extension}"), &raise).ok()?;
     // SAFETY: the symbol's mangled name says that it is this function.

@@ -2,7 +2,7 @@
 //!
 //! The Itanium C++ ABI has the caller say where such a result goes. Most machines pass that address as a hidden first argument, which
 //! is returned. 64-bit ARM has a register of its own for it, x8, and returns nothing (Procedure Call Standard for the Arm 64-bit
-//! Architecture, "Result Return"; C++ ABI for the same, "Return Values"). Rust can not name that register in a signature, so there
+//! Architecture, "Result Return"; C++ ABI for the same, "Return Values"). Rust cannot name that register in a signature, so there
 //! the function that C++ calls is a few instructions that move the arguments one place up.
 
 /// Defines functions that C++ code calls by address or by name; no Rust code may call them. The first parameter is where the

@@ -5,7 +5,7 @@
 //! that call `kernpack_build::host()` export these under the names in [`NAMES`] (apache-tvm-ffi 0.1.15, GCC's and Clang's C++ ABI).
 //! Nothing else of the stock library's C++ side is there.
 //!
-//! Errors can not be thrown here, unless the stock library is in the process: then a function gives nothing, and the error is
+//! Errors cannot be thrown here, unless the stock library is in the process: then a function gives nothing, and the error is
 //! written to stderr.
 
 use core::ffi::c_char;

@@ -1,5 +1,5 @@
 //! The little of ELF that error messages need: what kind of file this is, and which symbols it exports. Only for messages:
-//! a file that can not be understood gives less detail, never an error of its own. Source: the System V ABI, chapter 4.
+//! a file that cannot be understood gives less detail, never an error of its own. Source: the System V ABI, chapter 4.
 
 /// What an ELF file is for: its machine, or why it is none.
 pub(super) enum FileKind {

@@ -83,7 +83,7 @@ impl FunctionCache {
         let object = function.clone().into_any().into_raw();
         // SAFETY: a function value is a pointer to its object.
         let object = unsafe { object.payload.v_obj };
-        // SAFETY: the reference taken above is given up here where it can not be kept.
+        // SAFETY: the reference taken above is given up here where it cannot be kept.
         let give_up = || drop(unsafe { Function::from_object(object) });
         if !SharedRef::can_hold(object) {
             return give_up();

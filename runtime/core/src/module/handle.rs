@@ -32,7 +32,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError that names the file and what is wrong with it: missing, no library, another architecture, a corrupt
-    /// import tree, a module kind without a loader, or functions that can not be registered.
+    /// import tree, a module kind without a loader, or functions that cannot be registered.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let Some(text) = path.to_str() else {
@@ -153,10 +153,10 @@ impl Module {
     /// The serialized module, without its imports.
     ///
     /// # Errors
-    /// RuntimeError when modules of the kind can not be serialized.
+    /// RuntimeError when modules of the kind cannot be serialized.
     pub fn save_to_bytes(&self) -> Result<Bytes> {
         if !self.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
-            return Err(crate::error!(RuntimeError, "a module of kind '{}' can not be serialized", self.kind()));
+            return Err(crate::error!(RuntimeError, "a module of kind '{}' cannot be serialized", self.kind()));
         }
         raw::save_to_bytes(self)
     }
@@ -172,7 +172,7 @@ impl Module {
     /// Writes the module's code to a file, in one of [`Module::write_formats`].
     ///
     /// # Errors
-    /// RuntimeError for another format; OSError when the file can not be written.
+    /// RuntimeError for another format; OSError when the file cannot be written.
     pub fn write_to_file(&self, path: impl AsRef<Path>, format: &str) -> Result<()> {
         let path = path.as_ref();
         let Some(text) = path.to_str() else {

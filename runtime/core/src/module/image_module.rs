@@ -118,7 +118,7 @@ impl ModuleImpl for ImageModule {
                 ImageKernel::new(self.kind, &kernel, Arc::clone(code)).map(|kernel| Some(kernel.into_function()))
             }
             Runner::Elsewhere(why) => {
-                let message = format!("{} kernel '{name}' can not run here: {why}", self.kind);
+                let message = format!("{} kernel '{name}' cannot run here: {why}", self.kind);
                 Ok(Some(Function::from_packed(move |_| Err(Error::runtime_error(&message)))))
             }
         }
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(module.inspect_source("ptx").unwrap(), "");
             let error = message(module.function("other_kernel").unwrap().call(()));
             assert!(
-                error.starts_with(&format!("RuntimeError: {kind} kernel 'other_kernel' can not run here: it needs a")),
+                error.starts_with(&format!("RuntimeError: {kind} kernel 'other_kernel' cannot run here: it needs a")),
                 "{error}"
             );
             let wrong = load.call_as::<Module>((&payload[1..],)).map(drop).unwrap_err();

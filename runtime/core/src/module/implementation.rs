@@ -50,7 +50,7 @@ impl core::ops::BitOr for ModuleProperties {
 /// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`](crate::Module::new).
 ///
 /// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these functions through its
-/// virtual functions. Where an error can not be thrown there (no stock libtvm_ffi in the process, or a build with
+/// virtual functions. Where an error cannot be thrown there (no stock libtvm_ffi in the process, or a build with
 /// `panic = "abort"`), it is written to stderr.
 ///
 /// A kind that is to travel inside libraries has a loader: a global function from its bytes to a module. Nothing else lists the
@@ -159,7 +159,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     /// Writes the module to a file in one of its formats.
     ///
     /// # Errors
-    /// RuntimeError for a format that the kind does not have; OSError when the file can not be written.
+    /// RuntimeError for a format that the kind does not have; OSError when the file cannot be written.
     fn write_to_file(&self, _path: &str, format: &str) -> Result<()> {
         let formats = self.write_formats();
         if formats.is_empty() {
@@ -167,7 +167,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
         }
         Err(crate::error!(
             RuntimeError,
-            "a module of kind '{}' can not be written as '{format}', only as {}",
+            "a module of kind '{}' cannot be written as '{format}', only as {}",
             self.kind(),
             formats.join(", ")
         ))

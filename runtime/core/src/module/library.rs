@@ -75,7 +75,7 @@ impl ModuleImpl for LibraryModule {
         "library"
     }
 
-    /// As in the stock library, though a library can not be serialized: its place in an import tree is marked instead.
+    /// As in the stock library, though a library cannot be serialized: its place in an import tree is marked instead.
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
@@ -103,7 +103,7 @@ impl ModuleImpl for LibraryModule {
     }
 }
 
-/// Names of the functions that a library file exports, for hints; none when the file can not be read or understood.
+/// Names of the functions that a library file exports, for hints; none when the file cannot be read or understood.
 pub(super) fn exported_functions(path: &Path) -> Vec<String> {
     let Ok(file) = loader::read(path) else { return Vec::new() };
     let symbols = elf::dynamic_symbols(&file);

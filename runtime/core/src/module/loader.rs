@@ -21,7 +21,7 @@ use crate::{Error, Result, exports, host};
 
 /// Says what is wrong with a file before the dynamic linker does so less clearly.
 pub(crate) fn check_file(path: &Path) -> Result<()> {
-    let problem = |text: String| Err(crate::error!(RuntimeError, "can not load {}: {text}", path.display()));
+    let problem = |text: String| Err(crate::error!(RuntimeError, "cannot load {}: {text}", path.display()));
     if !path.to_string_lossy().contains('/') {
         // A bare name is looked up by the dynamic linker.
         return Ok(());
@@ -59,7 +59,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
     }
 }
 
-/// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it can not be understood:
+/// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it cannot be understood:
 /// the dynamic linker says what is wrong then.
 fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     let size = file.metadata().ok()?.len();
@@ -148,7 +148,7 @@ pub fn load_shared_library(path: &str) -> Result<Module> {
 pub(super) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
     context::fill_context_symbols(&*library);
     let in_file =
-        |error: Error| Error::new(error.kind(), format!("can not load {}: {}", library.name(), error.message()));
+        |error: Error| Error::new(error.kind(), format!("cannot load {}: {}", library.name(), error.message()));
     match read_tree(&*library).map_err(in_file)? {
         Some(tree) => build_tree(&library, &tree).map_err(in_file),
         None => Ok(library_module(&library)),
@@ -164,7 +164,7 @@ fn check_stand_in(path: &Path) -> Result<()> {
     }
     Err(crate::error!(
         RuntimeError,
-        "can not load {0}: this program stands in for it (kernpack_build::host()), and uses its own implementation already; load that \
+        "cannot load {0}: this program stands in for it (kernpack_build::host()), and uses its own implementation already; load that \
          file before the first use of kernpack (LD_PRELOAD={0})",
         path.display()
     ))
@@ -182,10 +182,10 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
     Err(match exports::file_of(symbol) {
         Some(file) => crate::error!(
             RuntimeError,
-            "can not load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
+            "cannot load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
              load that file before the first use of kernpack (LD_PRELOAD={file})"
         ),
-        None => crate::error!(RuntimeError, "can not load {path}: it brings another implementation of the TVM FFI"),
+        None => crate::error!(RuntimeError, "cannot load {path}: it brings another implementation of the TVM FFI"),
     })
 }
 
@@ -203,7 +203,7 @@ fn join(library: &SharedLibrary) -> Result<()> {
     };
     if theirs.is_null() {
         let error = Error::take_raised();
-        return Err(Error::new(error.kind(), format!("can not load {}: {}", library.name(), error.message())));
+        return Err(Error::new(error.kind(), format!("cannot load {}: {}", library.name(), error.message())));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ impl SharedLibrary {
             if reason.lacks_functions() {
                 return Err(crate::error!(
                     RuntimeError,
-                    "can not load {}: {}; a Rust program offers these functions when its build.rs calls kernpack_build::host(); \
+                    "cannot load {}: {}; a Rust program offers these functions when its build.rs calls kernpack_build::host(); \
                      elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
                     path.display(),
                     reason.text()
@@ -47,7 +47,7 @@ impl SharedLibrary {
             handle = open(libc::RTLD_LAZY);
         }
         if handle.is_null() {
-            return Err(crate::error!(RuntimeError, "can not load {}: {}", path.display(), last_error().text()));
+            return Err(crate::error!(RuntimeError, "cannot load {}: {}", path.display(), last_error().text()));
         }
         Ok(Self { handle, path: path.to_owned(), code: Mutex::new(0..0) })
     }

@@ -55,7 +55,7 @@ impl Module {
     /// A module of object code (an object file or an archive), of kind `static_library`. `functions` are the packed functions in
     /// it, without the `__tvm_ffi_` of their symbols.
     ///
-    /// The code becomes a part of the library that the module is exported to ([`Module::export_library`]); its functions can not
+    /// The code becomes a part of the library that the module is exported to ([`Module::export_library`]); its functions cannot
     /// be called before that, unless it is linked for this process ([`Module::compile`]).
     ///
     /// ```
@@ -72,11 +72,11 @@ impl Module {
     /// [`Module::static_library`] of a file.
     ///
     /// # Errors
-    /// OSError when the file can not be read.
+    /// OSError when the file cannot be read.
     pub fn static_library_file(path: impl AsRef<Path>, functions: &[&str]) -> Result<Self> {
         let path = path.as_ref();
         let code = std::fs::read(path)
-            .map_err(|error| crate::error!(OSError, "{} can not be read: {error}", path.display()))?;
+            .map_err(|error| crate::error!(OSError, "{} cannot be read: {error}", path.display()))?;
         Ok(Self::static_library(code, functions))
     }
 }
@@ -117,11 +117,11 @@ impl ModuleImpl for StaticLibrary {
     fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
         if !matches!(format, "o" | "a") {
             return Err(Error::runtime_error(format!(
-                "a module of kind 'static_library' can not be written as '{format}', only as o, a"
+                "a module of kind 'static_library' cannot be written as '{format}', only as o, a"
             )));
         }
         std::fs::write(path, &self.code[..])
-            .map_err(|error| crate::error!(OSError, "{path} can not be written: {error}"))
+            .map_err(|error| crate::error!(OSError, "{path} cannot be written: {error}"))
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         let module = Module::static_library(Vec::new(), &["f"]);
         assert_eq!(
             module.write_to_file("/tmp/x", "ll").unwrap_err().to_string(),
-            "RuntimeError: a module of kind 'static_library' can not be written as 'll', only as o, a"
+            "RuntimeError: a module of kind 'static_library' cannot be written as 'll', only as o, a"
         );
         assert!(module.function("f").unwrap_err().to_string().contains("before the module is compiled"));
     }

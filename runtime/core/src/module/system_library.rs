@@ -184,7 +184,7 @@ mod tests {
             let error = system_library("same_").unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "RuntimeError: can not load the system library with the prefix 'same_': \
+                "RuntimeError: cannot load the system library with the prefix 'same_': \
                  a loader asks for the system library with the prefix 'same_' while that is being loaded"
             );
         }

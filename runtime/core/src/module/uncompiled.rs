@@ -1,4 +1,4 @@
-//! Functions of modules of code that is not compiled, or not linked, yet: they are listed, and can not be called.
+//! Functions of modules of code that is not compiled, or not linked, yet: they are listed, and cannot be called.
 
 use crate::Result;
 use crate::container::Array;
@@ -17,7 +17,7 @@ pub(super) fn function_of_code(kind: &str, functions: &[String], name: &str) -> 
     crate::ensure!(
         functions.iter().all(|function| function != name),
         RuntimeError,
-        "'{name}' of a module of kind '{kind}' can not be called before the module is compiled: export it with export_library and \
+        "'{name}' of a module of kind '{kind}' cannot be called before the module is compiled: export it with export_library and \
          load the library, or use Module::compile"
     );
     Ok(None)

@@ -71,7 +71,7 @@ fn new_incomplete(
         if make_hidden(object, definition).is_none() {
             bail!(
                 InternalError,
-                "an object of type {} can not be created: a private field has no default",
+                "an object of type {} cannot be created: a private field has no default",
                 definition.key
             );
         }
@@ -222,27 +222,27 @@ pub const fn create_of<D: Defined>(creatable: bool) -> Option<crate::abi::TVMFFI
 
 const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_of::<Record>() == 8);
 
-/// What a type that other languages can not construct registers as `__ffi_init__`.
+/// What a type that other languages cannot construct registers as `__ffi_init__`.
 pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     Function::from_packed(move |_| -> Result<Any> {
         if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
             bail!(TypeError, "{} is one of its variants; construct one of these: {}", def.key, variants.join(", "));
         }
         if def.create.is_some() {
-            bail!(TypeError, "{} can not be constructed: the type has no constructor", def.key);
+            bail!(TypeError, "{} cannot be constructed: the type has no constructor", def.key);
         }
         let hidden = def.lineage().flat_map(|def| def.hidden.iter().map(move |field| (def, field)));
         if let Some((owner, field)) = hidden.into_iter().find(|(_, field)| field.make.is_none()) {
             bail!(
                 TypeError,
-                "{} can not be constructed: nothing says what its private field '{}' of {} is then; Rust code says it with \
+                "{} cannot be constructed: nothing says what its private field '{}' of {} is then; Rust code says it with \
                  #[field(skip, default = ...)]",
                 def.key,
                 field.name,
                 owner.key
             );
         }
-        bail!(TypeError, "{} can not be constructed: only Rust code makes its objects", def.key)
+        bail!(TypeError, "{} cannot be constructed: only Rust code makes its objects", def.key)
     })
 }
 

@@ -40,7 +40,7 @@ unsafe fn copy<T: Object>(object: *mut TVMFFIObject) -> *mut TVMFFIObject {
 /// A copy of an object of any type, by what its type registered for that. Nobody else has a reference to it.
 ///
 /// # Errors
-/// TypeError when the type can not be copied; what its copy function raises.
+/// TypeError when the type cannot be copied; what its copy function raises.
 ///
 /// # Safety
 /// The object is alive.
@@ -49,7 +49,7 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
     unsafe {
         let index = (*object).type_index;
         let Some(function) = SHALLOW_COPY.get(index).filter(|value| value.type_index() == type_index::FUNCTION) else {
-            bail!(TypeError, "an object of type {} is shared, and can not be copied to be changed", type_key(index));
+            bail!(TypeError, "an object of type {} is shared, and cannot be copied to be changed", type_key(index));
         };
         let copied = call_function(function.raw().payload.v_obj, &[TVMFFIAny::pointer(index, object.cast())])?;
         if copied.type_index() != index {
@@ -95,11 +95,7 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
             embedded::inc_ref_in_order(object);
             let _kept = crate::Any::from_object(object);
             if matches!(exclusive::seen(object), State::Incomplete(_)) {
-                bail!(
-                    TypeError,
-                    "an object of type {} can not be copied before all of its fields have values",
-                    def.key
-                );
+                bail!(TypeError, "an object of type {} cannot be copied before all of its fields have values", def.key);
             }
             let copied = copy(object);
             exclusive::complete(copied);

@@ -138,7 +138,7 @@ pub fn visit_base_mut<T: Object>(
 #[cold]
 fn no_visits<T: Object>() -> Error {
     let (key, parent) = (T::TYPE_KEY, T::Parent::TYPE_KEY);
-    crate::error!(TypeError, "the fields of {key} can not be visited, because {parent} lacks `impl VisitAttrs`")
+    crate::error!(TypeError, "the fields of {key} cannot be visited, because {parent} lacks `impl VisitAttrs`")
 }
 
 type ShowFields<T> = fn(&T, &mut dyn AttrVisitor) -> Result<()>;

@@ -165,7 +165,7 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         if object.is_null() {
             return no_object();
         }
-        // One counted reference more, which can not panic.
+        // One counted reference more, which cannot panic.
         let is_reference = matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object);
         // A value or a reference is there or zeros are, whoever made the object; other storage tells nothing.
         let is_there = match is_reference {
@@ -238,7 +238,7 @@ fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
         let def = F::Owner::type_def();
         bail!(
             RuntimeError,
-            "field '{}' of {} can not be set while it is read: the `Clone` of its type led back here",
+            "field '{}' of {} cannot be set while it is read: the `Clone` of its type led back here",
             def.fields[F::INDEX].name,
             def.key
         );
@@ -335,7 +335,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
             let (def, key) = (F::Owner::type_def(), key_of((*object).type_index));
             bail!(
                 TypeError,
-                "type {key} can not be derived from {}: only Rust code can make its field '{}'; hold an object of type {} in a field, or \
+                "type {key} cannot be derived from {}: only Rust code can make its field '{}'; hold an object of type {} in a field, or \
                  make the Rust field a type that all languages can store (Str for String, Array for Vec, Map for HashMap)",
                 def.key,
                 def.fields[F::INDEX].name,

@@ -10,7 +10,7 @@ use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema}
 
 /// A type that a field of an object may have when other languages see the field.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be a readable field of an object",
+    message = "`{Self}` cannot be a readable field of an object",
     label = "a field that other languages see must be `Clone` and convert to an FFI value",
     note = "hide the field from them (make it private, or add `#[field(skip)]`), or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
 )]
@@ -84,7 +84,7 @@ impl<T: FieldValue + for<'a> FromAny<'a>> FromFieldValue for T {
 
 /// A type of field that is made for shared mutation, so that other languages may write to it: [`Field<T>`] and atomic numbers.
 #[diagnostic::on_unimplemented(
-    message = "a field of type `{Self}` can not be writable",
+    message = "a field of type `{Self}` cannot be writable",
     label = "not made for shared mutation",
     note = "other languages write while Rust code holds references: use `kernpack::Field<{Self}>`, or an atomic type for a number"
 )]

@@ -42,7 +42,7 @@ impl Any {
                 continue;
             }
             let Some(getter) = field.getter else {
-                return Err(crate::error!(TypeError, "field '{name}' of {} can not be read", self.type_name()));
+                return Err(crate::error!(TypeError, "field '{name}' of {} cannot be read", self.type_name()));
             };
             let mut value = TVMFFIAny::NONE;
             // SAFETY: the field belongs to the object's type, so it is at this offset of the object, which `self` keeps

@@ -47,7 +47,7 @@ pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeD
         };
         if let Some(obstacle) = obstacle {
             return Err(Mismatch::type_note(format!(
-                "expected {}, got {}, whose objects another language makes: a type can not be derived from {} there, because \
+                "expected {}, got {}, whose objects another language makes: a type cannot be derived from {} there, because \
                  {obstacle}",
                 definition.key,
                 key_of(index),

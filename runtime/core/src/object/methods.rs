@@ -164,7 +164,7 @@ fn check_name(
         if ty.fields.iter().any(|field| field.name == name) {
             let attribute = if matches!(member, MethodDef::Property { .. }) { "getter" } else { "method" };
             return Err(format!(
-                "'{name}' is a field of {} already, so other languages can not reach the function of this name; use \
+                "'{name}' is a field of {} already, so other languages cannot reach the function of this name; use \
                  #[{attribute}(name = \"...\")], or #[skip] to keep it for Rust alone",
                 ty.key
             ));
@@ -256,6 +256,6 @@ unsafe extern "C" fn set_property(_: *mut c_void, value: *const TVMFFIAny) -> i3
         if index == type_index::NONE || index >= type_index::STATIC_OBJECT_BEGIN {
             return Ok(());
         }
-        Err(Error::new("AttributeError", "a property is computed from the fields of its object and can not be set"))
+        Err(Error::new("AttributeError", "a property is computed from the fields of its object and cannot be set"))
     })
 }

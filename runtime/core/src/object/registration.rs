@@ -208,7 +208,7 @@ pub(super) fn type_metadata(ty: &TypeSchema, more: &str) -> String {
     schema_metadata(&schema, more)
 }
 
-/// Why a type can not be the one that is registered under its key; `None` when it is the same.
+/// Why a type cannot be the one that is registered under its key; `None` when it is the same.
 fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option<String> {
     const ADVICE: &str = "give one of them another key";
     let Some(fingerprint) = FINGERPRINT.get(info.type_index) else {
@@ -284,7 +284,7 @@ fn static_type_index(field: &FieldDef) -> i32 {
     /// Not stored in place, and bytes.
     const OTHER: i32 = type_index::OPAQUE_PTR;
     match field.ty.key {
-        // May be a big integer, which serializers can not store in place.
+        // May be a big integer, which serializers cannot store in place.
         "int" if field.is_unsigned && field.size == 8 => OTHER,
         "int" => type_index::INT,
         "bool" => type_index::BOOL,

@@ -61,7 +61,7 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
 /// # Safety
 /// `index_of` and `VARIANTS` of [`Object`] are the provided ones.
 #[diagnostic::on_unimplemented(
-    message = "the value of `{Self}` can not be changed in place",
+    message = "the value of `{Self}` cannot be changed in place",
     label = "an enum's object keeps its variant",
     note = "make a new object with `ObjRef::new`"
 )]

@@ -308,7 +308,7 @@ fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     for (number, shape) in shapes.iter().enumerate() {
         if operands[number].writes && **shape != *common {
             let message = format!(
-                "{} is written to, so it can not be broadcast to the common shape {common:?} of the operands",
+                "{} is written to, so it cannot be broadcast to the common shape {common:?} of the operands",
                 subject(operands, number, names)
             );
             return Err(names.error(&message));
@@ -337,7 +337,7 @@ fn check_memory(operand: &Extent<'_>, strides: &[i64], number: usize, names: Nam
     }
     if operand.writes && operand.strides.is_some() && operand.overlaps_itself(strides) {
         let message = format!(
-            "elements of {} share memory with each other, so they can not be written to at the same time: shape {shape:?}, strides \
+            "elements of {} share memory with each other, so they cannot be written to at the same time: shape {shape:?}, strides \
              {strides:?} (in elements); pass a copy",
             names.of(number)
         );

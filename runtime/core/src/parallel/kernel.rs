@@ -45,7 +45,7 @@ fn paced<'a, O: Operands<'a>>(operands: O, grain: usize) -> Zip<'a, O> {
 
 /// What each call of a parallel function can be given by value.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be given to each call of a parallel function",
+    message = "`{Self}` cannot be given to each call of a parallel function",
     label = "not `Copy`, or not `Sync`",
     note = "take it by reference, as in `&str`, `&Vec<f32>`, `&TensorView<f32>`; of a tensor that the function goes over, `&f32` is an element and `&[f32]` a row"
 )]

@@ -11,7 +11,7 @@ use crate::tensor::{Element, TensorView, TensorViewMut};
 /// The extent's elements may be used until `'a` ends; where it writes, by nobody else. `item` makes of the address of an item what may be
 /// handed to another thread.
 #[diagnostic::on_unimplemented(
-    message = "a parallel loop can not go over `{Self}`",
+    message = "a parallel loop cannot go over `{Self}`",
     label = "no operand of a parallel loop",
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]
@@ -180,7 +180,7 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
 /// # Safety
 /// As for [`Operand`].
 #[diagnostic::on_unimplemented(
-    message = "a parallel loop can not go over `{Self}`",
+    message = "a parallel loop cannot go over `{Self}`",
     label = "no operand of a parallel loop",
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]

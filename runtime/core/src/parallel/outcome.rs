@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// What the body of a loop returns: nothing, or a `Result` whose error stops the loop.
 #[diagnostic::on_unimplemented(
-    message = "the body of a parallel loop can not return `{Self}`",
+    message = "the body of a parallel loop cannot return `{Self}`",
     label = "neither nothing nor a `Result<(), E>`",
     note = "end the closure with `;`, or return `Result<(), E>` where E: Into<kernpack::Error>; `map` takes closures that return an element"
 )]
@@ -52,7 +52,7 @@ impl<E: Into<Error>> Outcome for core::result::Result<(), E> {
 
 /// What a function that is mapped over elements returns: an element, or a `Result` of one whose error stops the loop.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not become an element of a tensor",
+    message = "`{Self}` cannot become an element of a tensor",
     label = "neither an element type nor a `Result` of one",
     note = "return u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64, or Result<T, E> of one where E: Into<kernpack::Error>"
 )]

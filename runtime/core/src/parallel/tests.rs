@@ -167,7 +167,7 @@ fn what_does_not_fit() {
         ),
         (
             zip((&a, &mut out)).for_each(|_| ()),
-            "operand 1 of shape [1, 3] is written to, so it can not be broadcast to the common shape [2, 3] of the operands",
+            "operand 1 of shape [1, 3] is written to, so it cannot be broadcast to the common shape [2, 3] of the operands",
         ),
         (
             zip(rows(&number.view::<i32>().unwrap())).for_each(|_| ()),

@@ -72,5 +72,5 @@ impl<T: FieldValue> AttrSlot for Slot<'_, T> {
 
 #[cold]
 fn no_conversion(name: &str, schema: &TypeSchema) -> crate::Error {
-    error!(TypeError, "field '{name}' can not be set to a value: nothing converts to its Rust type (schema {schema})")
+    error!(TypeError, "field '{name}' cannot be set to a value: nothing converts to its Rust type (schema {schema})")
 }

@@ -252,7 +252,7 @@ impl Field {
     /// `object` is alive and of a type that has this field.
     pub unsafe fn get(self, object: *mut TVMFFIObject) -> Result<Any> {
         let Some(getter) = self.raw.getter else {
-            return Err(crate::error!(TypeError, "field '{}' can not be read", self.name()));
+            return Err(crate::error!(TypeError, "field '{}' cannot be read", self.name()));
         };
         let mut value = TVMFFIAny::NONE;
         // SAFETY: promised by the caller; on success `value` is an owned value.
@@ -272,7 +272,7 @@ impl Field {
     pub unsafe fn set(self, object: *mut TVMFFIObject, value: &AnyView<'_>) -> Result<()> {
         let setter = self.raw.setter;
         if setter.is_null() {
-            return Err(crate::error!(TypeError, "field '{}' can not be set", self.name()));
+            return Err(crate::error!(TypeError, "field '{}' cannot be set", self.name()));
         }
         // SAFETY: promised by the caller; the flag says which of the two kinds of setters this is.
         unsafe {

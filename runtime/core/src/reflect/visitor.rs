@@ -195,7 +195,7 @@ pub trait AttrVisitor {
 ///
 /// For objects of any type, also of other languages, there is [`visit_object`](super::visit_object).
 #[diagnostic::on_unimplemented(
-    message = "the fields of `{Self}` can not be visited",
+    message = "the fields of `{Self}` cannot be visited",
     label = "no `VisitAttrs` for this type",
     note = "`#[derive(kernpack::Object)]` implements it; a type that implements `Object` by hand needs `impl VisitAttrs`"
 )]

@@ -124,8 +124,7 @@ fn size(dtype: DataType, shape: &[i64]) -> Result<usize> {
 }
 
 fn ndim(shape: &[i64]) -> Result<i32> {
-    i32::try_from(shape.len())
-        .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))
+    i32::try_from(shape.len()).map_err(|_| crate::error!(ValueError, "a tensor cannot have {} dimensions", shape.len()))
 }
 
 #[cfg(test)]
@@ -145,7 +144,7 @@ mod tests {
                 f32,
                 &[2, -1][..],
                 Device::CPU,
-                "ValueError: a shape can not have a negative dimension: [2, -1]".to_owned(),
+                "ValueError: a shape cannot have a negative dimension: [2, -1]".to_owned(),
             ),
             (
                 f32,

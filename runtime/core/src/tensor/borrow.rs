@@ -1,4 +1,4 @@
-//! Which memory is being viewed: what Rust's borrow checker can not see, because tensors share memory across functions,
+//! Which memory is being viewed: what Rust's borrow checker cannot see, because tensors share memory across functions,
 //! threads, libraries and languages.
 //!
 //! A view records the addresses that it covers for as long as it lives. Any number of views may read the same memory; a view

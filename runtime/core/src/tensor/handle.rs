@@ -63,7 +63,7 @@ impl Tensor {
         storage: S,
     ) -> Result<Self> {
         let ndim = i32::try_from(shape.len())
-            .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))?;
+            .map_err(|_| crate::error!(ValueError, "a tensor cannot have {} dimensions", shape.len()))?;
         let mut dimensions = Vec::with_capacity(2 * shape.len());
         dimensions.extend_from_slice(shape);
         dimensions.extend(row_major(shape));
@@ -201,7 +201,7 @@ impl Tensor {
             return Ok(());
         }
         Err(Error::value_error(
-            "the tensor is shared, so it can not be written to in place; write to a new tensor, or take a TensorViewMut as the \
+            "the tensor is shared, so it cannot be written to in place; write to a new tensor, or take a TensorViewMut as the \
              parameter of a packed function",
         ))
     }
@@ -235,7 +235,7 @@ impl<'a> FromAny<'a> for Tensor {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         if value.type_index() == type_index::DL_TENSOR_PTR {
             return Err(Mismatch::type_note(
-                "expected Tensor, got a borrowed DLTensor*, which can not be kept; pass an ffi.Tensor, or take a TensorView"
+                "expected Tensor, got a borrowed DLTensor*, which cannot be kept; pass an ffi.Tensor, or take a TensorView"
                     .to_owned(),
             ));
         }

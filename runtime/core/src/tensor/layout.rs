@@ -22,7 +22,7 @@ pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
     let mut len = 1usize;
     for &dimension in shape {
         let Ok(dimension) = usize::try_from(dimension) else {
-            return Err(crate::error!(ValueError, "a shape can not have a negative dimension: {shape:?}"));
+            return Err(crate::error!(ValueError, "a shape cannot have a negative dimension: {shape:?}"));
         };
         len = len
             .checked_mul(dimension)

@@ -55,7 +55,7 @@ impl Tensor {
         ensure!(
             len == self.len(),
             ValueError,
-            "a tensor of shape {:?}, which has {} elements, can not have shape {shape:?}, which has {len}",
+            "a tensor of shape {:?}, which has {} elements, cannot have shape {shape:?}, which has {len}",
             self.shape(),
             self.len()
         );
@@ -135,7 +135,7 @@ impl Tensor {
             ));
         };
         let ndim = i32::try_from(shape.len())
-            .map_err(|_| crate::error!(ValueError, "a tensor can not have {} dimensions", shape.len()))?;
+            .map_err(|_| crate::error!(ValueError, "a tensor cannot have {} dimensions", shape.len()))?;
         let prototype = DLTensor {
             data,
             device: whole.device,
@@ -201,7 +201,7 @@ mod tests {
             (whole.slice(2..1), "IndexError: 2..1 is not a range in the first dimension, which is 3".to_owned()),
             (
                 whole.reshape(&[5]),
-                "ValueError: a tensor of shape [3, 4], which has 12 elements, can not have shape [5], which has 5"
+                "ValueError: a tensor of shape [3, 4], which has 12 elements, cannot have shape [5], which has 5"
                     .to_owned(),
             ),
             (

@@ -51,7 +51,7 @@ impl Tensor {
         ensure!(
             layout.shape == target.shape && source.dtype() == self.dtype(),
             ValueError,
-            "a tensor of {} with shape {:?} can not be copied into one of {} with shape {:?}",
+            "a tensor of {} with shape {:?} cannot be copied into one of {} with shape {:?}",
             source.dtype(),
             layout.shape,
             self.dtype(),

@@ -77,7 +77,7 @@ fn written() -> Mismatch {
 
 #[cold]
 fn in_use() -> Mismatch {
-    Mismatch::value("the tensor's memory is in use by a view that is still alive, so it can not be written to; wait for it, or pass a copy".to_owned())
+    Mismatch::value("the tensor's memory is in use by a view that is still alive, so it cannot be written to; wait for it, or pass a copy".to_owned())
 }
 
 impl<'a, T: Element> TensorViewMut<'a, T> {

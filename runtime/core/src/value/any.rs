@@ -118,10 +118,10 @@ impl<'a> AnyView<'a> {
     /// An owned copy of the value.
     ///
     /// # Errors
-    /// TypeError for a borrowed `DLTensor*`: nothing says how long it lives, so it can not be kept.
+    /// TypeError for a borrowed `DLTensor*`: nothing says how long it lives, so it cannot be kept.
     pub fn to_owned(&self) -> Result<Any> {
         Any::from_view(self).ok_or_else(|| {
-            Error::type_error("a borrowed DLTensor* can not be kept; pass an ffi.Tensor, which is reference-counted")
+            Error::type_error("a borrowed DLTensor* cannot be kept; pass an ffi.Tensor, which is reference-counted")
         })
     }
 }

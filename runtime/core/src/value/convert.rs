@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// Implemented for numbers, text, tensors, containers, functions, modules and objects; conversions never lose data
 /// silently: an integer that does not fit is an error.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be a parameter of a packed function",
+    message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
     note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
@@ -25,7 +25,7 @@ pub trait FromAny<'a>: Schema + Sized {
 
 /// A type that a parameter of a packed function can have: everything that is [`FromAny`], and write access to tensors.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be a parameter of a packed function",
+    message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
     note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
@@ -56,7 +56,7 @@ impl<'a, T: FromAny<'a>> FromArg<'a> for T {
 
 /// A Rust type that can be given to a packed function as an argument.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be an argument of a packed function",
+    message = "`{Self}` cannot be an argument of a packed function",
     label = "no conversion from this type to an FFI value",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, &Tensor, &Function, &Module, &ObjRef<T> and &Any convert"
 )]
@@ -67,7 +67,7 @@ pub trait ToArg {
 
 /// A Rust type that a packed function can return or a container can hold.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not become an FFI value",
+    message = "`{Self}` cannot become an FFI value",
     label = "no conversion from this type to an FFI value",
     note = "for a struct of your own: add `#[derive(Object)]` and use `ObjRef<YourType>`"
 )]
@@ -106,7 +106,7 @@ pub trait IntoAny: Schema {
 /// # Safety
 /// What `into_return` gives is an owned value by the ABI's rules.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can not be returned from a packed function",
+    message = "`{Self}` cannot be returned from a packed function",
     label = "not a value that converts, nor a `Result` of one",
     note = "return a type that converts (numbers, String, Vec, Tensor, ObjRef<T>, ...), nothing, or Result<T, E> where E: Into<kernpack::Error>",
     note = "for a struct of your own: add `#[derive(Object)]` and return `ObjRef<YourType>`"

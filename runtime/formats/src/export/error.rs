@@ -3,7 +3,7 @@ use std::fmt;
 /// The result of packing.
 pub type Result<T, E = ExportError> = std::result::Result<T, E>;
 
-/// Why something can not be packed: a kind of error as all languages know them, and a message.
+/// Why something cannot be packed: a kind of error as all languages know them, and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportError {
     kind: &'static str,

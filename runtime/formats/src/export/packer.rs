@@ -57,7 +57,7 @@ pub trait Packer: Send + Sync {
     /// Writes the file into `folder`, and says where it is. Its extension tells the compiler what it is.
     ///
     /// # Errors
-    /// OSError when it can not be written; RuntimeError for a target that the packer can not write for.
+    /// OSError when it cannot be written; RuntimeError for a target that the packer cannot write for.
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf>;
 }
 
@@ -178,7 +178,7 @@ pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<
         write(&mut out)?;
         out.flush()
     };
-    written().map_err(|error| ExportError::new("OSError", format!("{} can not be written: {error}", path.display())))
+    written().map_err(|error| ExportError::new("OSError", format!("{} cannot be written: {error}", path.display())))
 }
 
 #[cfg(test)]

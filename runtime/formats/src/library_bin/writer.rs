@@ -7,7 +7,7 @@ use std::io;
 use super::{FORMAT, LIBRARY_KIND};
 use crate::stream::put_u64;
 
-/// Why a tree can not be written.
+/// Why a tree cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -43,7 +43,7 @@ impl fmt::Display for WriteError {
             Self::SecondLibrary => write!(f, "the library itself is already in the import tree"),
             Self::InvalidKind(kind) => write!(f, "\"{kind}\" is no module kind"),
             Self::EmptyPayload { kind } => {
-                write!(f, "the module of kind \"{kind}\" is empty; stock hosts can not load it")
+                write!(f, "the module of kind \"{kind}\" is empty; stock hosts cannot load it")
             }
             Self::UnknownModule { index, modules } => {
                 write!(f, "import of module {index}, but there are only {modules} modules")

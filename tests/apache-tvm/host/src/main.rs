@@ -46,7 +46,7 @@ fn run(file: &str, path: &Path) -> Result<()> {
         "workspace" => check(&Module::load(path)?.function(name)?, |a, i| a[a.len() - 1 - i]),
         "virtual_machine" => {
             let expected = format!(
-                "can not load {}: it carries a module of kind 'relax.VMExecutable', but no loader of that kind is registered; it is a \
+                "cannot load {}: it carries a module of kind 'relax.VMExecutable', but no loader of that kind is registered; it is a \
                  program for the relax virtual machine; Apache TVM's libtvm_runtime.so provides the loader: preload that (LD_PRELOAD)",
                 path.display()
             );
@@ -89,7 +89,7 @@ fn image(kind: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The kernel of an image that nothing here runs can not be called, and the error says what would run it.
+/// The kernel of an image that nothing here runs cannot be called, and the error says what would run it.
 fn is_refused(kernel: Result<Function>) -> Result<()> {
     let vector = Tensor::zeros::<f32>(&[1000])?;
     match kernel.and_then(|kernel| kernel.call((&vector, &vector, 20, 50))) {

@@ -142,7 +142,7 @@ fn stand_in(path: &str) -> Result {
     let path = CString::new(path)?;
     // SAFETY: the caller's library.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if handle.is_null() { Err(format!("{path:?} can not be opened").into()) } else { Ok(()) }
+    if handle.is_null() { Err(format!("{path:?} cannot be opened").into()) } else { Ok(()) }
 }
 
 fn run() -> Result {

@@ -1,6 +1,6 @@
 //! Names of a library as names of Python.
 
-/// Words that can not be names. `print` and the like can.
+/// Words that cannot be names. `print` and the like can.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",

@@ -206,7 +206,7 @@ unsafe fn copy(value: &TVMFFIAny) -> Result<*mut TVMFFIObject, TVMFFIAny> {
 #[cold]
 fn no_copy(index: i32) -> TVMFFIAny {
     type_error(&format!(
-        "objects of type {0} can not be rewritten, because they can not be copied: a field of {0} is not `Clone`, or it says \
+        "objects of type {0} cannot be rewritten, because they cannot be copied: a field of {0} is not `Clone`, or it says \
          `create = false`",
         crate::value::type_key(index)
     ))

@@ -115,7 +115,7 @@ unsafe extern "C" fn forget(_: *mut TVMFFIObject, _: TVMFFIAny, _: TVMFFIAny) ->
 pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a MutatorTable> {
     // SAFETY: promised by the caller.
     unsafe { embedded::body::<MutatorCell>(mutator).table.as_ref() }
-        .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table can not mutate"))
+        .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
 }
 
 /// Whether a value may be changed in place: an object that nobody else refers to, and that Rust code may not be reading without a

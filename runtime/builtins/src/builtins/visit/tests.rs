@@ -238,7 +238,7 @@ fn a_copy_of_a_visitor_visits_by_default() {
     // One without a table can do nothing, and says so.
     let empty = owned(embedded::new_object(VISITOR.index.get(), [0_u64; 2]));
     let error = Function::global("ffi.StructuralVisitorVisit").unwrap().call((&empty, 1)).unwrap_err();
-    assert_eq!(error.message(), "a StructuralVisitor without a function table can not visit");
+    assert_eq!(error.message(), "a StructuralVisitor without a function table cannot visit");
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(super) unsafe fn visit(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMF
     unsafe {
         match table(visitor).as_ref() {
             Some(table) => (table.visit)(visitor, value),
-            None => failed(crate::error!(RuntimeError, "a StructuralVisitor without a function table can not visit")),
+            None => failed(crate::error!(RuntimeError, "a StructuralVisitor without a function table cannot visit")),
         }
     }
 }

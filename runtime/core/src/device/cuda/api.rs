@@ -70,7 +70,7 @@ impl DeviceApi for CudaApi {
                 let (mut bytes, driver) = (0, gpu.driver());
                 // SAFETY: the result is writable and the handle is the driver's.
                 let status = unsafe { (driver.device_total_memory)(&mut bytes, gpu.handle()) };
-                driver.check(status, format_args!("{}: its memory can not be read", self.place(index)))?;
+                driver.check(status, format_args!("{}: its memory cannot be read", self.place(index)))?;
                 Ok(Any::from(bytes as i64))
             }
             DeviceAttribute::AvailableGlobalMemory => Ok(Any::from(gpu.memory()?.0 as i64)),
@@ -99,7 +99,7 @@ impl DeviceApi for CudaApi {
         let mut stream: CUstream = ptr::null_mut();
         // SAFETY: the result is writable and a context is current.
         let status = unsafe { (gpu.driver().stream_create)(&mut stream, NON_BLOCKING) };
-        gpu.driver().check(status, format_args!("{}: a stream can not be made", self.place(index)))?;
+        gpu.driver().check(status, format_args!("{}: a stream cannot be made", self.place(index)))?;
         Ok(RawStream(stream.cast()))
     }
 
@@ -108,7 +108,7 @@ impl DeviceApi for CudaApi {
         let _entered = gpu.enter()?;
         // SAFETY: the caller promises a stream of ours; the driver keeps it until its work is done.
         let status = unsafe { (gpu.driver().stream_destroy)(stream.0.cast()) };
-        gpu.driver().check(status, format_args!("{}: a stream can not be ended", self.place(index)))
+        gpu.driver().check(status, format_args!("{}: a stream cannot be ended", self.place(index)))
     }
 
     unsafe fn synchronize(&self, index: i32, stream: RawStream) -> Result<()> {
@@ -125,7 +125,7 @@ impl DeviceApi for CudaApi {
         let mut event = ptr::null_mut();
         // SAFETY: the result is writable and a context is current. No flags: it measures time.
         let status = unsafe { (gpu.driver().event_create)(&mut event, 0) };
-        gpu.driver().check(status, format_args!("{}: an event can not be made", self.place(index)))?;
+        gpu.driver().check(status, format_args!("{}: an event cannot be made", self.place(index)))?;
         Ok(RawEvent(event.cast()))
     }
 
@@ -134,7 +134,7 @@ impl DeviceApi for CudaApi {
         let _entered = gpu.enter()?;
         // SAFETY: the caller promises an event of ours; the driver keeps it until its work is done.
         let status = unsafe { (gpu.driver().event_destroy)(event.0.cast()) };
-        gpu.driver().check(status, format_args!("{}: an event can not be ended", self.place(index)))
+        gpu.driver().check(status, format_args!("{}: an event cannot be ended", self.place(index)))
     }
 
     unsafe fn record_event(&self, index: i32, event: RawEvent, stream: RawStream) -> Result<()> {
@@ -142,7 +142,7 @@ impl DeviceApi for CudaApi {
         let _entered = gpu.enter()?;
         // SAFETY: the caller promises that both are live.
         let status = unsafe { (gpu.driver().event_record)(event.0.cast(), stream.0.cast()) };
-        gpu.driver().check(status, format_args!("{}: an event can not be recorded", self.place(index)))
+        gpu.driver().check(status, format_args!("{}: an event cannot be recorded", self.place(index)))
     }
 
     unsafe fn wait_for_event(&self, index: i32, event: RawEvent, stream: RawStream) -> Result<()> {
@@ -150,7 +150,7 @@ impl DeviceApi for CudaApi {
         let _entered = gpu.enter()?;
         // SAFETY: the caller promises that both are live.
         let status = unsafe { (gpu.driver().stream_wait_event)(stream.0.cast(), event.0.cast(), 0) };
-        gpu.driver().check(status, format_args!("{}: a stream can not wait for an event", self.place(index)))
+        gpu.driver().check(status, format_args!("{}: a stream cannot wait for an event", self.place(index)))
     }
 
     unsafe fn synchronize_event(&self, index: i32, event: RawEvent) -> Result<()> {
@@ -168,7 +168,7 @@ impl DeviceApi for CudaApi {
         // SAFETY: the result is writable; the caller promises live events.
         let status = unsafe { (gpu.driver().event_elapsed)(&mut milliseconds, start.0.cast(), end.0.cast()) };
         gpu.driver()
-            .check(status, format_args!("{}: the time between two events can not be read", self.place(index)))?;
+            .check(status, format_args!("{}: the time between two events cannot be read", self.place(index)))?;
         Ok(f64::from(milliseconds) / 1000.0)
     }
 

@@ -24,7 +24,7 @@ impl Side {
             _ if place.device.is_host_accessible() => Ok(Self::Host),
             _ => Err(crate::error!(
                 RuntimeError,
-                "CUDA can not copy to or from {}; copy by way of the host",
+                "CUDA cannot copy to or from {}; copy by way of the host",
                 place.device
             )),
         }
@@ -76,7 +76,7 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
             _ => (driver.copy_anywhere)(target_number, source_number, size, queue),
         }
     };
-    let what = format_args!("{size} bytes can not be copied from {} to {}", source.device, target.device);
+    let what = format_args!("{size} bytes cannot be copied from {} to {}", source.device, target.device);
     driver.check(status, what)?;
     if source.device.is_host_accessible() || target.device.is_host_accessible() {
         // SAFETY: as above.

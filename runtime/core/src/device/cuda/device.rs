@@ -45,7 +45,7 @@ fn find() -> Result<Box<[CudaDevice]>> {
     let driver = Driver::get()?;
     let mut count = 0;
     // SAFETY: the result is writable.
-    driver.check(unsafe { (driver.device_count)(&mut count) }, format_args!("the CUDA devices can not be counted"))?;
+    driver.check(unsafe { (driver.device_count)(&mut count) }, format_args!("the CUDA devices cannot be counted"))?;
     (0..count)
         .map(|index| {
             let mut handle = 0;
@@ -106,7 +106,7 @@ impl CudaDevice {
     /// The primary context.
     ///
     /// # Errors
-    /// RuntimeError when the device can not be used; the next call tries again.
+    /// RuntimeError when the device cannot be used; the next call tries again.
     #[inline]
     pub(crate) fn context(&self) -> Result<CUcontext> {
         match self.context.get() {
@@ -124,7 +124,7 @@ impl CudaDevice {
         let mut context = ptr::null_mut();
         // SAFETY: the result is writable and the handle is the driver's.
         let status = unsafe { (self.driver.primary_context_retain)(&mut context, self.handle) };
-        self.driver.check(status, format_args!("cuda:{} can not be used", self.index))?;
+        self.driver.check(status, format_args!("cuda:{} cannot be used", self.index))?;
         Ok(self.context.get_or_init(|| Context(context)).0)
     }
 
@@ -144,10 +144,10 @@ impl CudaDevice {
         if status == 0 && current == context {
             return Ok(Entered { driver: self.driver, previous: ptr::null_mut() });
         }
-        self.driver.check(status, format_args!("cuda:{}: the thread's context can not be read", self.index))?;
+        self.driver.check(status, format_args!("cuda:{}: the thread's context cannot be read", self.index))?;
         // SAFETY: primary contexts are never released here.
         let status = unsafe { (self.driver.context_set_current)(context) };
-        self.driver.check(status, format_args!("cuda:{}: its context can not be made current", self.index))?;
+        self.driver.check(status, format_args!("cuda:{}: its context cannot be made current", self.index))?;
         Ok(Entered { driver: self.driver, previous: current })
     }
 
@@ -185,7 +185,7 @@ impl CudaDevice {
         let mut value = 0;
         // SAFETY: the result is writable and the handle is the driver's.
         let status = unsafe { (self.driver.device_attribute)(&mut value, attribute, self.handle) };
-        self.driver.check(status, format_args!("cuda:{}: {attribute:?} can not be read", self.index))?;
+        self.driver.check(status, format_args!("cuda:{}: {attribute:?} cannot be read", self.index))?;
         Ok(value)
     }
 
@@ -210,7 +210,7 @@ impl CudaDevice {
         let status = unsafe {
             (self.driver.device_name)(text.as_mut_ptr().cast::<c_char>(), text.len() as c_int - 1, self.handle)
         };
-        self.driver.check(status, format_args!("cuda:{}: its name can not be read", self.index))?;
+        self.driver.check(status, format_args!("cuda:{}: its name cannot be read", self.index))?;
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
     }
@@ -224,7 +224,7 @@ impl CudaDevice {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both results are writable and a context is current.
         let status = unsafe { (self.driver.memory_info)(&mut free, &mut total) };
-        self.driver.check(status, format_args!("cuda:{}: its memory can not be read", self.index))?;
+        self.driver.check(status, format_args!("cuda:{}: its memory cannot be read", self.index))?;
         Ok((free, total))
     }
 }

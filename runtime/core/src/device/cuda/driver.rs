@@ -123,7 +123,7 @@ impl Driver {
     /// The driver of this process, loaded and initialized once.
     ///
     /// # Errors
-    /// RuntimeError, always the same: there is no driver, it is too old, it finds no GPU, or it can not be initialized.
+    /// RuntimeError, always the same: there is no driver, it is too old, it finds no GPU, or it cannot be initialized.
     pub(crate) fn get() -> Result<&'static Self> {
         static DRIVER: OnceLock<Result<Driver>> = OnceLock::new();
         DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -164,7 +164,7 @@ impl Driver {
                 RuntimeError,
                 "the CUDA driver finds no GPU on this machine; check `nvidia-smi` and CUDA_VISIBLE_DEVICES"
             )),
-            status => Err(driver.error(status, format_args!("the CUDA driver can not be initialized"))),
+            status => Err(driver.error(status, format_args!("the CUDA driver cannot be initialized"))),
         }
     }
 

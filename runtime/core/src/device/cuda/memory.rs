@@ -77,10 +77,10 @@ impl Memory {
                     Ok((free, total)) => format!("; {free} of {total} bytes are free"),
                     Err(_) => String::new(),
                 };
-                let error = driver.error(status, format_args!("cuda:{index}: {size} bytes can not be allocated"));
+                let error = driver.error(status, format_args!("cuda:{index}: {size} bytes cannot be allocated"));
                 Err(crate::error!(MemoryError, "{}{state}", error.message()))
             }
-            _ => Err(driver.error(status, format_args!("{}:{index}: {size} bytes can not be allocated", self.name()))),
+            _ => Err(driver.error(status, format_args!("{}:{index}: {size} bytes cannot be allocated", self.name()))),
         }
     }
 
@@ -105,6 +105,6 @@ impl Memory {
                 Self::Pinned => (driver.memory_free_host)(data),
             }
         };
-        driver.check(status, format_args!("{}:{index}: memory can not be freed", self.name()))
+        driver.check(status, format_args!("{}:{index}: memory cannot be freed", self.name()))
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn attribute(device: &OpenClDevice, attribute: DeviceAttribute) -> Re
             _ => Any::NONE,
         })
     };
-    value().map_err(|why| device.failed(format_args!("its attributes can not be read"), why))
+    value().map_err(|why| device.failed(format_args!("its attributes cannot be read"), why))
 }
 
 /// Major and minor of `OpenCL 3.0 PoCL ...`.

@@ -27,7 +27,7 @@ pub(super) unsafe fn upload(
     let queue = device.queue(stream)?;
     // SAFETY: promised by the caller.
     unsafe { write(device, queue, source.address(), target, 0, size) }
-        .map_err(|why| device.failed(format_args!("{size} bytes can not be copied to it"), why))
+        .map_err(|why| device.failed(format_args!("{size} bytes cannot be copied to it"), why))
 }
 
 /// Bytes to a place and `at` further, blocking.
@@ -82,7 +82,7 @@ pub(super) unsafe fn download(
             )
         )
     };
-    outcome.map_err(|why| device.failed(format_args!("{size} bytes can not be copied from it"), why))
+    outcome.map_err(|why| device.failed(format_args!("{size} bytes cannot be copied from it"), why))
 }
 
 /// Within a device, in the stream.
@@ -105,7 +105,7 @@ pub(super) unsafe fn within(
             clEnqueueCopyBuffer(queue, source.data, target.data, from, to, size, 0, ptr::null(), null_mut())
         )
     };
-    outcome.map_err(|why| device.failed(format_args!("{size} bytes can not be copied within it"), why))
+    outcome.map_err(|why| device.failed(format_args!("{size} bytes cannot be copied within it"), why))
 }
 
 /// Between two devices. They have contexts of their own, so the bytes go through the host, in pieces: what is in the
@@ -145,15 +145,15 @@ pub(super) unsafe fn between(
             )
         };
         let mapped =
-            mapped.map_err(|why| source_device.failed(format_args!("{piece} bytes can not be copied from it"), why))?;
+            mapped.map_err(|why| source_device.failed(format_args!("{piece} bytes cannot be copied from it"), why))?;
         // SAFETY: OpenCL mapped so many bytes, and the target has room for them.
         let written = unsafe { write(target_device, to_queue, mapped, target, done, piece) };
         // SAFETY: mapped above, and not used any more.
         let unmapped = unsafe {
             cl_call!(library, clEnqueueUnmapMemObject(from_queue, source.data, mapped, 0, ptr::null(), null_mut()))
         };
-        written.map_err(|why| target_device.failed(format_args!("{piece} bytes can not be copied to it"), why))?;
-        unmapped.map_err(|why| source_device.failed(format_args!("{piece} bytes can not be copied from it"), why))?;
+        written.map_err(|why| target_device.failed(format_args!("{piece} bytes cannot be copied to it"), why))?;
+        unmapped.map_err(|why| source_device.failed(format_args!("{piece} bytes cannot be copied from it"), why))?;
         done += piece;
     }
     Ok(())

@@ -82,7 +82,7 @@ impl OpenClDevice {
         let library = self.library;
         // SAFETY: one device of the library, no properties, no callback.
         let context = unsafe { cl_make!(library, clCreateContext(core::ptr::null(), 1, &self.id, None, null_mut())) };
-        let context = context.map_err(|why| self.failed(format_args!("it can not be opened"), why))?;
+        let context = context.map_err(|why| self.failed(format_args!("it cannot be opened"), why))?;
         match self.new_queue(context) {
             Ok(queue) => Ok(self.opened.get_or_init(|| Opened { context, queue })),
             Err(error) => {
@@ -128,7 +128,7 @@ impl OpenClDevice {
         match why {
             Failure::Status(opencl_sys::CL_INVALID_BUFFER_SIZE | opencl_sys::CL_OUT_OF_RESOURCES) => {}
             why if why.is_out_of_memory() => {}
-            why => return self.failed(format_args!("a buffer of {size} bytes can not be made"), why),
+            why => return self.failed(format_args!("a buffer of {size} bytes cannot be made"), why),
         }
         crate::error!(MemoryError, "opencl:{index}: no memory for a buffer of {size} bytes: {why}{hint}")
     }

@@ -31,7 +31,7 @@ pub(super) fn find(library: &'static Library) -> Result<Vec<OpenClDevice>, Strin
         // SAFETY: `ids` has room for `count` platforms.
         unsafe { cl_call!(library, clGetPlatformIDs(count, ids, found)) }
     });
-    let platforms = platforms.map_err(|why| format!("the OpenCL platforms can not be listed: {why}"))?;
+    let platforms = platforms.map_err(|why| format!("the OpenCL platforms cannot be listed: {why}"))?;
     if platforms.is_empty() {
         return Err(
             "the OpenCL loader finds no platform; install the driver of the device (Debian and Ubuntu, for the CPU: \
@@ -80,7 +80,7 @@ pub(super) fn find(library: &'static Library) -> Result<Vec<OpenClDevice>, Strin
     Ok(devices.collect())
 }
 
-/// Name and rank of a device; None when it can not be used now.
+/// Name and rank of a device; None when it cannot be used now.
 fn describe(library: &Library, id: opencl_sys::cl_device_id) -> Result<Option<(String, u32)>, Failure> {
     // SAFETY: the library named this device.
     let ask = |what| unsafe { info::of_device(library, id, what) };

@@ -54,7 +54,7 @@ pub(super) unsafe fn record(device: &OpenClDevice, event: RawEvent, stream: RawS
     let mut made = null_mut();
     // SAFETY: the queue is alive.
     let outcome = unsafe { cl_call!(library, clEnqueueMarkerWithWaitList(queue, 0, ptr::null(), &mut made)) };
-    outcome.map_err(|why| device.failed(format_args!("an event can not be recorded"), why))?;
+    outcome.map_err(|why| device.failed(format_args!("an event cannot be recorded"), why))?;
     let before = {
         // SAFETY: promised by the caller.
         let mut slot = unsafe { &*event.0.cast::<Event>() }.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ pub(super) unsafe fn record(device: &OpenClDevice, event: RawEvent, stream: RawS
     // Another queue may only wait for what has been handed to the device.
     // SAFETY: the queue is alive.
     let flushed = unsafe { cl_call!(library, clFlush(queue)) };
-    flushed.map_err(|why| device.failed(format_args!("an event can not be recorded"), why))
+    flushed.map_err(|why| device.failed(format_args!("an event cannot be recorded"), why))
 }
 
 /// The marker of the latest record.
@@ -82,7 +82,7 @@ unsafe fn marker(device: &OpenClDevice, event: RawEvent) -> Result<Option<Marker
     let (library, event) = (device.library(), *slot);
     // SAFETY: the slot holds a reference, and is locked.
     let retained = unsafe { cl_call!(library, clRetainEvent(event)) };
-    retained.map_err(|why| device.failed(format_args!("an event can not be used"), why))?;
+    retained.map_err(|why| device.failed(format_args!("an event cannot be used"), why))?;
     Ok(Some(Marker { library, event }))
 }
 
@@ -100,13 +100,13 @@ pub(super) unsafe fn wait(device: &OpenClDevice, event: RawEvent, stream: RawStr
         cl_call!(library, clGetEventInfo(marker.event, CL_EVENT_CONTEXT, size, value, needed))
     });
     let own = own.and_then(|value| info::number(&value));
-    let own = own.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))?;
+    let own = own.map_err(|why| device.failed(format_args!("an event cannot be waited for"), why))?;
     if own != context.addr() as u64 {
         return finish(device, &marker);
     }
     // SAFETY: queue and event are alive, and of one context.
     let outcome = unsafe { cl_call!(library, clEnqueueBarrierWithWaitList(queue, 1, &marker.event, null_mut())) };
-    outcome.map_err(|why| device.failed(format_args!("an event can not be waited for"), why))
+    outcome.map_err(|why| device.failed(format_args!("an event cannot be waited for"), why))
 }
 
 /// Waits until the event's work is done.
@@ -151,7 +151,7 @@ pub(super) unsafe fn elapsed(device: &OpenClDevice, start: RawEvent, end: RawEve
             cl_call!(library, clGetEventProfilingInfo(marker.event, CL_PROFILING_COMMAND_END, size, value, needed))
         });
         let value = value.and_then(|value| info::number(&value));
-        value.map_err(|why| device.failed(format_args!("the time of an event can not be read"), why))
+        value.map_err(|why| device.failed(format_args!("the time of an event cannot be read"), why))
     };
     let (start, end) = (time(start)?, time(end)?);
     let nanoseconds = end as f64 - start as f64;

@@ -140,7 +140,7 @@ impl Library {
         }
         let name = name.to_string_lossy();
         Err(match &configured {
-            Some(_) => format!("the OpenCL library '{name}' that {LIBRARY_VARIABLE} names can not be loaded"),
+            Some(_) => format!("the OpenCL library '{name}' that {LIBRARY_VARIABLE} names cannot be loaded"),
             None => format!(
                 "there is no OpenCL on this machine ({name} was not found); install the loader (Debian and Ubuntu: \
                  ocl-icd-libopencl1) and the driver of the device (for the CPU: pocl-opencl-icd), or name the library in \

@@ -90,7 +90,7 @@ impl DeviceApi for OpenCl {
         let device = self.device(index)?;
         // SAFETY: promised by the caller; OpenCL keeps the memory until queued work is done with it.
         let outcome = unsafe { cl_call!(device.library(), clReleaseMemObject(data)) };
-        outcome.map_err(|why| device.failed(format_args!("memory can not be freed"), why))
+        outcome.map_err(|why| device.failed(format_args!("memory cannot be freed"), why))
     }
 
     unsafe fn copy(&self, source: Place, target: Place, size: usize, stream: RawStream) -> Result<()> {
@@ -115,7 +115,7 @@ impl DeviceApi for OpenCl {
                 (Some(from), Some(to)) => copy::between(source, from, target, to, size, stream),
                 _ => {
                     let (from, to) = (source.device, target.device);
-                    Err(crate::error!(RuntimeError, "OpenCL can not copy from {from} to {to}; copy through the CPU"))
+                    Err(crate::error!(RuntimeError, "OpenCL cannot copy from {from} to {to}; copy through the CPU"))
                 }
             }
         }
@@ -129,7 +129,7 @@ impl DeviceApi for OpenCl {
         let device = self.device(index)?;
         // SAFETY: promised by the caller; OpenCL ends the queue when its work is done.
         let outcome = unsafe { cl_call!(device.library(), clReleaseCommandQueue(stream.0)) };
-        outcome.map_err(|why| device.failed(format_args!("a stream can not be ended"), why))
+        outcome.map_err(|why| device.failed(format_args!("a stream cannot be ended"), why))
     }
 
     unsafe fn synchronize(&self, index: i32, stream: RawStream) -> Result<()> {

@@ -37,7 +37,7 @@ const MOST_THREADS: u32 = 1 << 16;
 /// `lambda` can be called with `data` for each task, on several threads at the same time.
 pub(super) unsafe fn launch(lambda: Lambda, data: *mut c_void, num_task: i32) -> Result<()> {
     let Ok(tasks) = u32::try_from(num_task) else {
-        return Err(crate::error!(ValueError, "the number of tasks of a parallel launch can not be {num_task}"));
+        return Err(crate::error!(ValueError, "the number of tasks of a parallel launch cannot be {num_task}"));
     };
     if is_in_task() {
         // SAFETY: promised by the caller.
@@ -379,7 +379,7 @@ mod tests {
         .unwrap();
         assert_eq!(all.into_inner(), Pool::get().size as usize);
         let error = run(-1, &|_, _| Ok(())).unwrap_err();
-        assert_eq!(error.to_string(), "ValueError: the number of tasks of a parallel launch can not be -1");
+        assert_eq!(error.to_string(), "ValueError: the number of tasks of a parallel launch cannot be -1");
     }
 
     #[test]

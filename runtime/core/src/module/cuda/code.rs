@@ -81,7 +81,7 @@ impl CudaCode {
             Format::Source => load_image(device, &self.compiled(device)?),
             Format::Ptx => load_image(device, &[&self.code, &[0][..]].concat()),
             Format::Binary => {
-                check(&self.code).map_err(|why| crate::error!(RuntimeError, "the image can not be loaded: {why}"))?;
+                check(&self.code).map_err(|why| crate::error!(RuntimeError, "the image cannot be loaded: {why}"))?;
                 if self.code.as_ptr().addr().is_multiple_of(IMAGE_ALIGNMENT) {
                     return load_image(device, &self.code);
                 }
@@ -125,7 +125,7 @@ fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
     if status == 0 {
         return Ok(Loaded { device, module: ModuleHandle(module), kernels: Vec::new() });
     }
-    let error = driver.error(status, format_args!("the image can not be loaded"));
+    let error = driver.error(status, format_args!("the image cannot be loaded"));
     let needs = match device.architecture() {
         Ok((major, minor)) => format!("; cuda:{} needs code for sm_{major}{minor}", device.index()),
         Err(_) => String::new(),

@@ -35,7 +35,7 @@ impl Format {
                 let hint = did_you_mean(name, &mut FORMATS.into_iter());
                 Err(crate::error!(
                     RuntimeError,
-                    "a cuda module can not have the format '{name}'; it is one of {}{hint}",
+                    "a cuda module cannot have the format '{name}'; it is one of {}{hint}",
                     FORMATS.join(", ")
                 ))
             }
@@ -157,7 +157,7 @@ mod tests {
         }
         assert_eq!(
             Format::of("cubim").unwrap_err().message(),
-            "a cuda module can not have the format 'cubim'; it is one of fatbin, cubin, ptx, cuda; did you mean 'cubin'?"
+            "a cuda module cannot have the format 'cubim'; it is one of fatbin, cubin, ptx, cuda; did you mean 'cubin'?"
         );
     }
 }

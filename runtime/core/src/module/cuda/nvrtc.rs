@@ -109,7 +109,7 @@ pub(super) fn compile(source: &[u8], architecture: (i32, i32)) -> Result<Vec<u8>
         let log = program.output(nvrtc.log_size, nvrtc.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let log = log.trim_end_matches('\0').trim();
-        let what = format_args!("the CUDA source can not be compiled for {target}");
+        let what = format_args!("the CUDA source cannot be compiled for {target}");
         let error = nvrtc.error(status, what);
         return Err(if log.is_empty() { error } else { crate::error!(RuntimeError, "{}:\n{log}", error.message()) });
     }
@@ -149,10 +149,10 @@ impl Nvrtc {
         let wanted = major * 10 + minor;
         let mut count = 0;
         // SAFETY: the result is writable.
-        self.check(unsafe { (self.architecture_count)(&mut count) }, "its architectures can not be counted")?;
+        self.check(unsafe { (self.architecture_count)(&mut count) }, "its architectures cannot be counted")?;
         let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: there is room for as many as it said.
-        self.check(unsafe { (self.architectures)(known.as_mut_ptr()) }, "its architectures can not be listed")?;
+        self.check(unsafe { (self.architectures)(known.as_mut_ptr()) }, "its architectures cannot be listed")?;
         if known.contains(&wanted) {
             // The code runs on this device alone, so it may use what only this architecture has (`wgmma`, ...).
             let own = if major >= 9 { "a" } else { "" };
@@ -189,7 +189,7 @@ impl Program {
         // SAFETY: the result is writable, the texts end with NUL, and there are no headers.
         let status =
             unsafe { (nvrtc.create)(&mut handle, source.as_ptr(), c"image.cu".as_ptr(), 0, ptr::null(), ptr::null()) };
-        nvrtc.check(status, "a program can not be made")?;
+        nvrtc.check(status, "a program cannot be made")?;
         Ok(Self { nvrtc, handle })
     }
 
@@ -201,10 +201,10 @@ impl Program {
     ) -> Result<Vec<u8>> {
         let mut len = 0;
         // SAFETY: the program is alive, and the result is writable.
-        self.nvrtc.check(unsafe { size(self.handle, &mut len) }, "the size of its output can not be read")?;
+        self.nvrtc.check(unsafe { size(self.handle, &mut len) }, "the size of its output cannot be read")?;
         let mut bytes = vec![0u8; len];
         // SAFETY: as above; there is room for as many bytes as it said.
-        self.nvrtc.check(unsafe { copy(self.handle, bytes.as_mut_ptr().cast()) }, "its output can not be read")?;
+        self.nvrtc.check(unsafe { copy(self.handle, bytes.as_mut_ptr().cast()) }, "its output cannot be read")?;
         Ok(bytes)
     }
 }

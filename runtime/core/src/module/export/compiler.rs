@@ -64,7 +64,7 @@ impl Tool {
         let output = command.output().map_err(|error| {
             crate::error!(
                 RuntimeError,
-                "{what}: {} can not be run: {error} ({} says so); install a C compiler, or name one in CC or in \
+                "{what}: {} cannot be run: {error} ({} says so); install a C compiler, or name one in CC or in \
                  ExportOptions::compiler\n  command: {}",
                 self.program.to_string_lossy(),
                 self.origin,
@@ -107,14 +107,14 @@ mod tests {
         let shell = Tool::find(Some("sh".as_ref()), "CC", "cc", &target);
         let script = ["-c", "echo one; echo two >&2; exit 3"].map(OsString::from);
         assert_eq!(
-            shell.run("can not export x.so", &script).unwrap_err().to_string(),
-            "RuntimeError: can not export x.so: sh failed (exit status: 3)\n  \
+            shell.run("cannot export x.so", &script).unwrap_err().to_string(),
+            "RuntimeError: cannot export x.so: sh failed (exit status: 3)\n  \
              command: sh -c 'echo one; echo two >&2; exit 3'\n  output:\n    one\n    two"
         );
         let none = Tool::find(Some("/no/such/cc".as_ref()), "CC", "cc", &target);
-        let error = none.run("can not export x.so", &["-v".into()]).unwrap_err().to_string();
+        let error = none.run("cannot export x.so", &["-v".into()]).unwrap_err().to_string();
         assert!(
-            error.starts_with("RuntimeError: can not export x.so: /no/such/cc can not be run: No such file"),
+            error.starts_with("RuntimeError: cannot export x.so: /no/such/cc cannot be run: No such file"),
             "{error}"
         );
         assert!(error.ends_with("command: /no/such/cc -v"), "{error}");

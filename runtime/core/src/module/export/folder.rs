@@ -27,7 +27,7 @@ impl Folder {
                 Ok(()) => return Ok(Self { path, is_ours: true }),
                 // Another process of the same number left it.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(crate::error!(OSError, "{} can not be created: {error}", path.display())),
+                Err(error) => return Err(crate::error!(OSError, "{} cannot be created: {error}", path.display())),
             }
         }
     }
@@ -35,7 +35,7 @@ impl Folder {
     /// Someone's folder, which stays with what is put into it.
     pub(super) fn existing(path: &Path) -> Result<Self> {
         let created = std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path));
-        let path = created.map_err(|error| crate::error!(OSError, "{} can not be created: {error}", path.display()))?;
+        let path = created.map_err(|error| crate::error!(OSError, "{} cannot be created: {error}", path.display()))?;
         Ok(Self { path, is_ours: false })
     }
 
@@ -47,7 +47,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.is_ours {
-            // What can not be removed is the system's to clean up.
+            // What cannot be removed is the system's to clean up.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -175,7 +175,7 @@ impl Module {
     ///
     /// An existing file is replaced at the end and in one step, so a process that has it loaded goes on with the old one.
     ///
-    /// A library that was loaded from a file can not be exported again, as in Apache TVM: its code is in that file only.
+    /// A library that was loaded from a file cannot be exported again, as in Apache TVM: its code is in that file only.
     ///
     /// ```
     /// use kernpack::Module;
@@ -199,10 +199,10 @@ impl Module {
     ///
     /// # Errors
     /// Those of [`Module::serialize`]; RuntimeError with the whole command and what it printed when the compiler fails; OSError when
-    /// a file can not be written.
+    /// a file cannot be written.
     pub fn export_library(&self, path: impl AsRef<Path>, options: &ExportOptions) -> Result<()> {
         let path = path.as_ref();
-        let what = format!("can not export {}", path.display());
+        let what = format!("cannot export {}", path.display());
         let in_export = |error: Error| Error::new(error.kind(), format!("{what}: {}", error.message()));
         if options.compress && !cfg!(feature = "zstd") {
             return Err(in_export(Error::runtime_error("compression needs the Cargo feature `zstd` of kernpack")));
@@ -305,7 +305,7 @@ impl ExportOptions {
             let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
             return Err(crate::error!(
                 RuntimeError,
-                "{what}: a module is an archive itself ({name}), which can not be put into one"
+                "{what}: a module is an archive itself ({name}), which cannot be put into one"
             ));
         }
         let compiler = self.compiler_for(&inputs, target);

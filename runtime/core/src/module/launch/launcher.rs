@@ -42,7 +42,7 @@ impl KernelLauncher {
     /// Launches the kernel with dynamic shared memory, in clusters, cooperatively, ...
     ///
     /// # Errors
-    /// As for [`KernelLauncher::launch`]; ValueError when the configuration has a part that the kernel's module can not be told.
+    /// As for [`KernelLauncher::launch`]; ValueError when the configuration has a part that the kernel's module cannot be told.
     #[inline]
     pub fn launch_with(&self, config: &LaunchConfig, args: impl Args) -> Result<()> {
         args.with_raw(|raw| launch(&self.function, || Ok(self.signature.as_ref()), config, raw))
@@ -136,7 +136,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// KeyError with the nearest names when there is none; RuntimeError when the function is no kernel, or its module can not be
+    /// KeyError with the nearest names when there is none; RuntimeError when the function is no kernel, or its module cannot be
     /// read.
     pub fn kernel(&self, name: &str) -> Result<KernelLauncher> {
         let launcher = |function, signature| Ok(KernelLauncher { name: name.to_owned(), function, signature });
@@ -201,6 +201,6 @@ fn signature_in(module: &Module, name: &str) -> Result<Option<Signature>> {
     }
     let payload = module.save_to_bytes()?;
     let image = DeviceImage::parse_as(&kind, &payload)
-        .map_err(|error| crate::error!(RuntimeError, "the {kind} module of '{name}' can not be read: {error}"))?;
+        .map_err(|error| crate::error!(RuntimeError, "the {kind} module of '{name}' cannot be read: {error}"))?;
     image.kernel(name).map(|kernel| Signature::new(&kind, kernel)).transpose()
 }

@@ -113,7 +113,7 @@ fn type_name(ty: ArgType) -> String {
 /// The signature that the metadata of a function tells; `None` when it is no kernel's.
 ///
 /// # Errors
-/// RuntimeError when the metadata is a kernel's and can not be understood.
+/// RuntimeError when the metadata is a kernel's and cannot be understood.
 pub(super) fn read(name: &str, metadata: &str) -> Result<Option<Signature>> {
     if !metadata.contains(MEMBER) {
         return Ok(None);

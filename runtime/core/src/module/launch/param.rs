@@ -14,7 +14,7 @@ pub(super) enum Param {
     Float64,
     Float32,
     Narrow(&'static FloatFormat),
-    /// A type that can not be an argument.
+    /// A type that cannot be an argument.
     Unsupported(ArgType),
 }
 

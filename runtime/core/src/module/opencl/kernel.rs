@@ -71,14 +71,14 @@ impl Kernel {
             Failure::Status(opencl_sys::CL_INVALID_KERNEL_NAME) => {
                 crate::error!(RuntimeError, "the code has no such kernel: {why}")
             }
-            why => target.failed(format_args!("the kernel can not be made"), why),
+            why => target.failed(format_args!("the kernel cannot be made"), why),
         })?;
         // From here on it is released, whatever happens.
         let limits = Limits::NONE;
         let (target, symbol, idle) = (target.clone(), symbol.to_owned(), Mutex::new(vec![kernel]));
         let mut this = Self { target, program, symbol, idle, limits };
         this.limits = Limits::of(&this.target, kernel)
-            .map_err(|why| this.target.failed(format_args!("the kernel can not be described"), why))?;
+            .map_err(|why| this.target.failed(format_args!("the kernel cannot be described"), why))?;
         Ok(this)
     }
 
@@ -96,7 +96,7 @@ impl Kernel {
         let kernel = match taken {
             Some(kernel) => kernel,
             None => make(&self.target, self.program, &self.symbol)
-                .map_err(|why| self.target.failed(format_args!("the kernel can not be made"), why))?,
+                .map_err(|why| self.target.failed(format_args!("the kernel cannot be made"), why))?,
         };
         // SAFETY: promised by the caller; nobody else uses this `cl_kernel`.
         let outcome = unsafe { self.enqueue(kernel, config, args, local, stream) };

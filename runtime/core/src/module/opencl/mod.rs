@@ -59,9 +59,9 @@ fn load(payload: Bytes) -> Result<Module> {
 /// ```
 ///
 /// # Errors
-/// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code can not be built.
+/// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code cannot be built.
 pub fn compile(module: &Module, device: Device) -> Result<Module> {
-    ensure!(device.kind() == device_type::OPENCL, ValueError, "an opencl module can not be compiled for {device}");
+    ensure!(device.kind() == device_type::OPENCL, ValueError, "an opencl module cannot be compiled for {device}");
     let kind = module.kind();
     ensure!(
         kind == KIND,

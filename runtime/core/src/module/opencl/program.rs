@@ -101,7 +101,7 @@ impl Program {
             Err(why) => {
                 let log = built.log();
                 let says = if log.is_empty() { String::new() } else { format!("; its compiler says:\n{log}\n") };
-                Err(crate::error!(RuntimeError, "the code can not be built for {name}: {why}{says}"))
+                Err(crate::error!(RuntimeError, "the code cannot be built for {name}: {why}{says}"))
             }
         }
     }
@@ -140,7 +140,7 @@ impl Program {
     /// The machine code that the device's compiler made.
     pub(super) fn binary(&self) -> Result<Vec<u8>> {
         let library = self.target.library;
-        let failed = |why| self.target.failed(format_args!("the binary of a program can not be read"), why);
+        let failed = |why| self.target.failed(format_args!("the binary of a program cannot be read"), why);
         // SAFETY: the program is alive; `read` gives places to write to.
         let size = info::read(|size, value, needed| unsafe {
             cl_call!(library, clGetProgramInfo(self.program, CL_PROGRAM_BINARY_SIZES, size, value, needed))
@@ -169,7 +169,7 @@ impl Target {
         let (mut text, size) = (source.as_ptr().cast(), source.len());
         // SAFETY: one text of this size, which OpenCL copies.
         let made = unsafe { cl_make!(self.library, clCreateProgramWithSource(self.context, 1, &mut text, &size)) };
-        made.map_err(|why| self.failed(format_args!("the source can not be loaded"), why))
+        made.map_err(|why| self.failed(format_args!("the source cannot be loaded"), why))
     }
 
     fn load_binary(&self, format: &str, code: &[u8]) -> Result<cl_program> {
@@ -184,7 +184,7 @@ impl Target {
                 "the code, in format '{format}', is not for {}, or not for the version of its driver: {why}",
                 self.name
             ),
-            why => self.failed(format_args!("the code can not be loaded"), why),
+            why => self.failed(format_args!("the code cannot be loaded"), why),
         })
     }
 }

@@ -39,7 +39,7 @@ impl Serialized {
         let order = order(tree.imports(), &in_library).map_err(|cycle| {
             crate::error!(
                 RuntimeError,
-                "the modules that become a part of the library can not be merged into one, it would import itself: {}; export the \
+                "the modules that become a part of the library cannot be merged into one, it would import itself: {}; export the \
                  last of them as a library of its own",
                 tree.path_through(cycle.from, &cycle.via)
             )
@@ -86,7 +86,7 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
     }
     if kind == "library" {
         return Err(problem(
-            "was loaded from a library file, and its code can not be written out again; export the modules that the file was made \
+            "was loaded from a library file, and its code cannot be written out again; export the modules that the file was made \
              of, or import the loaded library again where this tree is loaded",
         ));
     }
@@ -95,7 +95,7 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
         .map_err(|error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message())))?;
     if payload.is_empty() {
         return Err(problem(
-            "has an empty payload, which stock hosts can not load; its kind must save at least one byte",
+            "has an empty payload, which stock hosts cannot load; its kind must save at least one byte",
         ));
     }
     #[cfg(feature = "zstd")]
@@ -117,7 +117,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError that names the path of a module which can be neither serialized nor exported, whose payload is empty (stock
-    /// hosts can not load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
+    /// hosts cannot load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
     /// merging the library's parts would make. What `save_to_bytes` of a module reports.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Library, false)?;

@@ -86,14 +86,14 @@ fn what_can_not_be_written_is_named_with_its_path() {
             "odd",
             serializable,
             Ok(Bytes::new(b"")),
-            "RuntimeError: the module top -> [1] odd has an empty payload, which stock hosts can not load; its kind must save at least one byte",
+            "RuntimeError: the module top -> [1] odd has an empty payload, which stock hosts cannot load; its kind must save at least one byte",
         ),
         ("odd", serializable, broken(), "ValueError: the module top -> [1] odd: no memory left"),
         (
             "library",
             serializable,
             Ok(Bytes::new(b"x")),
-            "RuntimeError: the module top -> [1] library was loaded from a library file, and its code can not be written out again; export the modules that the file was made of, or import the loaded library again where this tree is loaded",
+            "RuntimeError: the module top -> [1] library was loaded from a library file, and its code cannot be written out again; export the modules that the file was made of, or import the loaded library again where this tree is loaded",
         ),
         (
             "_lib",
@@ -125,7 +125,7 @@ fn a_library_that_would_import_itself_is_named() {
     between.append_imports(&[last]);
     assert_eq!(
         message(&root),
-        "RuntimeError: the modules that become a part of the library can not be merged into one, it would import itself: \
+        "RuntimeError: the modules that become a part of the library cannot be merged into one, it would import itself: \
          top -> [0] c -> [1] between -> [0] c; export the last of them as a library of its own"
     );
     assert!(root.serialize_without_library().is_ok());

@@ -155,7 +155,7 @@ fn kept_kinds_say_what_would_run_them() {
     let fill = kernel("fill", &[ArgType::POINTER], &["blockIdx.x"]);
     let image = DeviceImage::with_codes("metal", vec![fill], vec![("fill", b"kernel void fill() {}")]);
     let module = Module::from_image("metal", &image).unwrap();
-    let expected = "RuntimeError: metal kernel 'fill' can not run here: it needs a GPU of Apple's, and Kernpack has no code for these; \
+    let expected = "RuntimeError: metal kernel 'fill' cannot run here: it needs a GPU of Apple's, and Kernpack has no code for these; \
                     load the library with an Apache TVM that was built with USE_METAL=ON on macOS";
     assert_eq!(message(module.function("fill").unwrap().call((1, 2, 3))), expected);
     assert_eq!(message(module.kernel("fill")), expected);
