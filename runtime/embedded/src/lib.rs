@@ -18,6 +18,8 @@ pub mod big_int;
 pub mod custom_allocator;
 mod dense_map;
 pub mod dtype;
+#[doc(hidden)]
+pub mod dynamic_linker;
 pub mod env;
 mod error;
 pub mod failure;
