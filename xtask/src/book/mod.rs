@@ -17,6 +17,7 @@ mod shell;
 mod variables;
 
 use crate::Result;
+use crate::bench::plots;
 use crate::environment::Environment;
 use crate::workspace::Workspace;
 use checker::Outcome;
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             let workspace = Workspace::find()?;
             links::check(workspace.root(), &pages(workspace.root())?)?;
             variables::check(workspace.root())?;
+            plots::check(workspace.root())?;
             mdbook::build(&workspace)
         }
         ["blocks", names @ ..] => {
