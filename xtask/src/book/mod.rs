@@ -1,6 +1,6 @@
 //! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of every page is compiled or run.
 //!
-//! The comments of a page, which its readers do not see, say what is done with a block; see "A page's way" in ARCHITECTURE.md.
+//! The comments of a page, which its readers do not see, say what is done with a block; see README.md beside this file.
 
 mod checker;
 mod comment;
