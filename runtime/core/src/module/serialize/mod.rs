@@ -6,7 +6,7 @@ use super::library_bin::{LIBRARY_KIND, LibraryBin, LibraryBinWriter, WriteError}
 use super::{Module, ModuleProperties, loader};
 use crate::value::Bytes;
 use crate::{Error, Result};
-use kernpack_formats::order::order;
+use kernpack_formats::library_bin::order::order;
 pub(super) use tree::ImportTree;
 
 /// Who takes the modules that can become a part of a library.
