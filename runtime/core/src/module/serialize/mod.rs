@@ -3,7 +3,8 @@
 mod tree;
 
 use super::library_bin::{LIBRARY_KIND, LibraryBin, LibraryBinWriter, WriteError};
-use super::{Module, ModuleProperties, loader};
+use super::load::loader;
+use super::{Module, ModuleProperties};
 use crate::value::Bytes;
 use crate::{Error, Result};
 use kernpack_formats::library_bin::order::order;
@@ -100,7 +101,7 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
     }
     #[cfg(feature = "zstd")]
     if compress {
-        let (kind, payload) = super::zstd::compressed(&kind, payload);
+        let (kind, payload) = super::kinds::zstd::compressed(&kind, payload);
         return Ok((kind, Some(payload)));
     }
     #[cfg(not(feature = "zstd"))]
