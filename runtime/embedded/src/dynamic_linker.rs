@@ -155,7 +155,7 @@ mod tests {
         assert!(keep_loaded(&libc) && !keep_loaded(c"libnowhere.so"));
         assert_eq!(base_at(strlen), base_at(Scope::DEFAULT.symbol(c"memcpy")));
         assert_ne!(base_at(strlen), base_at((base_at as *const ()).cast()));
-        assert_eq!(symbol_at(core::ptr::without_provenance(1)), None);
+        assert_eq!(symbol_at(ptr::without_provenance(1)), None);
         // SAFETY: there is no such file, so nothing runs.
         assert!(unsafe { Scope::open(c"/nowhere/libnowhere.so", libc::RTLD_LAZY) }.is_none());
         assert!(with_last_error(|text| text.is_some_and(|text| text.to_string_lossy().contains("libnowhere.so"))));
