@@ -47,8 +47,8 @@ macro_rules! device_api {
             fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
                 ::std::boxed::Box::new(($make)())
             }
-            #[$crate::impl_::linkme::distributed_slice($crate::impl_::KERNPACK_DEVICES_V1)]
-            #[linkme(crate = $crate::impl_::linkme)]
+            #[$crate::__private_v0_1::linkme::distributed_slice($crate::__private_v0_1::KERNPACK_DEVICES_V1)]
+            #[linkme(crate = $crate::__private_v0_1::linkme)]
             static INFO: $crate::device::DeviceKindInfo =
                 // SAFETY: promised by who wrote `unsafe`.
                 unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };

@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn clear_imports(this: *mut c_void) {
     unsafe { cpp_symbols::clear_imports(this) }
 }
 
-kernpack::__cpp_result! {
+kernpack::__private_v0_1::cpp_result! {
     /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
     ///
     /// # Safety
