@@ -204,8 +204,8 @@ mod tests {
     #[cfg(feature = "embedded")]
     fn kept_kinds_keep_every_byte() {
         for (kind, blob, format) in [
-            ("metal", &include_bytes!("../../../testdata/scale_metal.library_bin")[..], "metal"),
-            ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin"), "wgsl"),
+            ("metal", &include_bytes!("../../../../testdata/scale_metal.library_bin")[..], "metal"),
+            ("webgpu", include_bytes!("../../../../testdata/scale_webgpu.library_bin"), "wgsl"),
         ] {
             let payload = LibraryBin::parse(blob).unwrap().modules()[1].payload().unwrap();
             let load = own_loader(kind).unwrap();

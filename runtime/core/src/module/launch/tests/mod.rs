@@ -12,7 +12,7 @@ use crate::function::{Args, Function};
 use crate::module::device_image::{
     ArgType, COOPERATIVE_LAUNCH, DYNAMIC_SHARED_MEMORY, DeviceFunction, DeviceImage, PROGRAMMATIC_LAUNCH,
 };
-use crate::module::image_module::image_module;
+use crate::module::kinds::image_module::image_module;
 use crate::module::{Module, ModuleImpl};
 use crate::value::{Any, AnyView, Bytes, DataType, Str};
 
