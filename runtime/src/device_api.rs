@@ -1,6 +1,6 @@
 //! How a crate brings a kind of devices.
 
-/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::abi::device_type)) and a function that makes its
+/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::sys::abi::device_type)) and a function that makes its
 /// [`DeviceApi`](crate::device::DeviceApi).
 ///
 /// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
@@ -12,7 +12,7 @@
 ///
 /// ```
 /// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-/// use kernpack::{Any, Result, abi::device_type, bail};
+/// use kernpack::{Any, Result, bail, sys::abi::device_type};
 ///
 /// /// A kind of device of which there is none yet.
 /// struct Future;

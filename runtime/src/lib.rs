@@ -30,6 +30,7 @@
 pub mod __private_v0_1;
 mod device_api;
 mod slices;
+pub mod sys;
 
 pub use kernpack_macros::{Object, library, object_methods, packed_func};
 
@@ -40,6 +41,5 @@ pub use kernpack_core::{
     Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue,
     FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef,
     Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema,
-    TypedClosure, TypedFunction, WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module,
-    parallel,
+    TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, host, load_problems, module, parallel,
 };

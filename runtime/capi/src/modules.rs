@@ -4,8 +4,8 @@
 use core::ffi::{CStr, c_void};
 use core::ptr;
 
-use kernpack::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack::module::cpp::symbols as cpp_symbols;
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIObject};
 
 /// `void ModuleObj::ImportModule(const Module& other)`.
 ///
