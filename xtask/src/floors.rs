@@ -7,7 +7,7 @@
 //! - `` | `kernpack-core` | a < b, c < d + e | ``: the rooms of a crate (the modules of its root), or of a module (`` `kernpack-core::module` ``),
 //!   from the lowest floor to the highest. Rooms with a comma between them are on one floor and do not know each other; rooms with a plus
 //!   sign may use each other. Each room is in the row once.
-//! - `` | exception | `from` -> `to` | reason | ``: a room that may reach up to another one, and why. One that is not needed is an error.
+//! - `` | exception | `from` -> `to` | reason | ``: a room (or a crate) that may reach up to another one, and why. One that is not needed is an error.
 //!
 //! What is checked are the paths that begin with `crate`, `super` or `self`: in `use` lines, in code and in macros. A path leads to where the
 //! item is defined, through `use` lines on the way. The root of a crate, or of a module, may import all of its rooms. Code under
@@ -45,8 +45,8 @@ pub(crate) fn run() -> Result {
 fn check(root: &Path) -> Result<Vec<String>> {
     let tables = Tables::read(&std::fs::read_to_string(root.join("ARCHITECTURE.md"))?)?;
     let crates = Crates::of_workspace(root)?;
-    let mut problems = crates.against(&tables.crates);
     let mut used = vec![false; tables.exceptions.len()];
+    let mut problems = crates.against(&tables.crates, &tables.exceptions, &mut used);
     for order in &tables.rooms {
         let Some(folder) = crates.folder(order.crate_name()) else {
             return Err(format!("ARCHITECTURE.md: no crate {} in the workspace", order.crate_name()).into());

@@ -11,10 +11,10 @@ mod error;
 mod exported;
 #[doc(hidden)]
 pub mod function;
+#[doc(hidden)]
+pub mod generated_code;
 pub mod host;
 mod host_symbols;
-#[doc(hidden)]
-pub mod impl_;
 #[doc(hidden)]
 pub mod json;
 mod kernel;

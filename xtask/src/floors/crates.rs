@@ -1,6 +1,6 @@
 //! The crates of the workspace and what they depend on, as their manifests say.
 
-use super::order::Order;
+use super::order::{Exception, Order};
 use crate::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Crates {
     }
 
     /// The dependencies that go up, and the names in the orders that are no crates.
-    pub(super) fn against(&self, orders: &[Order]) -> Vec<String> {
+    pub(super) fn against(&self, orders: &[Order], exceptions: &[Exception], used: &mut [bool]) -> Vec<String> {
         let named: BTreeSet<&String> = orders.iter().flat_map(Order::rooms).collect();
         let mut problems = Vec::new();
         for name in named {
@@ -57,7 +57,13 @@ impl Crates {
                 let is_below = |order: &Order| {
                     order.place(name).zip(order.place(&dependency.name)).is_some_and(|(above, below)| below < above)
                 };
-                if !orders.iter().any(is_below) {
+                if orders.iter().any(is_below) {
+                    continue;
+                }
+                let is_excepted = |exception: &Exception| exception.from == *name && exception.to == dependency.name;
+                if let Some(exception) = exceptions.iter().position(is_excepted) {
+                    used[exception] = true;
+                } else {
                     problems.push(format!(
                         "{}:{}: {name} depends on {}, which is not below it",
                         member.manifest.display(),
