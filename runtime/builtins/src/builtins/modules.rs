@@ -12,7 +12,7 @@ use crate::Result;
 #[cfg(feature = "all")]
 use crate::error;
 use crate::function::Function;
-use crate::module::{self, Module, raw};
+use crate::module::{self, Module, operations};
 use crate::value::{Any, IntoAny, Str};
 
 /// Modules that stay loaded until someone removes them.
@@ -42,7 +42,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&MODULE, &STRING, &BOOL], &BOOL),
         run: |args| {
             let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
-            Ok(raw::implements_function(&module, name, imports)?.into_any())
+            Ok(operations::implements_function(&module, name, imports)?.into_any())
         },
     },
     Builtin {
@@ -68,26 +68,26 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ModuleGetWriteFormats",
         signature: Signature::Typed(&[&MODULE], &ARRAY_OF_STRINGS),
-        run: |args| Ok(raw::write_formats(&args.module(0)?)?.into_any()),
+        run: |args| Ok(operations::write_formats(&args.module(0)?)?.into_any()),
     },
     Builtin {
         name: "ffi.ModuleWriteToFile",
         signature: Signature::Typed(&[&MODULE, &STRING, &STRING], &VOID),
         run: |args| {
-            raw::write_to_file(&args.module(0)?, args.text(1)?, args.text(2)?)?;
+            operations::write_to_file(&args.module(0)?, args.text(1)?, args.text(2)?)?;
             Ok(Any::NONE)
         },
     },
     Builtin {
         name: "ffi.ModuleInspectSource",
         signature: Signature::Typed(&[&MODULE, &STRING], &STRING),
-        run: |args| Ok(raw::inspect_source(&args.module(0)?, args.text(1)?)?.into_any()),
+        run: |args| Ok(operations::inspect_source(&args.module(0)?, args.text(1)?)?.into_any()),
     },
     Builtin {
         name: "ffi.ModuleImportModule",
         signature: Signature::Typed(&[&MODULE, &MODULE], &VOID),
         run: |args| {
-            raw::import(&args.module(0)?, &args.module(1)?)?;
+            operations::import(&args.module(0)?, &args.module(1)?)?;
             Ok(Any::NONE)
         },
     },
@@ -95,7 +95,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         name: "ffi.ModuleClearImports",
         signature: Signature::Typed(&[&MODULE], &VOID),
         run: |args| {
-            raw::clear_imports(&args.module(0)?);
+            operations::clear_imports(&args.module(0)?);
             Ok(Any::NONE)
         },
     },
@@ -142,11 +142,11 @@ fn system_library(args: &Arguments<'_>) -> Result<Any> {
 /// The function that module, name and "in its imports, too" say.
 fn find_function(args: &Arguments<'_>) -> Result<Option<Function>> {
     let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
-    raw::get_function(&module, name, imports)
+    operations::get_function(&module, name, imports)
 }
 
 /// Metadata (or documentation) of the function that module, name and "in its imports, too" say.
 fn find_text(args: &Arguments<'_>, documentation: bool) -> Result<Option<Str>> {
     let (module, name, imports) = (args.module(0)?, args.text(1)?, args.flag(2));
-    raw::visit(&module, imports, &mut |module| raw::text(module, name, documentation))
+    operations::visit(&module, imports, &mut |module| operations::text(module, name, documentation))
 }
