@@ -3,9 +3,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernpack_formats::abi::ApiTable;
-use kernpack_formats::cpp_names;
+use kernpack_formats::abi::cpp_names;
 
-use crate::environment::Environment;
+use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
 /// Makes the programs of this package hosts for every library: they offer the C functions of the TVM FFI, bound to the kernpack

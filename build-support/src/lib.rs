@@ -56,72 +56,34 @@
 //! | `CC`, `CFLAGS`, `CXX`, `CXXFLAGS`, `AR` and their relatives | as the `cc` crate reads them |
 //! | `CXXSTDLIB` | the C++ runtime library to link; empty for none |
 
-mod architecture;
-#[cfg(any(feature = "llvm", feature = "nvrtc"))]
-mod assembler;
 mod c;
-mod c_params;
 mod cache;
-mod compile_commands;
+mod cargo;
 mod cuda;
-mod cuda_options;
-mod cuda_source;
-mod description;
-mod digest;
-mod environment;
+mod describe;
 mod error;
 mod generate;
-mod gpu;
 mod host;
-mod json;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
-#[cfg(feature = "llvm")]
-mod llvm_constructors;
-#[cfg(feature = "modules")]
-mod llvm_module;
-#[cfg(feature = "llvm")]
-mod llvm_packer;
 mod multiversion;
-mod native_flags;
-mod nvcc;
-#[cfg(feature = "llvm")]
-mod nvptx;
-#[cfg(feature = "nvrtc")]
-mod nvrtc;
-mod object_packer;
 mod opencl;
-mod opencl_check;
 mod outputs;
 mod pack;
-mod payload;
-mod permits;
-mod policy;
-mod program;
-mod progress;
-mod ptx;
 mod session;
-mod signature;
-mod source_docs;
-mod step;
-mod symbols;
-mod target;
 mod tool;
-mod toolkit;
-mod track;
-mod watch;
 
-pub use cuda_options::{CudaCompiler, CudaOptions};
+pub use cuda::options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
 pub use host::host;
 pub use library::Library;
 #[cfg(feature = "modules")]
-pub use llvm_module::{llvm_module, llvm_module_for, llvm_module_with};
+pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
-pub use llvm_packer::LlvmPacker;
-pub use object_packer::ObjectPacker;
-pub use payload::Payload;
+pub use llvm::packer::LlvmPacker;
+pub use pack::object_packer::ObjectPacker;
+pub use pack::payload::Payload;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

@@ -3,14 +3,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::cache::Cache;
-use crate::compile_commands::CompileCommands;
-use crate::digest::Digester;
-use crate::environment::Environment;
-use crate::permits::Permits;
-use crate::target::Target;
+use crate::cache::digest::Digester;
+use crate::cargo::environment::Environment;
+use crate::cargo::permits::Permits;
+use crate::cargo::target::Target;
+use crate::cargo::track::Tracker;
+use crate::cargo::watch::Watch;
+use crate::outputs::compile_commands::CompileCommands;
 use crate::tool;
-use crate::track::Tracker;
-use crate::watch::Watch;
 use crate::{Error, Result};
 
 /// Changes whenever this crate makes something else of the same source, compiler and flags.

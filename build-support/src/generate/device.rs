@@ -7,10 +7,10 @@ use kernpack_formats::device_image::{ArgType, DeviceFunction};
 use super::host::element;
 use super::names::Identifiers;
 use super::{DeviceKernel, Parts, State, docs, layout, typed};
-use crate::description::Description;
-use crate::ptx::PtxKernel;
-use crate::signature::Signature;
-use crate::symbols::PREFIX;
+use crate::cuda::ptx::PtxKernel;
+use crate::describe::Description;
+use crate::describe::signature::Signature;
+use crate::describe::symbols::PREFIX;
 
 pub(super) fn write(
     parts: &mut Parts,

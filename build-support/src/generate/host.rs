@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::names::Identifiers;
 use super::{Parts, docs, layout, typed};
-use crate::description::Description;
-use crate::signature::{Signature, Type};
-use crate::symbols::{HostKernel, PREFIX};
+use crate::describe::Description;
+use crate::describe::signature::{Signature, Type};
+use crate::describe::symbols::{HostKernel, PREFIX};
 
 pub(super) fn write(parts: &mut Parts, names: &Identifiers, kernel: &HostKernel, description: Option<&Description>) {
     let Identifiers { item, base } = names;

@@ -2,8 +2,8 @@ use kernpack_formats::device_image::ArgType;
 
 use super::*;
 use crate::cuda::{CudaImage, Skipped};
-use crate::description::Description;
-use crate::signature::Signature;
+use crate::describe::Description;
+use crate::describe::signature::Signature;
 
 fn host(name: &str, source: &str) -> HostKernel {
     HostKernel { name: name.to_owned(), source: source.to_owned(), has_metadata: false, has_doc: false }

@@ -3,7 +3,7 @@
 use super::docs;
 use super::layout;
 use super::names::{Identifiers, Names};
-use crate::signature::{Signature, Type};
+use crate::describe::signature::{Signature, Type};
 
 /// Whose function it is.
 pub(super) enum Of {

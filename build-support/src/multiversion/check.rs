@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::{LittleEndian as LE, elf};
 
+use crate::describe::symbols::HostKernel;
 use crate::multiversion::Version;
 use crate::multiversion::level::list;
 use crate::multiversion::link::{VersionObject, is_defined, is_local};
-use crate::symbols::HostKernel;
 use crate::{Error, Result};
 
 /// Every problem of every version, each once. `sets` has the objects by version, the baseline first.

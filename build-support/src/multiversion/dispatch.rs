@@ -15,8 +15,8 @@ use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
+use crate::describe::symbols::{HostKernel, PREFIX};
 use crate::multiversion::Version;
-use crate::symbols::{HostKernel, PREFIX};
 
 /// What the runtime defines: takes the table and what constructors get.
 const PICK: &str = "__kernpack_pick_version_v1";

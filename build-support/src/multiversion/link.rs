@@ -18,12 +18,12 @@ use std::path::PathBuf;
 
 use object::{LittleEndian as LE, elf};
 
+use crate::describe::symbols::{Compiled, HostKernel, PREFIX};
 use crate::multiversion::Version;
 use crate::multiversion::check::check;
 use crate::multiversion::dispatch::{Constructors, Dispatch};
 use crate::multiversion::elf::{ElfObject, Symbol};
 use crate::session::Session;
-use crate::symbols::{Compiled, HostKernel, PREFIX};
 use crate::{Error, Result};
 
 /// The section of a version's constructors: pointers that the dynamic linker fills in.

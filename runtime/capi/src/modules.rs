@@ -1,11 +1,11 @@
 //! The base class of modules, which C++ libraries with modules of their own import by C++ names; see
-//! `kernpack::module::cpp_symbols`. rustc exports what is written in Rust only, so nothing here is assembly.
+//! `kernpack::module::cpp::symbols`. rustc exports what is written in Rust only, so nothing here is assembly.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
 
 use kernpack::abi::{TVMFFIAny, TVMFFIObject};
-use kernpack::module::cpp_symbols;
+use kernpack::module::cpp::symbols as cpp_symbols;
 
 /// `void ModuleObj::ImportModule(const Module& other)`.
 ///

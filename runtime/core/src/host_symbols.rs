@@ -1,4 +1,4 @@
-//! The 50 C functions, and the four of [`backend`], for a Rust program that offers them to the libraries that it loads, as
+//! The 50 C functions, and the four of [`workspace`] and [`thread_pool`], for a Rust program that offers them to the libraries that it loads, as
 //! `kernpack_build::host()` asks.
 //!
 //! Libraries that C++ compilers and Apache TVM make call `TVMFFI...` functions by name (and, where TVM wrote C, `TVMBackend...`).
@@ -14,8 +14,8 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle,
     TVMFFIStreamHandle, TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
 };
-use crate::host;
-use crate::module::backend;
+use crate::device::workspace;
+use crate::{host, thread_pool};
 
 /// The instruction that goes on in another function.
 #[cfg(target_arch = "x86_64")]
@@ -78,10 +78,10 @@ extern "C" fn exported_table() -> *const ApiTable {
 }
 symbol!("table", exported_table);
 
-symbol!("TVMBackendAllocWorkspace", backend::alloc_workspace);
-symbol!("TVMBackendFreeWorkspace", backend::free_workspace);
-symbol!("TVMBackendParallelLaunch", backend::parallel_launch);
-symbol!("TVMBackendParallelBarrier", backend::parallel_barrier);
+symbol!("TVMBackendAllocWorkspace", workspace::alloc_workspace);
+symbol!("TVMBackendFreeWorkspace", workspace::free_workspace);
+symbol!("TVMBackendParallelLaunch", thread_pool::parallel_launch);
+symbol!("TVMBackendParallelBarrier", thread_pool::parallel_barrier);
 
 // The base class of modules, for C++ libraries with modules of their own.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

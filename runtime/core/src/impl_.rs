@@ -7,9 +7,11 @@ pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::exports::on_load;
 pub use crate::function::{
-    DeviceKernelInfo, FunctionInfo, HostKernelTypes, KernelInfo, ParamInfo, arg, call_bound, call_device_kernel,
-    call_getter, call_kernel, call_packed, device_kernel_metadata, host_kernel_metadata, kernel_arg, kernel_doc,
-    launch_kernel, no_entry_point, return_doc, return_metadata,
+    FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
+};
+pub use crate::kernel::{
+    DeviceKernelInfo, HostKernelTypes, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
+    host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel,
 };
 pub use crate::module::CarriedKind;
 pub use crate::module::device_image::ArgType;

@@ -16,6 +16,7 @@ mod host_symbols;
 pub mod impl_;
 #[doc(hidden)]
 pub mod json;
+mod kernel;
 pub mod module;
 mod multiversion;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ mod process_table;
 pub mod reflect;
 mod registration;
 mod tensor;
+mod thread_pool;
 #[doc(hidden)]
 pub mod value;
 
@@ -35,7 +37,8 @@ pub use kernpack_formats::abi;
 
 pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};
-pub use function::{Args, DeviceKernel, Function, ImageStatus, Kernel, TypedClosure, TypedFunction};
+pub use function::{Args, Function, TypedClosure, TypedFunction};
+pub use kernel::{DeviceKernel, ImageStatus, Kernel};
 pub use module::Module;
 pub use object::EnumType;
 pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};

@@ -9,8 +9,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::device::{self, DeviceKindInfo};
 use crate::embedded::notice::notice;
-use crate::function::{Function, FunctionInfo, KernelInfo};
+use crate::function::{Function, FunctionInfo};
 use crate::host::{self, Origin};
+use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;

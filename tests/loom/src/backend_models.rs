@@ -11,14 +11,14 @@ use self::board::Board;
 use self::progress::Progress;
 use crate::check_with_interruptions;
 
-#[path = "../../../runtime/core/src/module/backend/board.rs"]
+#[path = "../../../runtime/core/src/thread_pool/board.rs"]
 mod board;
-#[path = "../../../runtime/core/src/module/backend/progress.rs"]
+#[path = "../../../runtime/core/src/thread_pool/progress.rs"]
 mod progress;
-#[path = "../../../runtime/core/src/module/backend/signal.rs"]
+#[path = "../../../runtime/core/src/thread_pool/signal.rs"]
 mod signal;
 
-/// What `runtime/core/src/module/backend/sync.rs` is to the runtime.
+/// What `runtime/core/src/thread_pool/sync.rs` is to the runtime.
 mod sync {
     use core::time::Duration;
 

@@ -28,6 +28,7 @@ pub(crate) mod opencl;
 mod registry;
 mod stream;
 mod table;
+pub(crate) mod workspace;
 
 pub use api::{DeviceApi, Place, RawEvent, RawStream};
 pub use attribute::DeviceAttribute;

@@ -148,7 +148,7 @@ pub(crate) struct Signature<'a> {
 }
 
 impl<'a> Signature<'a> {
-    pub(super) fn new(name: &'a str, params: &'a [ParamInfo]) -> Self {
+    pub(crate) fn new(name: &'a str, params: &'a [ParamInfo]) -> Self {
         Self { name, params }
     }
 }
@@ -168,6 +168,19 @@ impl fmt::Display for Signature<'_> {
         }
         f.write_str(")")
     }
+}
+
+/// The member `arg_names` of metadata: the names of the arguments, in order.
+pub(crate) fn arg_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut out = String::from(",\"arg_names\":[");
+    for (index, name) in names.enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_json_string(&mut out, name);
+    }
+    out.push(']');
+    out
 }
 
 /// Appends `text` as a JSON string literal.

@@ -14,30 +14,21 @@ mod bound;
 mod closure;
 mod handle;
 mod info;
-mod kernel;
 mod nearest;
 mod packed;
 mod panic;
 mod registry;
 mod typed;
-mod typed_kernel;
 
 pub use args::Args;
 pub use bound::{call_bound, call_getter, no_entry_point};
 pub use closure::TypedClosure;
 pub use handle::Function;
-pub(crate) use handle::invoke_as;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
-pub(crate) use info::register_entry_point;
+pub(crate) use handle::{invoke, invoke_as};
 #[doc(hidden)]
 pub use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
-pub(crate) use info::{schema_metadata, write_function_metadata};
-pub(crate) use kernel::arg_names;
-pub use kernel::{
-    DeviceKernel, DeviceKernelInfo, HostKernelTypes, ImageStatus, Kernel, KernelInfo, call_device_kernel,
-    device_kernel_metadata, host_kernel_metadata, kernel_doc,
-};
+pub(crate) use info::{Signature, arg_names, register_entry_point, schema_metadata, write_function_metadata};
 pub(crate) use nearest::did_you_mean;
 #[doc(hidden)]
 pub use packed::views;
@@ -46,4 +37,3 @@ pub use packed::{arg, call_packed, return_doc, return_metadata};
 pub use panic::guard_nameless;
 pub(crate) use panic::{caught, install_hook};
 pub use typed::TypedFunction;
-pub use typed_kernel::{call_kernel, kernel_arg, launch_kernel};

@@ -3,11 +3,13 @@ use core::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use super::cpp::call as cpp_call;
+use super::cpp::vtable::vtable_of;
 use super::implementation::{ModuleImpl, ModuleProperties};
-use super::library::exported_functions;
+use super::load::library::exported_functions;
+use super::load::loader;
 use super::object::{implementation, new_module};
-use super::vtable::vtable_of;
-use super::{cpp_call, raw};
+use super::operations;
 use crate::abi::{TVMFFIObject, type_index};
 use crate::function::{Function, did_you_mean};
 use crate::host::{self, Origin};
@@ -40,8 +42,8 @@ impl Module {
         };
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
-        super::loader::check_file(Path::new(&text))?;
-        if super::loader::serves_beside_process(&text) {
+        loader::check_file(Path::new(&text))?;
+        if loader::serves_beside_process(&text) {
             return super::load_shared_library(&text);
         }
         let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
@@ -111,7 +113,7 @@ impl Module {
     /// What the module reports.
     pub fn get_function(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
         if self.is_ours() {
-            return raw::get_function(self, name, query_imports);
+            return operations::get_function(self, name, query_imports);
         }
         Function::global("ffi.ModuleGetFunction")?.call_as((self, name, query_imports))
     }
@@ -134,14 +136,14 @@ impl Module {
     /// What the module reports.
     pub fn implements_function(&self, name: &str, query_imports: bool) -> Result<bool> {
         if self.is_ours() {
-            return raw::implements_function(self, name, query_imports);
+            return operations::implements_function(self, name, query_imports);
         }
         Function::global("ffi.ModuleImplementsFunction")?.call_as((self, name, query_imports))
     }
 
     /// The module's own function, remembered.
     pub(super) fn own_function(&self, name: &str) -> Result<Option<Function>> {
-        raw::function(self, name)
+        operations::function(self, name)
     }
 
     /// Whether this artifact made the module.
@@ -158,7 +160,7 @@ impl Module {
         if !self.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
             return Err(crate::error!(RuntimeError, "a module of kind '{}' cannot be serialized", self.kind()));
         }
-        raw::save_to_bytes(self)
+        operations::save_to_bytes(self)
     }
 
     /// Formats that [`Module::write_to_file`] knows.

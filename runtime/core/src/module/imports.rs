@@ -3,9 +3,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::cpp::error_relay;
 use super::import_order::ImportLock;
 use super::object::{is_nothing_found, nothing_found};
-use super::{Module, across, function_cache, raw};
+use super::{Module, function_cache, operations};
 use crate::abi::{TVMFFIAny, TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::container::Array;
 use crate::function::Function;
@@ -44,7 +45,7 @@ impl Module {
         let _alone = self.lock_if_not_ours();
         // The host calls a virtual function, whose error may not get through it as an exception.
         let import = Function::global("ffi.ModuleImportModule")?;
-        across::listening(|| import.call((self, other)).map(drop))
+        error_relay::listening(|| import.call((self, other)).map(drop))
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.
@@ -66,7 +67,7 @@ impl Module {
     /// The import as the embedded implementation does it.
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
-        let mut seen = raw::Seen::default();
+        let mut seen = operations::Seen::default();
         // Unlocked before anything above is released: the release of a module may run any code.
         let _alone = ImportLock::take();
         while let Some(module) = pending.pop() {
@@ -149,7 +150,8 @@ impl Module {
         }
         // Unlocked: what a module does to find a function is its own business, and may come here again.
         for import in self.imports() {
-            if let Some(function) = raw::visit(&import, true, &mut |module| raw::function(module, name))? {
+            if let Some(function) = operations::visit(&import, true, &mut |module| operations::function(module, name))?
+            {
                 return self.note_found(key, function).map(Some);
             }
         }

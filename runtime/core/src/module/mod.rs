@@ -48,56 +48,30 @@
 //! Images of kinds `hip`, `rocm`, `vulkan`, `metal` and `webgpu` are kept, listed, saved and restored byte for byte; calling one of their kernels is
 //! an error that says what would run it. [`Module::from_image`] makes a module of an image that the program has made.
 
-mod across;
-pub(crate) mod backend;
-mod c_source;
-mod context;
-mod cpp_call;
-mod cpp_exception;
 #[doc(hidden)]
-pub mod cpp_result;
-#[doc(hidden)]
-pub mod cpp_symbols;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod cpp_thrown;
+pub mod cpp;
 #[cfg(feature = "cuda")]
 mod cuda;
 pub mod device_image;
-mod elf;
 pub mod export;
 mod function_cache;
 mod handle;
-mod image_module;
 mod implementation;
 mod import_order;
 mod imports;
-mod kept;
-mod kept_images;
 mod kinds;
 pub(crate) mod launch;
-mod library;
 pub mod library_bin;
-mod loader;
+mod load;
 mod object;
 #[cfg(feature = "opencl")]
 pub mod opencl;
-mod provider;
-pub mod raw;
+#[doc(hidden)]
+pub mod operations;
 mod serialize;
-mod shared_library;
-mod static_library;
-mod symbols;
-#[cfg(feature = "builtins")]
-mod system_library;
 #[cfg(test)]
 mod test_host;
-mod uncompiled;
-mod vtable;
-#[cfg(feature = "zstd")]
-pub mod zstd;
 
-pub use c_source::CSource;
-pub(crate) use context::{lookup_in_imports, register_context_symbols};
 pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 #[doc(hidden)]
 pub use function_cache::tree_changed as imports_replaced;
@@ -105,12 +79,15 @@ pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
 #[doc(hidden)]
 pub use kinds::CarriedKind;
-use kinds::KindInfo;
+pub use kinds::c_source::CSource;
 pub(crate) use kinds::register_carried;
+#[cfg(feature = "zstd")]
+pub use kinds::zstd;
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
+pub(crate) use load::context::{lookup_in_imports, register_context_symbols};
 #[doc(hidden)]
-pub use loader::{load_from_file, load_shared_library};
+pub use load::loader::{load_from_file, load_shared_library};
 #[cfg(feature = "builtins")]
 #[doc(hidden)]
-pub use system_library::system_library;
+pub use load::system_library::system_library;

@@ -6,9 +6,9 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 
 use super::Module;
+use super::cpp::vtable::VTABLE;
 use super::function_cache::FunctionCache;
 use super::implementation::ModuleImpl;
-use super::vtable::VTABLE;
 use crate::abi::{TVMFFIModuleCell, TVMFFIObject, type_index};
 use crate::embedded;
 

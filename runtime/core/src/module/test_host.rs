@@ -1,35 +1,38 @@
 //! The functions that [`Module`] calls in its host, for the unit tests of this crate; `kernpack-builtins` has them for artifacts.
 
-use super::{Module, raw};
+use super::{Module, operations};
 use crate::Result;
 use crate::function::Function;
 use crate::impl_::Collected;
 
 fn register() -> Result<()> {
     for (name, function) in [
-        ("ffi.ModuleImportModule", Function::from_fn(|module: Module, other: Module| raw::import(&module, &other))),
+        (
+            "ffi.ModuleImportModule",
+            Function::from_fn(|module: Module, other: Module| operations::import(&module, &other)),
+        ),
         (
             "ffi.ModuleGetFunctionMetadata",
             Function::from_fn(|module: Module, name: String, imports: bool| {
                 assert!(!imports, "only the module itself is asked");
-                raw::text(&module, &name, false)
+                operations::text(&module, &name, false)
             }),
         ),
-        ("ffi.ModuleGetWriteFormats", Function::from_fn(|module: Module| raw::write_formats(&module))),
+        ("ffi.ModuleGetWriteFormats", Function::from_fn(|module: Module| operations::write_formats(&module))),
         (
             "ffi.ModuleWriteToFile",
             Function::from_fn(|module: Module, path: String, format: String| {
-                raw::write_to_file(&module, &path, &format)
+                operations::write_to_file(&module, &path, &format)
             }),
         ),
         (
             "ffi.ModuleInspectSource",
-            Function::from_fn(|module: Module, format: String| raw::inspect_source(&module, &format)),
+            Function::from_fn(|module: Module, format: String| operations::inspect_source(&module, &format)),
         ),
         (
             "ffi.ModuleImplementsFunction",
             Function::from_fn(|module: Module, name: String, imports: bool| {
-                raw::implements_function(&module, &name, imports)
+                operations::implements_function(&module, &name, imports)
             }),
         ),
     ] {

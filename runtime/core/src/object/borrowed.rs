@@ -4,8 +4,8 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
-use super::exclusive::{self, State};
 use super::reference::check_other;
+use super::write_access::{self, State};
 use super::{ObjRef, Object};
 use crate::abi::TVMFFIObject;
 use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
@@ -13,7 +13,7 @@ use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
 /// An argument that is an object of type `T`, without a reference of its own: what `&self` of a method is made of.
 ///
 /// The caller keeps the object alive. That nobody sets its fields meanwhile is the object's own state: Rust code that reads
-/// without counting a reference makes it shared for good (`exclusive.rs`).
+/// without counting a reference makes it shared for good (`write_access.rs`).
 pub struct Borrowed<'a, T: Object> {
     reference: ManuallyDrop<ObjRef<T>>,
     call: PhantomData<&'a ObjRef<T>>,
@@ -40,7 +40,7 @@ impl<'a, T: Object> FromAny<'a> for Borrowed<'a, T> {
         // shared before it is read.
         unsafe {
             let is_own = T::VARIANTS.is_none() && (*object).type_index == T::type_index();
-            if !(is_own && exclusive::share(object) == State::Complete) {
+            if !(is_own && write_access::share(object) == State::Complete) {
                 check::<T>(object)?;
             }
             Ok(Self { reference: ManuallyDrop::new(ObjRef::from_object(object)), call: PhantomData })
@@ -57,7 +57,7 @@ unsafe fn check<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
     // SAFETY: promised by the caller. The object is a `T` when it is made shared, so its state is ours to change.
     unsafe {
         check_other::<T>(object)?;
-        exclusive::share(object);
+        write_access::share(object);
         if T::VARIANTS.is_some() {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 use core::ffi::c_void;
 use core::mem::offset_of;
 
-use super::exclusive::{self, State};
+use super::write_access::{self, State};
 use super::{Defined, TypeDef, type_index_of};
 use crate::abi::{TVMFFIObject, TVMFFIObjectHandle, deleter_flag};
 use crate::embedded::{self, HEADER_SIZE, ObjectCell};
@@ -66,7 +66,7 @@ fn new_incomplete(
         object.byte_add(HEADER_SIZE).cast::<u8>().write_bytes(0, tail);
         let record = object.byte_add(record_offset).cast::<Record>();
         record.write(Record { definition, deleter, missing: fields as u32, fields: fields as u32 });
-        exclusive::begin(object, (record_offset / 8) as u32);
+        write_access::begin(object, (record_offset / 8) as u32);
         let storage = Storage(object);
         if make_hidden(object, definition).is_none() {
             bail!(
@@ -166,7 +166,7 @@ unsafe fn complete(object: *mut TVMFFIObject, record: *mut Record) {
     // SAFETY: the caller passes an object whose fields all have values.
     unsafe {
         (*object).deleter = Some((*record).deleter);
-        exclusive::complete(object);
+        write_access::complete(object);
     }
 }
 
@@ -190,7 +190,7 @@ unsafe extern "C" fn delete_incomplete(this: *mut c_void, flags: i32) {
     // SAFETY: the ABI's rules of deleters: nobody else uses what the flags say is gone. Fields that are set are dropped once.
     unsafe {
         if flags & deleter_flag::STRONG != 0
-            && let State::Incomplete(record) = exclusive::state(object)
+            && let State::Incomplete(record) = write_access::state(object)
         {
             // A long chain of objects must not need a deep stack; this very call is made again later when it is put off.
             let Some(_level) = embedded::release::descend(this, flags, delete_incomplete) else { return };

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::exclusive::{self, State};
+use super::write_access::{self, State};
 use super::{Object, TypeDef};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
@@ -60,7 +60,7 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
             embedded::dec_ref(copied);
             bail!(TypeError, "the copy of an object of type {} has other owners", type_key(index));
         }
-        exclusive::seen(copied);
+        write_access::seen(copied);
         Ok(copied)
     }
 }
@@ -80,7 +80,7 @@ struct CopyOf {
 
 unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: the handle is a function object that `copy_function` made; the rest is the ABI's calling convention. The view keeps the
-    // object alive, and a reference is counted before its state is looked at (`exclusive.rs`).
+    // object alive, and a reference is counted before its state is looked at (`write_access.rs`).
     unsafe {
         let CopyOf { def, copy } = embedded::closure_of(this);
         let views = views(args, num_args);
@@ -94,11 +94,11 @@ unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i
             };
             embedded::inc_ref_in_order(object);
             let _kept = crate::Any::from_object(object);
-            if matches!(exclusive::seen(object), State::Incomplete(_)) {
+            if matches!(write_access::seen(object), State::Incomplete(_)) {
                 bail!(TypeError, "an object of type {} cannot be copied before all of its fields have values", def.key);
             }
             let copied = copy(object);
-            exclusive::complete(copied);
+            write_access::complete(copied);
             let copied = crate::Any::from_object(copied);
             result.write(copied.into_raw());
             Ok(())

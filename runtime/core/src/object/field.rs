@@ -1,16 +1,16 @@
 //! Getters and setters of the fields that `#[derive(Object)]` registers.
 //!
 //! A field has a setter even when it is read-only, as in C++: constructors, copies, JSON and rebuilding create an object and set its
-//! fields. Such a setter works while the object is incomplete, or for the holder of the only reference (`exclusive.rs`).
+//! fields. Such a setter works while the object is incomplete, or for the holder of the only reference (`write_access.rs`).
 
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
 
-use super::exclusive;
 use super::field_value::{FieldValue, FromFieldValue, MutableField};
 use super::foreign::{is_made_by_rust, key_of};
+use super::write_access;
 use super::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, construction};
 use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag};
 use crate::embedded::HEADER_SIZE;
@@ -169,8 +169,8 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         let is_reference = matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object);
         // A value or a reference is there or zeros are, whoever made the object; other storage tells nothing.
         let is_there = match is_reference {
-            true => exclusive::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()),
-            false => (*object).type_index == F::Owner::type_def().index.get() && exclusive::is_readable(object),
+            true => write_access::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()),
+            false => (*object).type_index == F::Owner::type_def().index.get() && write_access::is_readable(object),
         };
         if is_there || has_value::<F>(object, field) {
             let read = || (*field.cast::<F::Value>()).field_value().into_raw();
@@ -251,11 +251,11 @@ fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
 unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -> bool {
     // SAFETY: the caller passes a live object and the field's address in it.
     unsafe {
-        if exclusive::is_readable(object) {
+        if write_access::is_readable(object) {
             return is_made_by_rust((*object).type_index)
                 || <F::Value as Schema>::STORAGE != Storage::Rust && <F::Value as Schema>::is_set(field.cast_const());
         }
-        exclusive::incomplete(object)
+        write_access::incomplete(object)
             .is_some_and(|record| construction::is_set(object, record, F::Owner::type_def(), F::INDEX))
     }
 }
@@ -291,7 +291,7 @@ where
         ensure!(!object.is_null(), TypeError, "there is no object: it was not constructed");
         let value = convert::<F>(&*value.cast())?;
         let rust = is_made_by_rust((*object).type_index) || <F::Value as Schema>::STORAGE == Storage::Plain;
-        if rust && exclusive::incomplete(object).is_none() {
+        if rust && write_access::incomplete(object).is_none() {
             if <F::Value as Schema>::STORAGE == Storage::Rust {
                 check_not_read::<F>(field)?;
             }
@@ -321,7 +321,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
         if <F::Value as Schema>::STORAGE == Storage::Rust {
             check_not_read::<F>(field)?;
         }
-        if let Some(record) = exclusive::incomplete(object) {
+        if let Some(record) = write_access::incomplete(object) {
             if construction::is_set(object, record, F::Owner::type_def(), F::INDEX) {
                 drop(place.replace(value));
             } else {
@@ -345,7 +345,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
         // A value that was never set is zeros, which are not dropped.
         let was_set = !is_foreign || <F::Value as Schema>::is_set(field.cast_const());
         let mut value = Some(value);
-        let old = exclusive::while_unique(object, || {
+        let old = write_access::while_unique(object, || {
             let new = value.take()?;
             if was_set {
                 return Some(place.replace(new));

@@ -25,7 +25,6 @@ mod copy;
 mod definition;
 pub(crate) mod derived;
 mod enum_type;
-mod exclusive;
 mod family;
 mod field;
 mod field_value;
@@ -38,6 +37,7 @@ mod registration;
 mod root;
 mod thread_safety;
 mod weak;
+mod write_access;
 
 pub use borrowed::Borrowed;
 pub use construction::create_of;
@@ -46,8 +46,6 @@ pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef,
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
-#[doc(hidden)]
-pub use exclusive::is_shared;
 pub use family::{family_def, family_index, tag_def};
 pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, hidden_def, writable_field_def};
 #[doc(hidden)]
@@ -65,3 +63,5 @@ pub use registration::type_index_of;
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};
 pub use weak::WeakRef;
+#[doc(hidden)]
+pub use write_access::is_shared;

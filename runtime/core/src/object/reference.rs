@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::exclusive::{self, State};
+use super::write_access::{self, State};
 use super::{Object, ObjectRoot, ObjectStruct, Storage, WeakRef, construction, copy, foreign, type_index_of};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::reflect::AttrVisitor;
@@ -215,7 +215,7 @@ unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mis
     // SAFETY: promised by the caller.
     unsafe {
         let is_own = T::VARIANTS.is_none() && (*object).type_index == T::type_index();
-        if is_own && exclusive::seen(object) == State::Complete {
+        if is_own && write_access::seen(object) == State::Complete {
             return Ok(());
         }
         check_other::<T>(object)
@@ -236,7 +236,7 @@ pub(super) unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result
             _ => {}
         }
         let Some(definition) = T::type_def() else { return Ok(()) };
-        if let State::Incomplete(record) = exclusive::seen(object) {
+        if let State::Incomplete(record) = write_access::seen(object) {
             return Err(incomplete(index, &construction::missing(object, record)));
         }
         if T::VARIANTS.is_none() && !foreign::is_made_by_rust(index) {
@@ -314,7 +314,7 @@ impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive. The reference is counted before the object's state is looked at (`exclusive.rs`);
+        // SAFETY: the view keeps the object alive. The reference is counted before the object's state is looked at (`write_access.rs`);
         // it is given up when the object is no `T`.
         unsafe {
             embedded::inc_ref_in_order(object);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::pool;
 use crate::function::caught;
-use crate::module::backend::TVMParallelGroupEnv;
+use crate::thread_pool::TVMParallelGroupEnv;
 use crate::{Error, Result};
 
 /// What a loop does with a piece of its indices.

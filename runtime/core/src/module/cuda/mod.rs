@@ -11,8 +11,9 @@ mod nvrtc;
 use std::sync::Arc;
 
 use self::code::CudaCode;
-use super::image_module::image_module;
-use super::{KindInfo, Module};
+use super::Module;
+use super::kinds::KindInfo;
+use super::kinds::image_module::image_module;
 use crate::Result;
 use crate::function::Function;
 use crate::value::Bytes;

@@ -14,7 +14,7 @@ pub use kernpack_formats::export::{
 
 use super::library_bin::LIBRARY_BIN_SYMBOL;
 use super::serialize::{Exportable, ImportTree, Serialized};
-use super::{Module, ModuleProperties, raw};
+use super::{Module, ModuleProperties, operations};
 use crate::{Error, Result};
 use compiler::Tool;
 use folder::Folder;
@@ -263,7 +263,7 @@ impl Module {
         self.export_library(&path, &ExportOptions::new())?;
         // What is loaded stays when the file goes; the names of its functions are read before.
         let module = Self::load(&path)?;
-        raw::visit(&module, true, &mut |module| {
+        operations::visit(&module, true, &mut |module| {
             module.function_names();
             Ok(None::<()>)
         })?;

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::abi::{TVMFFIAny, device_type};
 use crate::function::{Args, Function, did_you_mean};
 use crate::module::device_image::DeviceImage;
-use crate::module::{Module, ModuleProperties, raw};
+use crate::module::{Module, ModuleProperties, operations};
 use crate::value::{AnyView, Device};
 
 /// A kernel of a module with what its function table says, to launch it with a grid and a block: what [`Module::kernel`] returns.
@@ -180,7 +180,7 @@ impl Module {
     /// The module and all that it imports, each once, depth first.
     fn tree(&self) -> Vec<Module> {
         let mut seen = Vec::new();
-        let _ = raw::visit(self, true, &mut |module| {
+        let _ = operations::visit(self, true, &mut |module| {
             seen.push(module.clone());
             Ok(None::<()>)
         });

@@ -21,9 +21,10 @@ use std::sync::Arc;
 
 use self::code::OpenClCode;
 use self::program::Program;
+use super::Module;
 use super::device_image::DeviceImage;
-use super::image_module::image_module;
-use super::{KindInfo, Module};
+use super::kinds::KindInfo;
+use super::kinds::image_module::image_module;
 use crate::abi::device_type;
 use crate::function::Function;
 use crate::value::{Bytes, Device};

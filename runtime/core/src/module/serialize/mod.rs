@@ -3,10 +3,11 @@
 mod tree;
 
 use super::library_bin::{LIBRARY_KIND, LibraryBin, LibraryBinWriter, WriteError};
-use super::{Module, ModuleProperties, loader};
+use super::load::loader;
+use super::{Module, ModuleProperties};
 use crate::value::Bytes;
 use crate::{Error, Result};
-use kernpack_formats::order::order;
+use kernpack_formats::library_bin::order::order;
 pub(super) use tree::ImportTree;
 
 /// Who takes the modules that can become a part of a library.
@@ -100,7 +101,7 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
     }
     #[cfg(feature = "zstd")]
     if compress {
-        let (kind, payload) = super::zstd::compressed(&kind, payload);
+        let (kind, payload) = super::kinds::zstd::compressed(&kind, payload);
         return Ok((kind, Some(payload)));
     }
     #[cfg(not(feature = "zstd"))]

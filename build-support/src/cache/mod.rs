@@ -1,0 +1,445 @@
+//! What compilers made before, by content: the source and the headers that were read, the flags, the compiler, the
+//! target and the variables that matter. A result that is found is what the compiler would make again.
+//!
+//! A *recipe* fingerprints everything but the files that are read. For each recipe the cache knows the lists of files
+//! that such a run read (compilers say so afterwards); recipe and contents of one of these lists name the *entry*: the
+//! products and what the compiler printed. Every file of the cache is written beside its place, renamed into it, and
+//! ends in a fingerprint of itself, so that one that is torn or damaged counts as missing.
+
+pub(crate) mod digest;
+pub(crate) mod step;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::cache::digest::{Digest, Digester};
+use crate::cargo::environment::Environment;
+use crate::{Error, Result};
+
+/// How much a package's own cache may hold, in bytes, and one that the user shares between packages.
+const OWN_LIMIT: u64 = 256 << 20;
+const SHARED_LIMIT: u64 = 4 << 30;
+
+/// So many lists of read files are known for one recipe.
+const LISTS: usize = 8;
+
+/// Of files of the cache. It changes with their format.
+const MAGIC: &[u8; 16] = b"kernpack cache 1";
+
+/// A file that a run read, or looked for in vain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Input {
+    /// Absolute, or relative to the package.
+    pub(crate) path: PathBuf,
+    pub(crate) exists: bool,
+}
+
+/// What a run made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Contents of the products, in the order that the recipe says.
+    pub(crate) products: Vec<Vec<u8>>,
+    /// What the tool printed.
+    pub(crate) printed: String,
+}
+
+pub(crate) struct Cache {
+    /// `None`: nothing is kept.
+    folder: Option<PathBuf>,
+    limit: u64,
+    package_dir: PathBuf,
+    out_dir: PathBuf,
+    /// Files of this folder are made by us, at any time.
+    work_dir: PathBuf,
+    started: SystemTime,
+    contents: Mutex<HashMap<PathBuf, Option<Digest>>>,
+    used: Mutex<BTreeSet<PathBuf>>,
+    hits: AtomicUsize,
+}
+
+impl Cache {
+    /// Below `out_dir`, or where `KERNPACK_CACHE` says: a folder, or `off`.
+    pub(crate) fn new(
+        environment: &Environment,
+        package_dir: &Path,
+        out_dir: &Path,
+        work_dir: &Path,
+        started: SystemTime,
+    ) -> Result<Self> {
+        let (folder, limit) = match environment.user("KERNPACK_CACHE")?.as_deref() {
+            None => (Some(out_dir.join("kernpack-cache")), OWN_LIMIT),
+            Some("off") => (None, 0),
+            Some(folder) if Path::new(folder).is_absolute() => (Some(PathBuf::from(folder)), SHARED_LIMIT),
+            Some(other) => {
+                return Err(Error::new(format!(
+                    "KERNPACK_CACHE is \"{other}\"; it may be off, or the absolute path of a folder"
+                )));
+            }
+        };
+        if let Some(folder) = &folder {
+            fs::create_dir_all(folder).map_err(|e| {
+                Error::new(format!("{}: the folder of the cache cannot be created: {e}", folder.display()))
+            })?;
+        }
+        Ok(Self {
+            folder,
+            limit,
+            package_dir: package_dir.to_owned(),
+            out_dir: out_dir.to_owned(),
+            work_dir: work_dir.to_owned(),
+            started,
+            contents: Mutex::default(),
+            used: Mutex::default(),
+            hits: AtomicUsize::new(0),
+        })
+    }
+
+    /// How many results were found so far.
+    pub(crate) fn hits(&self) -> usize {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// What the recipe made from the files as they are now, and which files those are.
+    pub(crate) fn find(&self, recipe: Digest) -> Option<(Made, Vec<Input>)> {
+        let folder = self.folder.as_ref()?;
+        let list_file = folder.join(format!("{recipe}.inputs"));
+        for list in lists(&read_file(&list_file)?) {
+            let inputs: Option<Vec<Input>> = list.iter().map(|text| self.input(text)).collect();
+            let Some(inputs) = inputs else { continue };
+            let Some(entry) = self.entry(recipe, &inputs) else { continue };
+            let path = folder.join(format!("{entry}.made"));
+            let Some(made) = read_file(&path).and_then(made) else { continue };
+            self.mark_used(&[&list_file, &path]);
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Some((made, inputs));
+        }
+        None
+    }
+
+    /// Keeps what the recipe made. A result whose inputs changed meanwhile is not kept; nor does it matter when the
+    /// cache cannot be written.
+    pub(crate) fn keep(&self, recipe: Digest, inputs: &[Input], made: &Made) {
+        let Some(folder) = &self.folder else { return };
+        if inputs.iter().any(|input| self.is_unstable(input)) {
+            return;
+        }
+        let (Some(entry), Some(list)) =
+            (self.entry(recipe, inputs), inputs.iter().map(|input| self.text(input)).collect::<Option<Vec<_>>>())
+        else {
+            return;
+        };
+        let mut fields = vec![made.printed.as_bytes().to_vec()];
+        fields.extend(made.products.iter().cloned());
+        let path = folder.join(format!("{entry}.made"));
+        if write_file(&path, &fields).is_err() {
+            return;
+        }
+        let list_file = folder.join(format!("{recipe}.inputs"));
+        let list = list.join("\0").into_bytes();
+        let mut known = read_file(&list_file).unwrap_or_default();
+        known.retain(|other| *other != list);
+        known.insert(0, list);
+        known.truncate(LISTS);
+        if write_file(&list_file, &known).is_ok() {
+            self.mark_used(&[&list_file, &path]);
+        }
+    }
+
+    /// Removes the files that were not used for longest, until the rest fits. What this run used stays.
+    pub(crate) fn trim(&self) {
+        let Some(folder) = &self.folder else { return };
+        let used = lock(&self.used).clone();
+        let mut files = Vec::new();
+        let mut size = 0;
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            let ours = entry.path().extension().is_some_and(|e| e == "made" || e == "inputs" || e == "part");
+            if metadata.is_file() && ours {
+                size += metadata.len();
+                files.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path(), metadata.len()));
+            }
+        }
+        files.sort();
+        for (_, path, len) in files {
+            if size <= self.limit {
+                break;
+            }
+            if !used.contains(&path) && fs::remove_file(path).is_ok() {
+                size -= len;
+            }
+        }
+    }
+
+    /// Notes the time, so that [`Self::trim`] knows what is used.
+    fn mark_used(&self, paths: &[&Path]) {
+        let now = SystemTime::now();
+        for path in paths {
+            // Once an hour is enough; the cache may be on a slow disk.
+            let old = fs::metadata(path).and_then(|metadata| metadata.modified());
+            if old.is_ok_and(|old| now.duration_since(old).is_ok_and(|age| age.as_secs() > 3600)) {
+                let _ = fs::File::options().append(true).open(path).and_then(|file| file.set_modified(now));
+            }
+            lock(&self.used).insert(path.to_path_buf());
+        }
+    }
+
+    /// Whether a file may be another one than the tool read.
+    fn is_unstable(&self, input: &Input) -> bool {
+        let path = self.package_dir.join(&input.path);
+        if !input.exists || path.starts_with(&self.work_dir) {
+            return false;
+        }
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+        modified.map_or(true, |modified| modified > self.started)
+    }
+
+    /// The name of the entry; nothing when a file is there that should not be, or the other way around.
+    fn entry(&self, recipe: Digest, inputs: &[Input]) -> Option<Digest> {
+        let mut digester = Digester::new("entry");
+        digester.field(recipe.to_bytes());
+        for input in inputs {
+            let content = self.content(&input.path);
+            if content.is_some() != input.exists {
+                return None;
+            }
+            digester.field(self.text(input)?).list(content.map(Digest::to_bytes));
+        }
+        Some(digester.finish())
+    }
+
+    /// The fingerprint of a file, read once.
+    fn content(&self, path: &Path) -> Option<Digest> {
+        let path = self.package_dir.join(path);
+        if let Some(known) = lock(&self.contents).get(&path) {
+            return *known;
+        }
+        let content = Digest::of_file(&path);
+        lock(&self.contents).insert(path, content);
+        content
+    }
+
+    /// As text that means the same in another `OUT_DIR`.
+    fn text(&self, input: &Input) -> Option<String> {
+        let state = if input.exists { '+' } else { '-' };
+        match input.path.strip_prefix(&self.out_dir) {
+            Ok(path) => Some(format!("{state}o{}", path.to_str()?)),
+            Err(_) => Some(format!("{state}p{}", input.path.to_str()?)),
+        }
+    }
+
+    fn input(&self, text: &str) -> Option<Input> {
+        let exists = match text.get(..1)? {
+            "+" => true,
+            "-" => false,
+            _ => return None,
+        };
+        let path = text.get(2..)?;
+        let path = match text.get(1..2)? {
+            "o" => self.out_dir.join(path),
+            _ => PathBuf::from(path),
+        };
+        Some(Input { path, exists })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lists(fields: &[Vec<u8>]) -> Vec<Vec<String>> {
+    let texts = fields.iter().filter_map(|field| std::str::from_utf8(field).ok());
+    // What read no file has one empty list.
+    texts.map(|text| text.split('\0').filter(|item| !item.is_empty()).map(str::to_owned).collect()).collect()
+}
+
+fn made(fields: Vec<Vec<u8>>) -> Option<Made> {
+    let mut fields = fields.into_iter();
+    let printed = String::from_utf8(fields.next()?).ok()?;
+    Some(Made { products: fields.collect(), printed })
+}
+
+/// The fields of a file of the cache; nothing when it is not there or not whole.
+fn read_file(path: &Path) -> Option<Vec<Vec<u8>>> {
+    parse(&fs::read(path).ok()?)
+}
+
+fn parse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (body, end) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
+    if end != Digest::of(body).to_bytes() {
+        return None;
+    }
+    let mut rest = body.strip_prefix(MAGIC)?;
+    let mut fields = Vec::new();
+    while !rest.is_empty() {
+        let (len, after) = rest.split_first_chunk::<8>()?;
+        let (field, after) = after.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+        fields.push(field.to_vec());
+        rest = after;
+    }
+    Some(fields)
+}
+
+fn write_file(path: &Path, fields: &[Vec<u8>]) -> std::io::Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    for field in fields {
+        bytes.extend((field.len() as u64).to_le_bytes());
+        bytes.extend(field);
+    }
+    let digest = Digest::of(&bytes);
+    bytes.extend(digest.to_bytes());
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let part = path.with_extension(format!("{}-{number}.part", std::process::id()));
+    let written = fs::File::create(&part).and_then(|mut file| file.write_all(&bytes));
+    written.and_then(|()| fs::rename(&part, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&part);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("kernpack-cache-{name}-{}", std::process::id()));
+            fs::create_dir_all(folder.join("out/kernpack")).unwrap();
+            Self(folder)
+        }
+
+        fn write(&self, path: &str, text: &str) -> &Self {
+            fs::write(self.0.join(path), text).unwrap();
+            self
+        }
+
+        fn cache(&self) -> Cache {
+            let out = self.0.join("out");
+            let started = SystemTime::now() + Duration::from_secs(1);
+            Cache::new(&Environment::fake(&[]), &self.0, &out, &out.join("kernpack"), started).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn inputs(paths: &[&str]) -> Vec<Input> {
+        let input = |path: &&str| Input { path: path.trim_start_matches('!').into(), exists: !path.starts_with('!') };
+        paths.iter().map(input).collect()
+    }
+
+    fn made(text: &str) -> Made {
+        Made { products: vec![text.as_bytes().to_vec(), Vec::new()], printed: format!("warning: {text}\n") }
+    }
+
+    fn found(folder: &Folder, recipe: Digest) -> Option<Made> {
+        folder.cache().find(recipe).map(|(made, _)| made)
+    }
+
+    #[test]
+    fn results_are_found_by_content() {
+        let folder = Folder::new("content");
+        folder.write("a.c", "1").write("a.h", "1").write("b.h", "1");
+        let recipe = Digest::of(b"recipe");
+        assert_eq!(found(&folder, recipe), None);
+        folder.cache().keep(recipe, &inputs(&["a.c", "a.h", "!early.h"]), &made("one"));
+        assert_eq!(found(&folder, recipe), Some(made("one")));
+        assert_eq!(found(&folder, Digest::of(b"other flags")), None);
+        // Another content, then another list of files, then back.
+        folder.write("a.h", "2");
+        assert_eq!(found(&folder, recipe), None);
+        folder.cache().keep(recipe, &inputs(&["a.c", "a.h", "b.h"]), &made("two"));
+        assert_eq!(found(&folder, recipe), Some(made("two")));
+        folder.write("a.h", "1");
+        assert_eq!(found(&folder, recipe), Some(made("one")));
+        // A header that would be found first.
+        folder.write("early.h", "");
+        assert_eq!(found(&folder, recipe), None);
+        fs::remove_file(folder.0.join("early.h")).unwrap();
+        fs::remove_file(folder.0.join("a.c")).unwrap();
+        assert_eq!(found(&folder, recipe), None);
+    }
+
+    #[test]
+    fn what_changes_while_it_is_compiled_is_not_kept() {
+        let folder = Folder::new("unstable");
+        folder.write("a.c", "1");
+        let mut cache = folder.cache();
+        cache.started = SystemTime::now() - Duration::from_secs(60);
+        cache.keep(Digest::of(b""), &inputs(&["a.c"]), &made("one"));
+        assert_eq!(found(&folder, Digest::of(b"")), None);
+    }
+
+    #[test]
+    fn damaged_files_count_as_missing() {
+        let folder = Folder::new("damage");
+        folder.write("a.c", "1");
+        let recipe = Digest::of(b"recipe");
+        folder.cache().keep(recipe, &inputs(&["a.c"]), &made("one"));
+        let files = fs::read_dir(folder.0.join("out/kernpack-cache")).unwrap();
+        let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(files.len(), 2);
+        for file in files {
+            let bytes = fs::read(&file).unwrap();
+            for len in 0..bytes.len() {
+                assert_eq!(parse(&bytes[..len]), None);
+                let mut damaged = bytes.clone();
+                damaged[len] ^= 1;
+                assert_eq!(parse(&damaged), None);
+            }
+            for content in [&b""[..], &bytes[..bytes.len() / 2]] {
+                fs::write(&file, content).unwrap();
+                assert_eq!(found(&folder, recipe), None);
+            }
+            // It is simply made again.
+            folder.cache().keep(recipe, &inputs(&["a.c"]), &made("one"));
+            assert_eq!(found(&folder, recipe), Some(made("one")));
+        }
+    }
+
+    #[test]
+    fn the_oldest_results_go_first() {
+        let folder = Folder::new("trim");
+        folder.write("a.c", "1");
+        for number in 0..4 {
+            folder.cache().keep(Digest::of(&[number]), &inputs(&["a.c"]), &made(&"x".repeat(1000)));
+        }
+        let files = folder.0.join("out/kernpack-cache");
+        for file in fs::read_dir(&files).unwrap() {
+            let hour = SystemTime::now() - Duration::from_secs(7200);
+            fs::File::options().append(true).open(file.unwrap().path()).unwrap().set_modified(hour).unwrap();
+        }
+        let mut cache = folder.cache();
+        cache.limit = 2500;
+        assert!(cache.find(Digest::of(&[0])).is_some());
+        cache.trim();
+        assert!(fs::read_dir(&files).unwrap().count() < 8);
+        assert!(found(&folder, Digest::of(&[0])).is_some(), "it is in use");
+    }
+
+    #[test]
+    fn the_folder_is_the_users_choice() {
+        let folder = Folder::new("choice");
+        let out = folder.0.join("out");
+        let cache = |value: &str| {
+            let environment = Environment::fake(&[("KERNPACK_CACHE", value)]);
+            Cache::new(&environment, &folder.0, &out, &out.join("kernpack"), SystemTime::now())
+        };
+        assert_eq!(cache("off").unwrap().folder, None);
+        assert_eq!(cache(folder.0.to_str().unwrap()).unwrap().folder, Some(folder.0.clone()));
+        let error = cache("here").err().map(|error| error.to_string());
+        let expected = "KERNPACK_CACHE is \"here\"; it may be off, or the absolute path of a folder";
+        assert_eq!(error.as_deref(), Some(expected));
+    }
+}

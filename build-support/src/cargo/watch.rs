@@ -1,0 +1,181 @@
+//! Places where a tool may appear later.
+//!
+//! Cargo runs a build script again when a path that it printed changed, but also whenever such a path is not there. So
+//! a place without a file is watched in one of two ways. A folder of `PATH` that holds nothing but files is named
+//! itself: its time changes with every file that is put into it, even an old one out of a package. All other places
+//! (they do not exist yet, or cargo would walk through folders of folders) get a symbolic link that leads nowhere, in a
+//! folder of ours that cargo walks through: it passes over links that lead nowhere, and sees what they lead to as soon
+//! as it is there. The links and their folder have an old date, since cargo rebuilds for what is newer than the build.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::cache::digest::Digest;
+
+/// A folder with more files is not worth walking through at each build.
+const MOST_FILES: usize = 10_000;
+
+/// What may appear.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    out_dir: PathBuf,
+    places: Mutex<BTreeSet<Place>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    path: PathBuf,
+    /// Whether the tool is missing altogether; else it is there, and this place would come first.
+    is_missing: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(out_dir: &Path) -> Self {
+        Self { out_dir: out_dir.to_owned(), places: Mutex::default() }
+    }
+
+    /// A tool was looked for here, in vain and for good.
+    pub(crate) fn missing(&self, path: &Path) {
+        self.add(path, true);
+    }
+
+    /// A tool was looked for here, and found further on.
+    pub(crate) fn passed(&self, path: &Path) {
+        self.add(path, false);
+    }
+
+    fn add(&self, path: &Path, is_missing: bool) {
+        if path.is_absolute() {
+            let place = Place { path: path.to_owned(), is_missing };
+            self.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+        }
+    }
+
+    /// The paths to tell cargo. Links are made on the way.
+    pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut paths = BTreeSet::new();
+        let mut links = BTreeSet::new();
+        for place in places {
+            match place.path.parent() {
+                Some(folder) if place.is_missing && self.is_flat(folder) => {
+                    paths.insert(folder.to_owned());
+                }
+                _ => {
+                    links.insert(first_missing(&place.path));
+                }
+            }
+        }
+        if let Some(folder) = link_folder(&self.out_dir, &links) {
+            paths.insert(folder);
+        }
+        paths
+    }
+
+    /// Whether a folder exists, holds files only, not too many, and is not one that builds write to.
+    fn is_flat(&self, folder: &Path) -> bool {
+        let builds = self.out_dir.ancestors().nth(4).unwrap_or(&self.out_dir);
+        let Ok(entries) = fs::read_dir(folder) else { return false };
+        if folder.starts_with(builds) {
+            return false;
+        }
+        let now = SystemTime::now();
+        let is_past = |metadata: &fs::Metadata| metadata.modified().is_ok_and(|time| time <= now);
+        let mut count = 0;
+        for entry in entries.flatten() {
+            count += 1;
+            // Of what a link leads to.
+            let fits = match fs::metadata(entry.path()) {
+                Ok(metadata) if metadata.is_dir() => leads_back(&entry.path(), folder),
+                Ok(metadata) => is_past(&metadata),
+                Err(_) => true,
+            };
+            if count > MOST_FILES || !fits {
+                return false;
+            }
+        }
+        fs::metadata(folder).is_ok_and(|metadata| is_past(&metadata))
+    }
+}
+
+/// Whether a folder is a link to the folder that it is in, such as `/usr/bin/X11`; cargo stops there.
+fn leads_back(path: &Path, folder: &Path) -> bool {
+    matches!((path.canonicalize(), folder.canonicalize()), (Ok(path), Ok(folder)) if path == folder)
+}
+
+/// The path itself, or the first folder on the way to it that does not exist.
+fn first_missing(path: &Path) -> PathBuf {
+    let missing = path.ancestors().take_while(|ancestor| !ancestor.exists());
+    missing.last().unwrap_or(path).to_owned()
+}
+
+/// Makes the folder of links; nothing where there are none to make.
+#[cfg(unix)]
+fn link_folder(out_dir: &Path, targets: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    use filetime::FileTime;
+
+    let folder = out_dir.join("kernpack-watch");
+    let _ = fs::remove_dir_all(&folder);
+    if targets.is_empty() {
+        return None;
+    }
+    let old = FileTime::from_unix_time(1, 0);
+    let make = || -> std::io::Result<()> {
+        fs::create_dir_all(&folder)?;
+        for target in targets {
+            let link = folder.join(Digest::of(target.as_os_str().as_encoded_bytes()).to_string());
+            std::os::unix::fs::symlink(target, &link)?;
+            filetime::set_symlink_file_times(&link, old, old)?;
+        }
+        filetime::set_file_mtime(&folder, old)
+    };
+    // Without links a tool that appears is noticed at the next build for another reason.
+    make().is_ok().then_some(folder)
+}
+
+#[cfg(not(unix))]
+fn link_folder(_out_dir: &Path, _targets: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_links() {
+        let root = std::env::temp_dir().join(format!("kernpack-watch-{}", std::process::id()));
+        for folder in ["flat", "deep/inner", "target/debug/build/p/out", "target/bin"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("flat/tool"), "").unwrap();
+        std::os::unix::fs::symlink(".", root.join("flat/X11")).unwrap();
+        let out = root.join("target/debug/build/p/out");
+        let paths_for = |missing: &[&str], passed: &[&str]| {
+            let watch = Watch::new(&out);
+            missing.iter().for_each(|path| watch.missing(&root.join(path)));
+            passed.iter().for_each(|path| watch.passed(&root.join(path)));
+            watch.missing(Path::new("relative/nvcc"));
+            watch.paths().into_iter().collect::<Vec<_>>()
+        };
+        let links = out.join("kernpack-watch");
+        let targets = || {
+            let entries = fs::read_dir(&links).unwrap().map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
+            entries.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(paths_for(&["flat/nvcc"], &[]), [root.join("flat")]);
+        assert!(!links.exists());
+        assert_eq!(
+            paths_for(&["deep/nvcc", "none/bin/nvcc", "target/bin/nvcc"], &["flat/cc"]),
+            std::slice::from_ref(&links)
+        );
+        let expected = ["deep/nvcc", "flat/cc", "none", "target/bin/nvcc"].map(|path| root.join(path));
+        assert_eq!(targets(), expected);
+        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        assert_eq!(fs::metadata(&links).unwrap().modified().unwrap(), old);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,228 @@
+//! The Rust file that `kernpack::library!()` includes: one item for each kernel, and one function for each whose types are known.
+
+mod device;
+mod docs;
+mod host;
+mod layout;
+mod names;
+#[cfg(test)]
+mod tests;
+mod typed;
+
+use std::fmt::Write as _;
+
+use crate::cuda::ptx::PtxKernel;
+use crate::cuda::{CudaOutcome, SkippedKernel};
+use crate::describe::Descriptions;
+use crate::describe::symbols::HostKernel;
+use crate::opencl::OpenClImage;
+use crate::{Error, Result};
+use names::Names;
+
+/// The text of `kernpack_library.rs`, as rustfmt would write it.
+///
+/// `carried` are the kinds of the modules that the library carries.
+pub(crate) fn generate(
+    host: &[HostKernel],
+    cuda: &CudaOutcome,
+    opencl: &[OpenClImage],
+    carried: &[String],
+    descriptions: &Descriptions,
+) -> Result<String> {
+    let mut device = device_kernels(cuda);
+    device.extend(opencl.iter().flat_map(opencl_kernels));
+    check_unique(host, &device)?;
+    let mut text = String::from("// Written by kernpack-build. `kernpack::library!()` includes it.\n\n");
+    if host.is_empty() && device.is_empty() && carried.is_empty() && !needs_cuda(cuda) {
+        text.push_str("/// Kernels that build.rs compiled into this library: none.\npub mod kernels {}\n");
+        return Ok(text);
+    }
+    let mut names = Names::default();
+    let mut parts = Parts::default();
+    for kernel in host {
+        host::write(&mut parts, &names.take(&kernel.name), kernel, descriptions.get(&kernel.name));
+    }
+    for kernel in &device {
+        device::write(&mut parts, &names.take(kernel.name), kernel, descriptions.get(kernel.name));
+    }
+    let mut used = Vec::new();
+    used.extend((!device.is_empty()).then_some("DeviceKernel"));
+    used.extend((!host.is_empty()).then_some("Kernel"));
+    text.push_str(HEAD);
+    match used.as_slice() {
+        [] => {}
+        [one] => text.push_str(&format!("    use super::__kernpack::{one};\n\n")),
+        all => text.push_str(&format!("    use super::__kernpack::{{{}}};\n\n", all.join(", "))),
+    }
+    let mut blocks = vec![parts.items.trim_end().to_owned()];
+    if !parts.typed.is_empty() {
+        blocks.push(format!("{TYPED}{}\n    }}", parts.typed.trim_end()));
+    }
+    blocks.push(parts.hidden.trim_end().to_owned());
+    let mut items = String::new();
+    carried_kinds(&mut items, carried);
+    if needs_cuda(cuda) {
+        items.push_str(CUDA_FEATURE);
+    }
+    if !opencl.is_empty() {
+        items.push_str(OPENCL_FEATURE);
+    }
+    blocks.push(items.trim_matches('\n').to_owned());
+    blocks.retain(|block| !block.is_empty());
+    text.push_str(&blocks.join("\n\n"));
+    text.push_str("\n}\n");
+    Ok(text)
+}
+
+/// The places of the generated module that each kernel writes to.
+#[derive(Default)]
+struct Parts {
+    /// What people use.
+    items: String,
+    /// The same as typed functions.
+    typed: String,
+    /// What the runtime and other languages find.
+    hidden: String,
+}
+
+const HEAD: &str = "\
+/// Kernels that build.rs compiled into this library.
+///
+/// Each takes any arguments, which it checks when it is called. Those whose arguments are known are also functions, in the module `typed`.
+#[allow(
+    non_snake_case,
+    non_upper_case_globals,
+    unused_imports,
+    unused_qualifications,
+    clippy::all,
+    rustdoc::all
+)]
+pub mod kernels {
+";
+
+const TYPED: &str = "    /// The kernels as functions whose arguments have names and types.
+    pub mod typed {
+        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::module::LaunchConfig;
+        use super::super::__kernpack::{Any, Bytes, DataType, Device, Function, Result, Tensor};
+
+";
+
+/// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
+fn needs_cuda(cuda: &CudaOutcome) -> bool {
+    !cuda.images.is_empty() || cuda.skipped.as_ref().is_some_and(|skipped| !skipped.is_wanted)
+}
+
+/// A compile error that says what to add, when kernpack lacks what runs the kernels.
+const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+
+/// The same for OpenCL.
+const OPENCL_FEATURE: &str = "\n    super::__kernpack::__has_opencl_kernels!();\n";
+
+/// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
+/// crate's own.
+fn carried_kinds(out: &mut String, kinds: &[String]) {
+    for (number, kind) in kinds.iter().enumerate() {
+        if kind == "kernpack.zstd" {
+            out.push_str("\n    super::__kernpack::__has_compressed_modules!();\n");
+        }
+        let _ = write!(
+            out,
+            "
+    mod carries_{number} {{
+        use super::super::__kernpack::impl_ as __k;
+
+        #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
+        #[linkme(crate = __k::linkme)]
+        static KIND: __k::CarriedKind = {};
+    }}
+",
+            layout::struct_of_one(8, "__k::CarriedKind", &format!("kind: {kind:?}"))
+        );
+    }
+}
+
+/// A symbol whose function gives a text.
+fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
+    let _ = write!(
+        out,
+        r#"
+        #[unsafe(export_name = {symbol:?})]
+        unsafe extern "C" fn {function}(
+            _this: *mut __k::c_void,
+            _args: *const __k::TVMFFIAny,
+            _num_args: i32,
+            result: *mut __k::TVMFFIAny,
+        ) -> i32 {{
+            // SAFETY: the caller follows the packed calling convention.
+            unsafe {{ {call} }}
+        }}
+"#
+    );
+}
+
+/// A kernel that runs on a device, or would.
+struct DeviceKernel<'a> {
+    name: &'a str,
+    source: &'a str,
+    /// Kind of its module, and what people call it.
+    kind: [&'static str; 2],
+    state: State<'a>,
+}
+
+const CUDA: [&str; 2] = ["cuda", "a CUDA kernel"];
+const OPENCL: [&str; 2] = ["opencl", "an OpenCL kernel"];
+
+fn opencl_kernels(image: &OpenClImage) -> impl Iterator<Item = DeviceKernel<'_>> {
+    let kernel = |kernel| (kernel, State::Built(kernel));
+    image.kernels.iter().map(kernel).map(|(kernel, state)| DeviceKernel {
+        name: &kernel.name,
+        source: &image.source,
+        kind: OPENCL,
+        state,
+    })
+}
+
+enum State<'a> {
+    Built(&'a PtxKernel),
+    /// Why not.
+    NotBuilt(String),
+}
+
+fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
+    let mut kernels = Vec::new();
+    for image in &cuda.images {
+        for kernel in &image.kernels {
+            kernels.push(DeviceKernel {
+                name: &kernel.name,
+                source: &image.source,
+                kind: CUDA,
+                state: State::Built(kernel),
+            });
+        }
+    }
+    if let Some(skipped) = &cuda.skipped {
+        for SkippedKernel { name, source } in &skipped.kernels {
+            let state = State::NotBuilt(format!(
+                "{source} was not compiled when this library was built: {}. Install the CUDA toolkit or set CUDA_HOME, and \
+                 build again with KERNPACK_CUDA=require",
+                skipped.reason
+            ));
+            kernels.push(DeviceKernel { name, source, kind: CUDA, state });
+        }
+    }
+    kernels
+}
+
+fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> {
+    let all = host.iter().map(|kernel| (kernel.name.as_str(), kernel.source.as_str()));
+    let all = all.chain(device.iter().map(|kernel| (kernel.name, kernel.source)));
+    let mut seen = std::collections::BTreeMap::new();
+    let checked = all.map(|(name, source)| match seen.insert(name, source) {
+        Some(first) => {
+            Err(Error::new(format!("kernel `{name}` is defined twice: by {first} and by {source}; rename one of them")))
+        }
+        None => Ok(()),
+    });
+    Error::collect(checked).map(drop)
+}

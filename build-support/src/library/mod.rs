@@ -1,0 +1,519 @@
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::cargo::environment::Environment;
+use crate::cuda::options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
+use crate::describe::symbols;
+use crate::describe::symbols::Compiled;
+use crate::describe::{self, Sources};
+#[cfg(feature = "llvm")]
+use crate::llvm::LlvmInput;
+use crate::opencl::{self, OpenClImage};
+use crate::outputs::Output;
+use crate::outputs::compile_commands;
+use crate::outputs::progress;
+use crate::pack::payload::Payload;
+use crate::session::Session;
+use crate::{Error, Result, c, cuda, generate, multiversion, outputs, pack};
+
+/// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
+///
+/// Paths are relative to the package. A kernel that fails does not hide the others: [`Library::build`] reports all.
+#[derive(Default)]
+#[must_use = "nothing is compiled before .build()"]
+pub struct Library {
+    c: Vec<PathBuf>,
+    #[cfg(feature = "llvm")]
+    llvm: Vec<LlvmInput>,
+    #[cfg(not(feature = "llvm"))]
+    llvm: Vec<PathBuf>,
+    cuda: CudaInputs,
+    opencl: Vec<PathBuf>,
+    cpu: Option<String>,
+    levels: Option<Vec<String>>,
+    includes: Vec<PathBuf>,
+    defines: Vec<(String, Option<String>)>,
+    flags: Vec<String>,
+    imports: Vec<Payload>,
+    compress: bool,
+    signatures: Vec<(String, String)>,
+    compile_commands: Option<PathBuf>,
+}
+
+impl Library {
+    /// No kernels yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds C (`.c`) and C++ (`.cc`, `.cpp`, `.cxx`, `.c++`, `.C`) files.
+    ///
+    /// They are compiled with -O3 by the compiler that the `cc` crate finds; `CC`, `CFLAGS`, `CXX`, `CXXFLAGS` and
+    /// their variants per target are respected. A file without kernels is fine if another one uses what it defines.
+    pub fn c<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.c.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds files of LLVM IR, text or bitcode. LLVM 22 verifies them, optimizes them with `default<O3>` and compiles
+    /// them for the target; what they say about target and data layout is replaced.
+    pub fn llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        let paths = paths.into_iter().map(|path| path.as_ref().to_owned());
+        #[cfg(feature = "llvm")]
+        self.llvm.extend(paths.map(LlvmInput::File));
+        #[cfg(not(feature = "llvm"))]
+        self.llvm.extend(paths);
+        self
+    }
+
+    /// Adds a module that a closure builds with [`inkwell`]. It is treated like a file of LLVM IR.
+    ///
+    /// ```no_run
+    /// use kernpack_build::inkwell::AddressSpace;
+    ///
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .llvm(|context, module| {
+    ///         let (i32, ptr) = (context.i32_type(), context.ptr_type(AddressSpace::default()));
+    ///         let packed = i32.fn_type(&[ptr.into(), ptr.into(), i32.into(), ptr.into()], false);
+    ///         let function = module.add_function("__tvm_ffi_nothing", packed, None);
+    ///         let builder = context.create_builder();
+    ///         builder.position_at_end(context.append_basic_block(function, "entry"));
+    ///         builder.build_return(Some(&i32.const_zero()))?;
+    ///         Ok(())
+    ///     })
+    ///     .build()
+    /// # }
+    /// ```
+    #[cfg(feature = "llvm")]
+    #[track_caller]
+    pub fn llvm<F>(mut self, build: F) -> Self
+    where
+        F: for<'ctx> FnOnce(&'ctx inkwell::context::Context, &inkwell::module::Module<'ctx>) -> Result<()> + 'static,
+    {
+        self.llvm.push(LlvmInput::Builder(Box::new(build), std::panic::Location::caller()));
+        self
+    }
+
+    /// Adds CUDA C++ files. Each becomes a fat binary inside the library; its kernels are the `extern "C" __global__`
+    /// functions. The crate needs the feature `cuda` of kernpack: without it, compiling the crate is an error that says so, on
+    /// machines without nvcc, too.
+    ///
+    /// nvcc is taken from `NVCC`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; [`Self::cuda_compiler`] says what else may compile.
+    /// `KERNPACK_CUDA` says what a missing compiler means: `auto` (the default) is a warning now and an error when the
+    /// kernel is called, `require` is an error now, and `off` skips CUDA in silence.
+    pub fn cuda<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        for path in paths {
+            self.cuda.add(path.as_ref().to_owned(), CudaLanguage::Cuda, CudaOptions::default());
+        }
+        self
+    }
+
+    /// Adds one CUDA C++ file with options of its own; a file named `.ll` or `.bc` is LLVM IR, as in
+    /// [`Self::cuda_llvm_ir`].
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .cuda(["kernels/blur.cu"])
+    ///     .cuda_with("kernels/gemm.cu", |kernel| kernel.arch("90a").ptx_floor("80").flag("-use_fast_math"))
+    ///     .build()
+    /// # }
+    /// ```
+    pub fn cuda_with(mut self, path: impl AsRef<Path>, options: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
+        let path = path.as_ref().to_owned();
+        let is_ir = path.extension().is_some_and(|extension| extension == "ll" || extension == "bc");
+        let language = if is_ir { CudaLanguage::LlvmIr } else { CudaLanguage::Cuda };
+        self.cuda.add(path, language, options(CudaOptions::default()));
+        self
+    }
+
+    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM 22 compiles: no CUDA toolkit is needed.
+    ///
+    /// A kernel is a function `define ptx_kernel void @name(..)`, or one that `!nvvm.annotations` names. Functions of
+    /// libdevice (`__nv_expf`) are linked from the toolkit, the only thing it is needed for. Where ptxas and fatbinary
+    /// are installed the result is checked and becomes a fat binary with machine code for all architectures; else it is
+    /// PTX for the lowest, which drivers compile for the GPU at hand.
+    pub fn cuda_llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        for path in paths {
+            self.cuda.add(path.as_ref().to_owned(), CudaLanguage::LlvmIr, CudaOptions::default());
+        }
+        self
+    }
+
+    /// Says what compiles CUDA C++: nvcc, or NVRTC.
+    pub fn cuda_compiler(mut self, compiler: CudaCompiler) -> Self {
+        self.cuda.compiler = compiler;
+        self
+    }
+
+    /// Makes PTX for an architecture, such as `"75"`: the oldest GPU that drivers can compile it for. Without this it is
+    /// the lowest architecture of the kernel.
+    pub fn cuda_ptx_floor(mut self, architecture: impl Into<String>) -> Self {
+        self.cuda.options.ptx_floor = Some(architecture.into());
+        self
+    }
+
+    /// Compiles CUDA kernels also for the GPUs of the machine that builds, as nvidia-smi names them; for them alone if no
+    /// architecture is named. A machine without GPU gets a warning, and what it would get without this call.
+    ///
+    /// The library then depends on where it was built. Without this call, nobody asks nvidia-smi.
+    pub fn detect_gpu(mut self) -> Self {
+        self.cuda.detect_gpu = true;
+        self
+    }
+
+    /// Names the GPU architectures to compile for, such as `"sm_80"`, `"90"` or `"90a"`.
+    ///
+    /// Every architecture gets machine code; the lowest also gets PTX, the floor from which a driver compiles for newer
+    /// GPUs. Without this the list is 75, 80, 90, 100 and 120 as far as the toolkit knows them, so the floor is Turing.
+    /// The GPU of the machine that builds is asked only by [`Self::detect_gpu`].
+    pub fn cuda_arch<S: Into<String>>(mut self, architectures: impl IntoIterator<Item = S>) -> Self {
+        self.cuda.options.architectures.extend(architectures.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds an option of the CUDA compiler, for all kernels in CUDA C++.
+    pub fn cuda_flag(mut self, flag: impl Into<String>) -> Self {
+        self.cuda.options.flags.push(flag.into());
+        self
+    }
+
+    /// Makes the library carry and import a module of any kind. Whoever loads the library needs a loader of the kind; the crate
+    /// itself can register one, as a packed function named `ffi.Module.load_from_bytes.<kind>`.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().module("my.table", vec![1, 2, 3]).build()
+    /// # }
+    /// ```
+    pub fn module(self, kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        self.import(&Payload::bytes(kind, bytes))
+    }
+
+    /// Makes the library carry and import a module, with what that imports. A module that is imported more than once is stored
+    /// once.
+    pub fn import(mut self, module: &Payload) -> Self {
+        self.imports.push(module.clone());
+        self
+    }
+
+    /// Compresses the modules that the library carries, device images too, where that makes them smaller. The crate needs the
+    /// feature `zstd` of `kernpack`, this one its own; the modules are decompressed when the library is loaded.
+    pub fn compress(mut self, yes: bool) -> Self {
+        self.compress = yes;
+        self
+    }
+
+    /// Adds OpenCL C files. Each travels inside the library as source, and is compiled for a device when one of its kernels is first
+    /// called there. Its kernels are the `__kernel` functions: what they take is read off the text. A `__local` pointer may be the last parameter; the launch says
+    /// how large it is (`dynamic_shared_memory`).
+    ///
+    /// Nothing of OpenCL is needed to build. Where there is a device, its compiler is asked as well, in a process of its own, and mistakes of all
+    /// sources are errors of the build, with file and line. A source that some devices' compilers take and others do not is a warning.
+    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks nobody.
+    ///
+    /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
+    pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.opencl.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
+    /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
+    ///
+    /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
+    /// the target's baseline. `"native"` is an error when the target is another machine.
+    pub fn cpu(mut self, name: impl Into<String>) -> Self {
+        self.cpu = Some(name.into());
+        self
+    }
+
+    /// Compiles every host kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
+    /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().c(["kernels/blur.c"]).multiversion(["x86-64-v3", "x86-64-v4"]).build()
+    /// # }
+    /// ```
+    ///
+    /// Kernels keep their names, and a call costs one jump more. Each version has its own copy of everything that the files define,
+    /// variables too. For other targets than x86-64 with ELF objects there is one version, and cargo's `-vv` shows a line that says
+    /// so. `KERNPACK_CPU_LEVEL` in the environment of the program that loads the library names the highest version to pick
+    /// (`baseline`, or a level); `kernels::blur.cpu_level()` and the library's function `<crate>.cpu_level` tell which it was.
+    pub fn multiversion<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
+        self.levels.get_or_insert_default().extend(levels.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a folder in which C, C++ and CUDA look for headers. The one of `kernpack/kernel.h` is always there.
+    pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
+        self.includes.push(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Defines a preprocessor macro for C, C++ and CUDA; `None` defines it without a value.
+    pub fn define<'a>(mut self, name: impl Into<String>, value: impl Into<Option<&'a str>>) -> Self {
+        self.defines.push((name.into(), value.into().map(str::to_owned)));
+        self
+    }
+
+    /// Adds an option for the C and C++ compilers.
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
+    /// source cannot say it. A line in the comment in front of a kernel does the same:
+    ///
+    /// ```c
+    /// /* Box blur.
+    ///  *
+    ///  * kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None
+    ///  */
+    /// KERNPACK_KERNEL(blur) { ... }
+    /// ```
+    ///
+    /// Types are `int`, `int8` to `int64`, `uint8` to `uint64`, `float`, `float16` to `float64`, `bool`, `str`, `bytes`, `Tensor`,
+    /// `Tensor[float32]` or another type of elements, `mut Tensor[..]` for one that the kernel writes to, `Device`, `DataType`, `Function`,
+    /// `Any`, and for a result `None`.
+    ///
+    /// Kernels in CUDA C++ and OpenCL C need none: their parameters say it.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .llvm_ir(["kernels/sobel.bc"])
+    ///     .signature("sobel", "(src: Tensor[float32], dst: mut Tensor[float32])")
+    ///     .build()
+    /// # }
+    /// ```
+    pub fn signature(mut self, kernel: impl Into<String>, declaration: impl Into<String>) -> Self {
+        self.signatures.push((kernel.into(), declaration.into()));
+        self
+    }
+
+    /// Puts the commands that compile C, C++ and CUDA C++ also into a file of the package, as a
+    /// [JSON Compilation Database](https://clang.llvm.org/docs/JSONCompilationDatabase.html), which clangd and clang-tidy read. Without this
+    /// it is in `OUT_DIR` only; `KERNPACK_COMPILE_COMMANDS` names a file for all packages of a workspace.
+    ///
+    /// The path is relative to the package. Entries of other packages and of other tools stay in the file; it is written only when it
+    /// changes, and never makes cargo build anything.
+    pub fn compile_commands(mut self, path: impl AsRef<Path>) -> Self {
+        self.compile_commands = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
+    pub fn build(self) -> Result<()> {
+        let environment = Environment::of_process();
+        // What is written there changes nothing, so cargo need not know of the variable.
+        progress::open(
+            environment.cargo_optional("KERNPACK_PROGRESS").filter(|file| !file.is_empty()).map(PathBuf::from),
+        )?;
+        let mut session = Session::new(environment, self.cpu.as_deref())?;
+        session.includes = self.includes.clone();
+        session.includes.push(header_folder(&session)?);
+        session.defines = self.defines.clone();
+        let lines = self.run(&session);
+        session.cache.trim();
+        if session.cache.hits() > 0 {
+            progress::line(&format!("{} results were in the cache", session.cache.hits()));
+        }
+        // Also after a failure: cargo then knows what the failure depends on.
+        print!("{}", tracking(&session));
+        print!("{}", lines?);
+        Ok(())
+    }
+
+    /// The files of the kernels.
+    fn sources(&self) -> Sources {
+        #[cfg(feature = "llvm")]
+        let llvm = self.llvm.iter().filter_map(|input| match input {
+            LlvmInput::File(path) => Some(path),
+            LlvmInput::Builder(..) => None,
+        });
+        #[cfg(not(feature = "llvm"))]
+        let llvm = &self.llvm;
+        let host = self.c.iter().chain(llvm).cloned().collect();
+        let cuda = self.cuda.inputs.iter().map(|input| input.path.clone()).collect();
+        Sources { host, cuda, opencl: self.opencl.clone() }
+    }
+
+    /// Does the work; the result is what to tell cargo.
+    fn run(self, session: &Session) -> Result<String> {
+        let mut lines = String::new();
+        let versions = multiversion::versions(session, self.levels.as_deref())?;
+        let sources = self.sources();
+        let (c, llvm, cuda, opencl) = thread::scope(|scope| {
+            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags, &versions));
+            let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
+            let opencl = scope.spawn(|| -> Result<(Vec<OpenClImage>, String)> {
+                let images = opencl::read(session, &self.opencl)?;
+                let warnings = opencl::check::check(session, &images)?;
+                Ok((images, warnings))
+            });
+            // Closures of the build script stay on their thread.
+            let llvm = compile_llvm(session, self.llvm, &versions);
+            (joined(c), llvm, joined(cuda), joined(opencl))
+        });
+        let (c, llvm, cuda, (opencl, checked)) = all(c, llvm, cuda, opencl)?;
+
+        warnings(&mut lines, &c.warnings);
+        let inputs: Vec<Vec<_>> = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
+        let kernels = symbols::host_kernels(&inputs[0])?;
+        let mut outputs: Vec<Output> = Vec::new();
+        for Compiled { source, object } in inputs.iter().flatten() {
+            let own = kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("object", object, source, own));
+        }
+        for image in &cuda.images {
+            let names: Vec<&str> = image.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            outputs.extend(Output::of_image(image.format, &image.code, &image.source, &names));
+        }
+        for image in &opencl {
+            let path = session.package_dir.join(&image.path);
+            let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
+            outputs.push(Output::of("opencl", &path, &image.source, names));
+        }
+        let mut objects = multiversion::link::link(session, &versions, inputs, &kernels)?;
+        let mut payloads = Vec::new();
+        warnings(&mut lines, &cuda.warnings);
+        warnings(&mut lines, &checked);
+        payloads.extend(pack::cuda_payloads(&cuda.images)?);
+        if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
+            let _ = writeln!(
+                lines,
+                "cargo::warning={}: not compiled: {}. The kernels will say so when they are called; \
+                 KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error",
+                skipped.sources.join(", "),
+                skipped.reason
+            );
+        }
+        payloads.extend(opencl.iter().map(OpenClImage::payload));
+        payloads.extend(self.imports);
+        let mut kinds = Vec::new();
+        if !payloads.is_empty() {
+            let packed = pack::pack(session, &payloads, self.compress)?;
+            outputs.push(Output::new("blob", &packed.object));
+            objects.push(packed.object);
+            kinds = packed.kinds;
+        }
+        if !objects.is_empty() {
+            let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
+            c::archive(session, &name, &objects)?;
+            outputs.push(Output::new("archive", &session.out_dir.join(format!("lib{name}.a"))));
+            let _ = writeln!(lines, "cargo::rustc-link-search=native={}", session.out_dir.display());
+            let _ = writeln!(lines, "cargo::rustc-link-lib=static:+whole-archive,+export-symbols={name}");
+        }
+        if let Some(runtime) = c.cpp_runtime {
+            let _ = writeln!(lines, "cargo::rustc-link-lib={runtime}");
+        }
+        if session.target.is_elf() && makes_cdylib(session) {
+            // Objects and functions of the library may outlive the module that loaded it.
+            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n");
+            // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
+            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
+        }
+        let of_cuda = cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let of_opencl = opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let built: Vec<_> = of_cuda.chain(of_opencl).collect();
+        let descriptions = describe::describe(session, &sources, &kernels, &built, &self.signatures)?;
+        let generated = session.out_dir.join("kernpack_library.rs");
+        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds, &descriptions)?;
+        if self.levels.is_some() && !kernels.is_empty() {
+            text.push_str(&multiversion::question(session));
+        }
+        write_if_changed(&generated, &text)
+            .map_err(|e| Error::new(format!("{}: cannot be written: {e}", generated.display())))?;
+        let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
+        outputs.push(Output::new("rust", &generated));
+        let commands = compile_commands::write(session, self.compile_commands.as_deref())?;
+        outputs.push(Output::new("compile_commands", &commands));
+        outputs::write(session, &outputs)?;
+        Ok(lines)
+    }
+}
+
+#[cfg(feature = "llvm")]
+use crate::llvm::compile as compile_llvm;
+
+#[cfg(not(feature = "llvm"))]
+fn compile_llvm(
+    session: &Session,
+    inputs: Vec<PathBuf>,
+    versions: &[multiversion::Version],
+) -> Result<Vec<Vec<Compiled>>> {
+    let problems = inputs.iter().map(|path| {
+        Err::<(), _>(Error::new(format!(
+            "{}: kernpack-build was built without its feature `llvm`, so it cannot compile LLVM IR",
+            session.name_of(path)
+        )))
+    });
+    Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
+}
+
+/// What a thread returned.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// All four, or the problems of all four.
+fn all<A, B, C, D>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>) -> Result<(A, B, C, D)> {
+    match (a, b, c, d) {
+        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
+        (a, b, c, d) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop)]) {
+            Err(error) => Err(error),
+            // One of the four is an error.
+            Ok(_) => Err(Error::new("no result")),
+        },
+    }
+}
+
+/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
+fn makes_cdylib(session: &Session) -> bool {
+    let manifest = Path::new("Cargo.toml");
+    let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
+    if !text.contains("cdylib") {
+        session.tracker.file(manifest);
+        return false;
+    }
+    true
+}
+
+/// Leaves a file alone that has this text already.
+fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
+}
+
+/// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.
+fn header_folder(session: &Session) -> Result<PathBuf> {
+    let folder = session.work_dir.join("include");
+    let header = folder.join("kernpack").join("kernel.h");
+    let written = fs::create_dir_all(folder.join("kernpack"))
+        .and_then(|()| fs::write(&header, include_str!("../../include/kernpack/kernel.h")));
+    written.map_err(|e| Error::new(format!("{}: cannot be written: {e}", header.display())))?;
+    Ok(folder)
+}
+
+/// The lines that make cargo run the build script again when something changed.
+fn tracking(session: &Session) -> String {
+    let mut lines = String::new();
+    for path in session.tracker.paths().into_iter().chain(session.watch.paths()) {
+        let _ = writeln!(lines, "cargo::rerun-if-changed={}", path.display());
+    }
+    for name in session.environment.tracked() {
+        let _ = writeln!(lines, "cargo::rerun-if-env-changed={name}");
+    }
+    lines
+}
+
+/// Shows what a compiler warned about, though the build goes on.
+fn warnings(lines: &mut String, text: &str) {
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let _ = writeln!(lines, "cargo::warning={line}");
+    }
+}

@@ -1,0 +1,498 @@
+mod constructors;
+#[cfg(feature = "modules")]
+pub(crate) mod module;
+pub(crate) mod packer;
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_void};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+
+use inkwell::OptimizationLevel;
+use inkwell::attributes::AttributeLoc;
+use inkwell::context::Context;
+use inkwell::llvm_sys::LLVMDiagnosticSeverity;
+use inkwell::llvm_sys::core::{
+    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+    LLVMGetVersion,
+};
+use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{
+    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+// Without this, rustc drops the flags that link LLVM.
+use kernpack_llvm_link as _;
+
+use crate::cache::Input;
+use crate::cache::digest::Digester;
+use crate::cache::step::{Ran, Step};
+use crate::cargo::target::{Cpu, Target};
+use crate::describe::symbols::{Compiled, PREFIX};
+use crate::multiversion::{Version, results};
+use crate::session::Session;
+use crate::{Error, Result, tool};
+
+/// Adds a module's functions.
+pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
+
+/// Where LLVM IR comes from.
+pub(crate) enum LlvmInput {
+    /// A file of text or bitcode.
+    File(PathBuf),
+    /// A closure of the build script, and where it was given.
+    Builder(ModuleBuilder, &'static Location<'static>),
+}
+
+/// The pipeline of optimizations.
+const PASSES: &str = "default<O3>";
+
+/// Optimizes and compiles every version of every input, even when one fails. The objects are by version, in the order of the inputs.
+pub(crate) fn compile(session: &Session, inputs: Vec<LlvmInput>, versions: &[Version]) -> Result<Vec<Vec<Compiled>>> {
+    if inputs.is_empty() {
+        return Ok(vec![Vec::new(); versions.len()]);
+    }
+    let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
+    let mut sources = Vec::new();
+    let mut files = Vec::new();
+    let mut builders = Vec::new();
+    for (index, input) in inputs.into_iter().enumerate() {
+        match input {
+            LlvmInput::File(path) => {
+                sources.push(session.name_of(&path));
+                files.push((index, path));
+            }
+            LlvmInput::Builder(build, location) => {
+                sources.push(format!("{}:{}", location.file(), location.line()));
+                builders.push((index, build));
+            }
+        }
+    }
+    let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
+    let jobs: Vec<_> = files.iter().flat_map(|file| machines.iter().map(move |machine| (file, machine))).collect();
+    let places: Vec<usize> = jobs.iter().map(|((index, _), _)| *index).collect();
+    let compiled = tool::in_parallel(session.jobs, jobs, |((index, path), machine): (&(usize, PathBuf), &Machine)| {
+        file(session, machine, *index, path)
+    });
+    for (index, compiled) in places.into_iter().zip(compiled) {
+        rows[index].push(compiled);
+    }
+    // Closures of the build script stay on their thread.
+    for (index, build) in builders {
+        rows[index] = built(session, &machines, index, build, &sources[index]);
+    }
+    results::by_version(versions, &sources, rows)
+}
+
+fn file(session: &Session, machine: &Machine, index: usize, path: &Path) -> Result<Compiled> {
+    let source = session.name_of(path);
+    session.input(path)?;
+    let object = machine.version.product(session, "llvm", index, path, "o");
+    let mut recipe = machine.recipe(session);
+    recipe.field(&source);
+    let products = [object.clone()];
+    let shown = machine.version.source(&source);
+    let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+    step.make(session, || {
+        let bytes = std::fs::read(session.package_dir.join(path))
+            .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
+        let buffer = MemoryBuffer::create_from_memory_range_copy(&bytes, &source);
+        in_context(|context, diagnostics| {
+            let module = context.create_module_from_ir(buffer).map_err(|e| {
+                Error::new(format!("{source}: LLVM cannot read it\n{}", tool::indented(&e.to_string())))
+            })?;
+            let target_machine = machine.create()?;
+            prepare(&module, &target_machine, &session.target.triple, &source)?;
+            make_version(context, &module, machine);
+            emit(&module, &target_machine, diagnostics, &source, &object)
+        })?;
+        let inputs = vec![Input { path: path.to_owned(), exists: true }];
+        Ok(Ran { printed: String::new(), inputs })
+    })?;
+    Ok(Compiled { source, object })
+}
+
+/// The versions of a module that a closure of the build script makes. The closure runs each time, once; what LLVM makes of it is in
+/// the cache.
+fn built(
+    session: &Session,
+    machines: &[Machine],
+    index: usize,
+    build: ModuleBuilder,
+    source: &str,
+) -> Vec<Result<Compiled>> {
+    in_context(|context, diagnostics| {
+        let module = context.create_module(source);
+        let built = || {
+            // Every version has the same triple and data layout.
+            let baseline = machines[0].create()?;
+            prepare(&module, &baseline, &session.target.triple, source)?;
+            build(context, &module).map_err(|e| e.within(source))?;
+            // There may be no bitcode of a module that is not valid, and no copy.
+            module.verify().map_err(|e| rejected(source, &e.to_string()))
+        };
+        if let Err(error) = built() {
+            return vec![Err(error)];
+        }
+        let version = |machine: &Machine| {
+            let module = module.clone();
+            let object = machine.version.product(session, "llvm", index, Path::new("closure"), "o");
+            let target_machine = machine.create()?;
+            make_version(context, &module, machine);
+            let mut recipe = machine.recipe(session);
+            recipe.field(module.write_bitcode_to_memory().as_slice());
+            let products = [object.clone()];
+            let shown = machine.version.source(source);
+            let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+            step.make(session, || {
+                emit(&module, &target_machine, diagnostics, source, &object)?;
+                Ok(Ran { printed: String::new(), inputs: Vec::new() })
+            })?;
+            Ok(Compiled { source: source.to_owned(), object })
+        };
+        machines.iter().map(version).collect()
+    })
+}
+
+/// Functions that say for themselves which CPU and features they are for, as those that Clang writes, become those of the version,
+/// with what they had besides; the others follow the machine.
+fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
+    let features = machine.version.llvm_features();
+    for function in module.get_functions().filter(|_| !features.is_empty()) {
+        let text = |kind: &str| {
+            let attribute = function.get_string_attribute(AttributeLoc::Function, kind)?;
+            Some(attribute.get_string_value().to_string_lossy().into_owned())
+        };
+        let set = |kind: &str, value: &str| {
+            function.add_attribute(AttributeLoc::Function, context.create_string_attribute(kind, value));
+        };
+        let (own, cpu) = (text("target-features"), text("target-cpu"));
+        if own.is_none() && cpu.is_none() {
+            continue;
+        }
+        let all = [own.unwrap_or_default(), features.clone()];
+        set("target-features", &all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","));
+        // The name of a real CPU stays: it says more than a level.
+        if cpu.is_some_and(|cpu| cpu == "generic" || cpu.starts_with("x86-64")) {
+            set("target-cpu", &machine.cpu);
+        }
+    }
+}
+
+/// What LLVM compiles for. Each thread makes its own machine of it.
+struct Machine {
+    version: Version,
+    triple: String,
+    cpu: String,
+    features: String,
+}
+
+impl Machine {
+    fn of(target: &Target, version: Version) -> Result<Self> {
+        let config = InitializationConfig::default();
+        match target.arch.as_str() {
+            "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
+            "aarch64" => LlvmTarget::initialize_aarch64(&config),
+            arch => {
+                return Err(Error::new(format!(
+                    "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for {arch} ({})",
+                    target.triple
+                )));
+            }
+        }
+        let (cpu, features) = match &target.cpu {
+            Cpu::Baseline => (target.baseline_cpu().to_owned(), target.llvm_features()),
+            Cpu::Named(name) => (name.clone(), target.llvm_features()),
+            Cpu::Native => {
+                let host = TargetMachine::get_host_cpu_features().to_string();
+                let features = [host, target.llvm_features()].into_iter().filter(|list| !list.is_empty());
+                (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
+            }
+        };
+        let (cpu, features) = version.llvm_cpu(target, cpu, features);
+        Ok(Self { version, triple: target.triple.clone(), cpu, features })
+    }
+
+    fn create(&self) -> Result<TargetMachine> {
+        let triple = TargetTriple::create(&self.triple);
+        let target = LlvmTarget::from_triple(&triple)
+            .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", self.triple)))?;
+        target
+            .create_target_machine(
+                &triple,
+                &self.cpu,
+                &self.features,
+                OptimizationLevel::Aggressive,
+                RelocMode::PIC,
+                CodeModel::Default,
+            )
+            .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", self.triple)))
+    }
+
+    /// All that decides what LLVM makes of a source, but the source.
+    fn recipe(&self, session: &Session) -> Digester {
+        let mut digester = session.recipe("llvm", &[]);
+        digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
+        digester.field(self.version.llvm_features()).field("init_array");
+        digester
+    }
+}
+
+/// A machine for a target.
+pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
+    Machine::of(target, Version::BASELINE)?.create()
+}
+
+/// The version of the LLVM in this process.
+pub(crate) fn version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: LLVM writes three numbers to live places.
+    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("LLVM {major}.{minor}.{patch}")
+}
+
+/// Makes the module one of the target. A module that names another architecture is an error.
+pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str, source: &str) -> Result<()> {
+    let theirs = module.get_triple();
+    let theirs = theirs.as_str().to_string_lossy();
+    let ours = machine.get_triple();
+    let normal =
+        |triple: &TargetTriple| TargetMachine::normalize_triple(triple).as_str().to_string_lossy().into_owned();
+    let arch = |triple: &str| triple.split('-').next().unwrap_or_default().to_owned();
+    let (their_arch, our_arch) = (arch(&normal(&TargetTriple::create(&theirs))), arch(&normal(&ours)));
+    if !theirs.is_empty() && their_arch != "unknown" && their_arch != our_arch {
+        return Err(Error::new(format!(
+            "{source}: is for {theirs}, but the target is {target}; leave `target triple` and `target datalayout` out"
+        )));
+    }
+    module.set_triple(&ours);
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    Ok(())
+}
+
+/// Verifies, optimizes and writes the object.
+fn emit(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    diagnostics: &Diagnostics,
+    source: &str,
+    object: &Path,
+) -> Result<()> {
+    optimize(module, machine, source)?;
+    write(module, machine, FileType::Object, diagnostics, source, object)?;
+    constructors::use_arrays(object, source)
+}
+
+/// Verifies and optimizes a module of host kernels.
+pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    module.verify().map_err(|e| rejected(source, &e.to_string()))?;
+    check_signatures(module, source)?;
+    run_passes(module, machine, source)
+}
+
+/// Optimizes.
+pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    module
+        .run_passes(PASSES, machine, options)
+        .map_err(|e| Error::new(format!("{source}: LLVM cannot optimize it\n{}", tool::indented(&e.to_string()))))
+}
+
+/// Writes the code.
+pub(crate) fn write(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kind: FileType,
+    diagnostics: &Diagnostics,
+    source: &str,
+    file: &Path,
+) -> Result<()> {
+    machine
+        .write_to_file(module, kind, file)
+        .map_err(|e| Error::new(format!("{source}: LLVM cannot compile it\n{}", tool::indented(&e.to_string()))))?;
+    diagnostics.check(source)
+}
+
+/// The error of a module that is not valid.
+pub(crate) fn rejected(source: &str, message: &str) -> Error {
+    Error::new(format!("{source}: LLVM's verifier rejects it\n{}", tool::indented(message)))
+}
+
+/// Kernels follow the packed calling convention; a function of another type would be called with the wrong arguments.
+fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
+    let kernels = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
+    for function in kernels {
+        let name = function.get_name().to_string_lossy();
+        let Some(kernel) = name.strip_prefix(PREFIX) else { continue };
+        let ty = function.get_type();
+        let i32_is = |width: Option<u32>| width == Some(32);
+        let result =
+            i32_is(ty.get_return_type().filter(|ty| ty.is_int_type()).map(|ty| ty.into_int_type().get_bit_width()));
+        let params = ty.get_param_types();
+        let fits = match params[..] {
+            [this, args, count, out] => {
+                [this, args, out].iter().all(|ty| ty.is_pointer_type())
+                    && count.is_int_type()
+                    && i32_is(Some(count.into_int_type().get_bit_width()))
+            }
+            _ => false,
+        };
+        if !result || !fits || ty.is_var_arg() {
+            return Err(Error::new(format!(
+                "{source}: kernel `{kernel}` has the type `{}`; the packed calling convention is `i32 (ptr, ptr, i32, ptr)`: \
+                 self, arguments, their number, result",
+                ty.print_to_string().to_string()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.
+#[derive(Default)]
+pub(crate) struct Diagnostics {
+    errors: RefCell<Vec<String>>,
+}
+
+impl Diagnostics {
+    /// What was reported since the last check, as an error.
+    pub(crate) fn check(&self, source: &str) -> Result<()> {
+        let errors = self.errors.take();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(format!("{source}: LLVM cannot compile it\n{}", tool::indented(&errors.join("\n")))))
+    }
+}
+
+/// Runs `work` with a context whose errors are collected.
+pub(crate) fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R {
+    let diagnostics = Diagnostics::default();
+    let context = Context::create();
+    let sink = std::ptr::from_ref(&diagnostics).cast_mut().cast();
+    // SAFETY: the context is alive, and it is dropped before `diagnostics`, which was made first and does not move.
+    // LLVM calls the handler on this thread, while it works for us.
+    unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(report), sink) };
+    work(&context, &diagnostics)
+}
+
+extern "C" fn report(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
+    // SAFETY: LLVM passes a live diagnostic and the sink that `in_context` gave it; the description is ours to free.
+    unsafe {
+        if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
+            return;
+        }
+        let description = LLVMGetDiagInfoDescription(info);
+        if description.is_null() {
+            return;
+        }
+        let text = CStr::from_ptr(description).to_string_lossy().into_owned();
+        LLVMDisposeMessage(description);
+        (*sink.cast::<Diagnostics>()).errors.borrow_mut().push(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{Architecture, Object as _};
+
+    use super::*;
+    use crate::cargo::environment::Environment;
+    use crate::multiversion::level::Level;
+
+    /// Compiles one module for a target, on whatever machine this is.
+    fn compile_for(triple: &str, arch: &str, name: &str, ir: &str) -> Result<Vec<u8>> {
+        let mut versions = compile_versions(triple, arch, "x86_64-unknown-linux-gnu", name, ir, &[Version::BASELINE])?;
+        Ok(versions.remove(0))
+    }
+
+    /// The objects of all versions, where `host` is the machine that builds.
+    fn compile_versions(
+        triple: &str,
+        arch: &str,
+        host: &str,
+        name: &str,
+        ir: &str,
+        versions: &[Version],
+    ) -> Result<Vec<Vec<u8>>> {
+        let folder = std::env::temp_dir().join(format!("kernpack-llvm-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("k.ll"), ir).unwrap();
+        let dir = folder.to_str().unwrap();
+        let environment = Environment::fake(&[
+            ("CARGO_MANIFEST_DIR", dir),
+            ("OUT_DIR", dir),
+            ("CARGO_PKG_NAME", name),
+            ("TARGET", triple),
+            ("HOST", host),
+            ("CARGO_CFG_TARGET_ARCH", arch),
+            ("CARGO_CFG_TARGET_OS", "linux"),
+        ]);
+        let session = Session::new(environment, None)?;
+        let compiled = compile(&session, vec![LlvmInput::File("k.ll".into())], versions);
+        let objects =
+            compiled.map(|compiled| compiled.iter().map(|one| std::fs::read(&one[0].object).unwrap()).collect());
+        std::fs::remove_dir_all(&folder).unwrap();
+        objects
+    }
+
+    const KERNEL: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {\n  ret i32 0\n}\n";
+
+    #[test]
+    fn objects_are_for_the_target() {
+        let rows = [
+            ("x86_64-unknown-linux-gnu", "x86_64", Architecture::X86_64),
+            ("i686-unknown-linux-gnu", "x86", Architecture::I386),
+            ("aarch64-unknown-linux-gnu", "aarch64", Architecture::Aarch64),
+        ];
+        for (triple, arch, expected) in rows {
+            // What the text says about the layout gives way.
+            let ir = format!("target datalayout = \"e-m:e-i64:64-n32:64\"\n{KERNEL}");
+            let object = compile_for(triple, arch, arch, &ir).unwrap();
+            assert_eq!(object::File::parse(object.as_slice()).unwrap().architecture(), expected);
+        }
+    }
+
+    /// A loop that is vectorized with what the CPU has.
+    const LOOP: &str = "define i32 @__tvm_ffi_k(ptr %a, ptr %b, i32 %n, ptr %r) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr float, ptr %b, i64 %i
+  %to = getelementptr float, ptr %r, i64 %i
+  %x = load float, ptr %from
+  %y = fmul float %x, 3.0
+  store float %y, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, 1024
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}";
+
+    #[test]
+    fn the_machine_that_builds_leaves_no_trace() {
+        let versions = [None, Some(Level::V2), Some(Level::V3), Some(Level::V4)].map(|level| Version { level });
+        let linux = "x86_64-unknown-linux-gnu";
+        let build = |host: &str| compile_versions(linux, "x86_64", host, "leak", LOOP, &versions).unwrap();
+        let here = build(linux);
+        assert_eq!(here, build("aarch64-unknown-linux-gnu"), "a cross build makes the same");
+        assert_ne!(here[0], here[2]);
+    }
+
+    #[test]
+    fn other_targets_are_an_error() {
+        let error = compile_for("s390x-unknown-linux-gnu", "s390x", "other", KERNEL).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for s390x (s390x-unknown-linux-gnu)"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! OpenCL C sources are compiled for the devices of the machine that builds, where there are any, so that mistakes show in the build.
+//!
+//! What travels in the library stays the source; nothing of the devices gets into it. A program of its own does it, which rustc makes once
+//! (`program.rs` says why).
+
+mod device;
+mod program_file;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cache::step::{Ran, Step};
+use crate::opencl::OpenClImage;
+use crate::outputs::progress;
+use crate::session::Session;
+use crate::tool::policy::Policy;
+use crate::{Error, Result, tool};
+use device::Device;
+use program_file::Checker;
+
+/// Stands before the answer of the program.
+const MARK: &str = "\u{1}kernpack-opencl\n";
+const TIME_TO_LIST: Duration = Duration::from_secs(30);
+const TIME_TO_BUILD: Duration = Duration::from_secs(120);
+
+/// Compiles all sources for all devices. The result is what to warn about; a source that no device's compiler takes is an error.
+pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
+    let policy = Policy::of(&session.environment, "KERNPACK_OPENCL")?;
+    if images.is_empty() || policy == Policy::Off {
+        return Ok(String::new());
+    }
+    match devices(session)? {
+        Ok((checker, devices)) => compile(session, policy, images, &checker, &devices),
+        Err(reason) if policy == Policy::Require => Err(Error::new(format!(
+            "{}: KERNPACK_OPENCL=require, but {reason}",
+            images.iter().map(|image| image.source.as_str()).collect::<Vec<_>>().join(", ")
+        ))),
+        Err(reason) => {
+            progress::line(&format!("OpenCL C is not checked: {reason}"));
+            Ok(String::new())
+        }
+    }
+}
+
+/// What compiles, and for which devices; or why nothing does.
+fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> {
+    let Some(library) = program_file::library(session)? else {
+        return Ok(Err(
+            "there is no OpenCL library (libOpenCL.so.1) on this machine; install the loader (Debian and Ubuntu: \
+                       ocl-icd-libopencl1) and the driver of a device (for the CPU: pocl-opencl-icd)"
+                .to_owned(),
+        ));
+    };
+    let checker = match Checker::make(session, library)? {
+        Ok(checker) => checker,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let answer = match run(session, checker.command(session, &["list"]), TIME_TO_LIST)? {
+        Ok(answer) => answer,
+        Err(end) => {
+            return Ok(Err(format!("the OpenCL drivers of this machine cannot be asked for their devices: {end}")));
+        }
+    };
+    let devices = Device::all(&answer, session.environment.user("KERNPACK_OPENCL_DEVICES")?.as_deref());
+    Ok(match devices {
+        Ok(devices) if devices.is_empty() => {
+            Err("no OpenCL platform of this machine has a device with a compiler".to_owned())
+        }
+        Ok(devices) => Ok((checker, devices)),
+        Err(reason) => Err(reason),
+    })
+}
+
+/// What one device's compiler made of one source.
+enum Outcome {
+    /// And what it warned about.
+    Built(String),
+    /// The source is wrong.
+    Refused(String),
+    /// The driver is.
+    Failed(String),
+}
+
+fn compile(
+    session: &Session,
+    policy: Policy,
+    images: &[OpenClImage],
+    checker: &Checker,
+    devices: &[Device],
+) -> Result<String> {
+    let jobs: Vec<(usize, &OpenClImage)> = images.iter().enumerate().collect();
+    let checked = tool::in_parallel(session.jobs, jobs, |(index, image)| {
+        let (mut warnings, mut refused, mut built) = (String::new(), Vec::new(), 0);
+        for device in devices {
+            match one(session, checker, index, image, device)? {
+                Outcome::Built(text) => {
+                    built += 1;
+                    warnings.push_str(&text);
+                }
+                Outcome::Refused(text) => refused.push((device, text)),
+                Outcome::Failed(end) => {
+                    let problem = format!(
+                        "{}: the OpenCL driver of {device} did not compile it: {end}. KERNPACK_OPENCL=off leaves this check out",
+                        image.source
+                    );
+                    if policy == Policy::Require {
+                        return Err(Error::new(problem));
+                    }
+                    warnings.push_str(&problem);
+                    warnings.push('\n');
+                }
+            }
+        }
+        if built == 0 && !refused.is_empty() {
+            return Error::collect(
+                refused.into_iter().map(|(device, text)| Err(failure(&image.source, device, &text))),
+            );
+        }
+        // A source may be for some of the devices only.
+        for (device, text) in refused {
+            warnings.push_str(&format!("{}\n", failure(&image.source, device, &text)));
+        }
+        Ok(vec![warnings])
+    });
+    Ok(Error::collect(checked)?.concat().concat())
+}
+
+fn failure(source: &str, device: &Device, text: &str) -> Error {
+    let text = text.trim_end();
+    let (status, log) = text.split_once('\n').unwrap_or((text, "(its compiler says nothing)"));
+    Error::new(format!("{source}: OpenCL C for {device}: {status}\n{}", tool::indented(&with_source(log, source))))
+}
+
+/// One source for one device, unless it is known what comes out.
+fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, device: &Device) -> Result<Outcome> {
+    let mut recipe = session.recipe("opencl", &[]);
+    recipe.field(&image.source).field(device.identity());
+    let log = session.work_dir.join(format!("opencl{index}_{}_{}.log", device.platform, device.number));
+    let tool = format!("OpenCL on {device}");
+    let products = [log.clone()];
+    let step = Step { recipe: recipe.finish(), source: &image.source, tool: &tool, products: &products };
+    let mut bad = None;
+    let made = step.make(session, || {
+        let (platform, number) = (device.platform.to_string(), device.number.to_string());
+        let file = session.package_dir.join(&image.path);
+        let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is no UTF-8", image.source)))?;
+        let command = checker.command(session, &["build", &platform, &number, file]);
+        let stop = || Error::new("");
+        match run(session, command, TIME_TO_BUILD)? {
+            Err(end) => {
+                bad = Some(Outcome::Failed(end));
+                Err(stop())
+            }
+            Ok(answer) => match answer.strip_prefix("ok\n") {
+                None => {
+                    bad = Some(Outcome::Refused(answer));
+                    Err(stop())
+                }
+                Some(said) => {
+                    let printed = with_source(said, &image.source);
+                    std::fs::write(&log, &printed)
+                        .map_err(|e| Error::new(format!("{}: {}: {e}", image.source, log.display())))?;
+                    let input = crate::cache::Input { path: image.path.clone(), exists: true };
+                    Ok(Ran { printed, inputs: vec![input] })
+                }
+            },
+        }
+    });
+    match (made, bad) {
+        (_, Some(outcome)) => Ok(outcome),
+        (made, None) => made.map(Outcome::Built),
+    }
+}
+
+/// Runs the program; the result is its answer, or how it ended without one.
+fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Result<String, String>> {
+    let file = |what: &str| {
+        let name = format!("opencl-{:?}.{what}", std::thread::current().id());
+        session.work_dir.join(name.replace(['(', ')'], ""))
+    };
+    let (answer, noise) = (file("answer"), file("noise"));
+    let create = |path: &PathBuf| {
+        std::fs::File::create(path).map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))
+    };
+    command.stdin(Stdio::null()).stdout(create(&answer)?).stderr(create(&noise)?);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(format!("its process cannot be started: {error}"))),
+    };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(Err(format!("it took more than {} seconds, and was ended", limit.as_secs())));
+            }
+        }
+    };
+    let text = std::fs::read(&answer).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let answer = text.rsplit_once(MARK).map(|(_, answer)| answer.to_owned());
+    Ok(match (answer, status.success()) {
+        (Some(answer), true) => Ok(answer),
+        (Some(problem), false) => Err(problem.trim_end().to_owned()),
+        (None, _) => {
+            let noise = std::fs::read(&noise).unwrap_or_default();
+            let noise = String::from_utf8_lossy(&noise);
+            let last = noise.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            let said = if last.is_empty() { String::new() } else { format!("; it said last: {last}") };
+            Err(format!("the driver ended its process ({status}){said}"))
+        }
+    })
+}
+
+/// What a compiler said, with the source's name where it stands for the code: drivers compile copies with names of their own.
+fn with_source(log: &str, source: &str) -> String {
+    let mut out = String::new();
+    for line in log.lines() {
+        match place(line) {
+            Some((start, end)) => out.push_str(&format!("{}{source}{}", &line[..start], &line[end..])),
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Where a file's name stands in front of a line and a column: `error: /tmp/x.cl:2:10: ...`, `<kernel>:2:10: ...`.
+fn place(line: &str) -> Option<(usize, usize)> {
+    let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    for (colon, _) in line.match_indices(':') {
+        let rest = &line[colon + 1..];
+        let row = digits(rest);
+        let Some(column) = rest[row..].strip_prefix(':').filter(|_| row > 0) else { continue };
+        let width = digits(column);
+        if width == 0 || !column[width..].starts_with(':') {
+            continue;
+        }
+        let before = &line[..colon];
+        let start = before.rfind(": ").map_or(0, |end| end + 2);
+        return Some((start, colon));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_the_name_of_the_source() {
+        #[rustfmt::skip]
+        let rows = [
+            ("error: /tmp/a b/tempfile_01.cl:2:10: use of 'b'", "error: k.cl:2:10: use of 'b'"),
+            ("<kernel>:2:10: error: use", "k.cl:2:10: error: use"), ("1:2:3: error: x", "k.cl:2:3: error: x"),
+            ("/tmp/comgr-1/input/CompileSource:14:3: warning: y", "k.cl:14:3: warning: y"),
+            ("  a[0] = b;", "  a[0] = b;"), ("1 error generated.", "1 error generated."), ("a ? b : c", "a ? b : c"), ("x:1:", "x:1:"),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(with_source(line, "k.cl"), format!("{expected}\n"));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! OpenCL C: what its kernels take, read off the text. The code travels as it is, and each device's compiler gets it at run time.
+
+pub(crate) mod check;
+
+use std::fs;
+use std::path::PathBuf;
+
+use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage};
+
+use crate::cuda::ptx::PtxKernel;
+use crate::describe::device_source::{self, SourceKernel};
+use crate::pack::payload::Payload;
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// An input in OpenCL C.
+pub(crate) struct OpenClImage {
+    pub(crate) source: String,
+    /// As the user named it.
+    pub(crate) path: PathBuf,
+    pub(crate) kernels: Vec<PtxKernel>,
+    code: Vec<u8>,
+}
+
+impl OpenClImage {
+    #[cfg(test)]
+    pub(crate) fn of_kernels(source: &str, kernels: Vec<PtxKernel>) -> Self {
+        Self { source: source.to_owned(), path: source.into(), kernels, code: Vec::new() }
+    }
+
+    /// The module of kind `opencl` that the library carries.
+    pub(crate) fn payload(&self) -> Payload {
+        let functions = self
+            .kernels
+            .iter()
+            .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
+        Payload::bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
+    }
+}
+
+/// Reads every input, even when one is wrong.
+pub(crate) fn read(session: &Session, paths: &[PathBuf]) -> Result<Vec<OpenClImage>> {
+    Error::collect(paths.iter().map(|path| {
+        session.input(path)?;
+        let source = session.name_of(path);
+        let code = fs::read_to_string(session.package_dir.join(path))
+            .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
+        let kernels = kernels(&code, &source)?;
+        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes() })
+    }))
+}
+
+/// All kernels of a text, in order; `source` is its name.
+fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
+    let text = device_source::without_comments(code);
+    if text
+        .lines()
+        .any(|line| line.trim_start().strip_prefix('#').is_some_and(|rest| rest.trim_start().starts_with("include")))
+    {
+        return Err(Error::new(format!(
+            "{source}: has an #include, which the device's compiler would not find at run time; put it into one file"
+        )));
+    }
+    let found = source_kernels(&text);
+    if found.is_empty() {
+        return Err(Error::new(format!("{source}: has no __kernel functions")));
+    }
+    Error::collect(found.into_iter().map(|kernel| {
+        let SourceKernel { name, params, .. } = kernel;
+        let wrong = |problem: String| Error::new(format!("{source}: the kernel `{name}`: {problem}"));
+        let (mut arg_types, mut dynamic_shared_memory) = (Vec::new(), false);
+        for (index, param) in params.iter().enumerate() {
+            if dynamic_shared_memory {
+                let local = &params[index - 1];
+                return Err(wrong(format!(
+                    "`{local}` must be the last parameter, and the only one in local memory: the launch says how large it is"
+                )));
+            }
+            if is_local(param) {
+                dynamic_shared_memory = true;
+            } else {
+                let ty = arg_type(param).ok_or_else(|| {
+                    wrong(format!(
+                        "argument {index} (`{param}`) is of a type that a launch cannot pass; kernels take __global and __constant \
+                         pointers, one __local pointer at the end, and numbers (char to ulong, half, float, double)"
+                    ))
+                })?;
+                arg_types.push(ty);
+            }
+        }
+        Ok(PtxKernel { name, arg_types, dynamic_shared_memory })
+    }))
+}
+
+/// The `__kernel` functions of a text without comments, once each, in order.
+pub(crate) fn source_kernels(text: &str) -> Vec<SourceKernel> {
+    let mut found: Vec<SourceKernel> = Vec::new();
+    let mut rest = text;
+    while let Some(position) = rest.find("kernel") {
+        let before = rest[..position].chars().rev().take_while(|c| c.is_ascii_alphanumeric() || *c == '_');
+        let word: String = before.collect();
+        let start = text.len() - rest.len() + position - word.len();
+        rest = &rest[position + "kernel".len()..];
+        let ends = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if ends
+            && matches!(word.as_str(), "" | "__")
+            && let Some(kernel) = device_source::declaration(rest, start)
+            && found.iter().all(|known| known.name != kernel.name)
+        {
+            found.push(kernel);
+        }
+    }
+    found
+}
+
+fn words(param: &str) -> impl Iterator<Item = &str> {
+    param.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
+}
+
+/// Whether a parameter is local memory, whose size the launch says.
+pub(crate) fn is_local(param: &str) -> bool {
+    param.contains('*') && words(param).any(|word| matches!(word, "__local" | "local"))
+}
+
+/// The type of a parameter; None for one that a launch does not pass.
+fn arg_type(param: &str) -> Option<ArgType> {
+    let is_pointer = param.contains(['*', '[']);
+    if is_pointer {
+        let place = ["__global", "global", "__constant", "constant"];
+        return words(param).any(|word| place.contains(&word)).then_some(ArgType::POINTER);
+    }
+    let (mut unsigned, mut ty) = (false, None);
+    let mut all: Vec<&str> = words(param).collect();
+    // The last word is the name, where there is one.
+    if all.len() > 1 && number(all[all.len() - 1]).is_none() {
+        all.pop();
+    }
+    for word in all {
+        match word {
+            "const" | "signed" | "__private" | "private" => {}
+            "unsigned" => unsigned = true,
+            word => {
+                let known = number(word)?;
+                // `unsigned int`, `long int`
+                ty = Some(if word == "int" { ty.unwrap_or(known) } else { known });
+            }
+        }
+    }
+    let ty = match (ty, unsigned) {
+        (None, false) => return None,
+        (None, true) => ArgType::INT32,
+        (Some(ty), _) => ty,
+    };
+    Some(if unsigned && ty.code == 0 { ArgType { code: 1, ..ty } } else { ty })
+}
+
+/// The scalar types of OpenCL C, whose sizes are the same on every device.
+fn number(word: &str) -> Option<ArgType> {
+    let (code, bits) = match word {
+        "char" => (0, 8),
+        "uchar" => (1, 8),
+        "short" => (0, 16),
+        "ushort" => (1, 16),
+        "int" => (0, 32),
+        "uint" => (1, 32),
+        "long" => (0, 64),
+        "ulong" => (1, 64),
+        "half" => (2, 16),
+        "float" => (2, 32),
+        "double" => (2, 64),
+        _ => return None,
+    };
+    Some(ArgType { code, bits, lanes: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(code: &str) -> std::result::Result<Vec<(String, String, bool)>, String> {
+        let kernels = kernels(code, "k.cl").map_err(|error| error.to_string())?;
+        let letter = |ty: &ArgType| match ty.code {
+            ArgType::POINTER_CODE => "p".to_owned(),
+            code => format!("{}{}", ["i", "u", "f"][usize::from(code)], ty.bits),
+        };
+        let described = kernels.iter().map(|kernel| {
+            let types: Vec<String> = kernel.arg_types.iter().map(letter).collect();
+            (kernel.name.clone(), types.join(" "), kernel.dynamic_shared_memory)
+        });
+        Ok(described.collect())
+    }
+
+    #[test]
+    fn kernels_are_read_off_the_text() {
+        /// A kernel's name, its types, and whether it takes local memory.
+        type Expected = (&'static str, &'static str, bool);
+        #[rustfmt::skip]
+        let rows: [(&str, &[Expected]); 6] = [
+            ("__kernel void f() {}", &[("f", "", false)]),
+            ("kernel void f(void) {}", &[("f", "", false)]),
+            ("__kernel void f(__global float* restrict out, global const int *in, __constant float k[4], const float x) {}",
+             &[("f", "p p p f32", false)]),
+            ("__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(uint n, unsigned int m, unsigned k, long l, ulong, half h, double d, char c, unsigned char b, short s, ushort t) {}",
+             &[("f", "u32 u32 u32 i64 u64 f16 f64 i8 u8 i16 u16", false)]),
+            ("__kernel void f(__global int* out, int n, __local float* shared) {} // __kernel void g() {}\n__kernel void h(int a) {}",
+             &[("f", "p i32", true), ("h", "i32", false)]),
+            ("int my_kernel(int a) { return a; } __kernel void f(__global int* kernels) {}", &[("f", "p", false)]),
+        ];
+        for (code, expected) in rows {
+            let expected =
+                expected.iter().map(|(name, types, local)| ((*name).to_owned(), (*types).to_owned(), *local));
+            assert_eq!(read(code), Ok(expected.collect()), "{code}");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_kernel() {
+        let passed = "is of a type that a launch cannot pass; kernels take __global and __constant pointers, one __local pointer at the \
+                      end, and numbers (char to ulong, half, float, double)";
+        let rows = [
+            ("int f() { return 1; }", "k.cl: has no __kernel functions".to_owned()),
+            (
+                "#include \"x.h\"\n__kernel void f() {}",
+                "k.cl: has an #include, which the device's compiler would not find at run time; put \
+              it into one file"
+                    .to_owned(),
+            ),
+            ("__kernel void f(float4 x) {}", format!("k.cl: the kernel `f`: argument 0 (`float4 x`) {passed}")),
+            (
+                "__kernel void f(int a, image2d_t x) {}",
+                format!("k.cl: the kernel `f`: argument 1 (`image2d_t x`) {passed}"),
+            ),
+            ("__kernel void f(int* a) {}", format!("k.cl: the kernel `f`: argument 0 (`int* a`) {passed}")),
+            (
+                "__kernel void f(__local int* a, int n) {}",
+                "k.cl: the kernel `f`: `__local int* a` must be the last parameter, and the only \
+              one in local memory: the launch says how large it is"
+                    .to_owned(),
+            ),
+        ];
+        for (code, expected) in rows {
+            assert_eq!(read(code), Err(expected), "{code}");
+        }
+    }
+
+    #[test]
+    fn torn_text_does_not_panic() {
+        let text = "__kernel __attribute__((x)) void f(__global int* a, __local float* b) {} /* kernel */ kernel void g(uint) {}";
+        for end in 0..text.len() {
+            let _ = kernels(&text[..end], "k.cl");
+        }
+    }
+}

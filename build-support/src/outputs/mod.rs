@@ -1,0 +1,117 @@
+//! What a build made, for people: a line for each product in `cargo build -vv`, and `OUT_DIR/kernpack/outputs.json`, which
+//! `cargo kernpack outputs` finds and shows.
+//!
+//! ```text
+//! {
+//!   "package": "imagekit",
+//!   "target": "x86_64-unknown-linux-gnu",
+//!   "outputs": [
+//!     {"kind": "object", "path": "/.../out/kernpack/c0_blur.o", "bytes": 5040, "source": "kernels/blur.c", "kernels": ["blur"]}
+//!   ]
+//! }
+//! ```
+//!
+//! Kinds: `object`, `ptx`, `cubin`, `fatbin`, `opencl` (a source that is packed as it is), `blob` (the object with all packed modules),
+//! `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
+
+pub(crate) mod compile_commands;
+pub(crate) mod json;
+pub(crate) mod progress;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::outputs::json::string;
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// One product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    kind: String,
+    path: PathBuf,
+    source: Option<String>,
+    kernels: Vec<String>,
+}
+
+impl Output {
+    /// Something that is not made of one source.
+    pub(crate) fn new(kind: &str, path: &Path) -> Self {
+        Self { kind: kind.to_owned(), path: path.to_owned(), source: None, kernels: Vec::new() }
+    }
+
+    /// Something that is made of a source, with these kernels.
+    pub(crate) fn of<'a>(kind: &str, path: &Path, source: &str, kernels: impl IntoIterator<Item = &'a str>) -> Self {
+        let kernels = kernels.into_iter().map(str::to_owned).collect();
+        Self { source: Some(source.to_owned()), kernels, ..Self::new(kind, path) }
+    }
+
+    /// An image, and the files that it was put together of, which lie beside it.
+    pub(crate) fn of_image(format: &str, code: &Path, source: &str, kernels: &[&str]) -> Vec<Self> {
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let own = name(code);
+        let stem = own.split_once('.').map_or(own.as_str(), |(stem, _)| stem);
+        let entries = code.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        let mut pieces: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path != code && name(path).starts_with(&format!("{stem}.")))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "ptx" || extension == "cubin"))
+            .collect();
+        pieces.sort();
+        let piece = |path: &PathBuf| {
+            let kind = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
+            Self::of(&kind, path, source, kernels.iter().copied())
+        };
+        let mut outputs: Vec<Self> = pieces.iter().map(piece).collect();
+        outputs.push(Self::of(format, code, source, kernels.iter().copied()));
+        outputs
+    }
+
+    fn bytes(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+    }
+
+    /// `object .../c0_blur.o (5040 bytes) of kernels/blur.c: blur`
+    fn line(&self) -> String {
+        let mut line = format!("made {} {} ({} bytes)", self.kind, self.path.display(), self.bytes());
+        if let Some(source) = &self.source {
+            line.push_str(&format!(" of {source}"));
+        }
+        if !self.kernels.is_empty() {
+            line.push_str(&format!(": {}", self.kernels.join(", ")));
+        }
+        line
+    }
+
+    fn json(&self) -> String {
+        let mut text = format!(
+            "{{\"kind\": {}, \"path\": {}, \"bytes\": {}",
+            string(&self.kind),
+            string(&self.path.to_string_lossy()),
+            self.bytes()
+        );
+        if let Some(source) = &self.source {
+            let kernels: Vec<String> = self.kernels.iter().map(|kernel| string(kernel)).collect();
+            text.push_str(&format!(", \"source\": {}, \"kernels\": [{}]", string(source), kernels.join(", ")));
+        }
+        text.push('}');
+        text
+    }
+}
+
+/// Tells people who watch the build, and writes the list.
+pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
+    let path = session.work_dir.join("outputs.json");
+    let lines: Vec<String> = outputs.iter().map(|output| format!("    {}", output.json())).collect();
+    let text = format!(
+        "{{\n  \"package\": {},\n  \"target\": {},\n  \"outputs\": [\n{}\n  ]\n}}\n",
+        string(&session.package_name),
+        string(&session.target.triple),
+        lines.join(",\n")
+    );
+    fs::write(&path, text).map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
+    for output in outputs {
+        progress::line(&output.line());
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! The memory behind `TVMBackendAllocWorkspace`: blocks that compiled functions use for a moment, again and again. Those of other
+//! devices than the CPU come from the device's API.
+//!
+//! On the CPU each thread has its own blocks, so nothing is locked. A block that was given back is kept for the next request, up to a bound;
+//! when the thread ends, all of its blocks are freed, also those that a failing function did not give back.
+
+use core::cell::RefCell;
+use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc, dealloc};
+
+use crate::abi::device_type;
+use crate::function::{caught, guard_nameless};
+use crate::value::Device;
+use crate::{Error, Result, device};
+
+/// Of every block. Compiled code relies on 64 bytes; two cache lines keep the prefetcher's pairs apart.
+const ALIGNMENT: usize = 128;
+
+/// Sizes are multiples of this, so that requests of about the same size share blocks.
+const PAGE: usize = 4096;
+
+/// What a thread keeps for later, at most.
+const KEPT_BYTES: usize = 256 << 20;
+const KEPT_BLOCKS: usize = 64;
+
+/// A block is not spent on a request of less than this part of its size.
+const LARGEST_WASTE: usize = 8;
+
+/// Blocks of this many pages are given to any request.
+const SMALL: usize = 32 * PAGE;
+
+thread_local! {
+    static WORKSPACES: RefCell<Workspaces> = const { RefCell::new(Workspaces::new()) };
+}
+
+/// `TVMBackendAllocWorkspace`: memory for a moment, aligned to 128 bytes. NULL with an error raised when there is none.
+/// The hints say what it is for; nobody asks.
+pub(crate) extern "C" fn alloc_workspace(
+    device_type: c_int,
+    device_id: c_int,
+    nbytes: u64,
+    _dtype_code_hint: c_int,
+    _dtype_bits_hint: c_int,
+) -> *mut c_void {
+    match caught(|| allocate(Device::new(device_type, device_id), nbytes)) {
+        Ok(block) => block.as_ptr().cast(),
+        Err(error) => {
+            error.raise();
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// `TVMBackendFreeWorkspace`: takes back what this thread got from [`alloc_workspace`]. An unknown address is an error.
+/// Other devices than the CPU may not notice.
+///
+/// # Safety
+/// For another device than the CPU, the block came from [`alloc_workspace`] for it, and is not used any more.
+pub(crate) unsafe extern "C" fn free_workspace(device_type: c_int, device_id: c_int, block: *mut c_void) -> c_int {
+    // SAFETY: promised by the caller.
+    guard_nameless(|| unsafe { free(Device::new(device_type, device_id), block.cast()) })
+}
+
+/// A block of at least `size` bytes for this thread; its content is undefined.
+///
+/// # Errors
+/// When nothing knows the device, or memory is short, or the thread is at its end.
+fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
+    if device.kind() != device_type::CPU {
+        return allocate_there(device, size);
+    }
+    let block = WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().allocate(size));
+    block
+        .map_err(|_| thread_ends())?
+        .ok_or_else(|| crate::error!(MemoryError, "no memory for a workspace of {size} bytes"))
+}
+
+/// Takes back a block that this thread got from [`allocate`].
+///
+/// # Errors
+/// When it is none of those, or was given back before. Another device's API may not notice.
+///
+/// # Safety
+/// For another device than the CPU, the address is such a block, and not used any more.
+unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
+    if device.kind() != device_type::CPU {
+        // SAFETY: promised by the caller.
+        return unsafe { device::api(device.kind())?.free_workspace(device.index(), address.cast()) };
+    }
+    if WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().free(address)).map_err(|_| thread_ends())? {
+        return Ok(());
+    }
+    Err(crate::error!(ValueError, "{address:?} is not a workspace that this thread has allocated and not yet freed"))
+}
+
+/// A block of another device; never NULL, which would say that there is none.
+fn allocate_there(device: Device, size: u64) -> Result<NonNull<u8>> {
+    let api = device::api(device.kind())?;
+    let short = || crate::error!(MemoryError, "no memory for a workspace of {size} bytes on {device}");
+    let bytes = usize::try_from(size).map_err(|_| short())?.max(1);
+    NonNull::new(api.allocate_workspace(device.index(), bytes)?.cast()).ok_or_else(short)
+}
+
+#[cold]
+fn thread_ends() -> Error {
+    Error::runtime_error("the workspaces of this thread are gone: it is ending")
+}
+
+/// A piece of memory with [`ALIGNMENT`].
+struct Block {
+    address: NonNull<u8>,
+    size: usize,
+}
+
+impl Block {
+    fn new(size: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
+        // SAFETY: sizes are at least a page.
+        NonNull::new(unsafe { alloc(layout) }).map(|address| Self { address, size })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the block came from `alloc` with this layout, which was valid then.
+        unsafe { dealloc(self.address.as_ptr(), Layout::from_size_align_unchecked(self.size, ALIGNMENT)) }
+    }
+}
+
+/// A thread's blocks.
+struct Workspaces {
+    /// In the order of allocation: functions give back the last one first.
+    used: Vec<Block>,
+    /// In the order of size.
+    kept: Vec<Block>,
+    kept_bytes: usize,
+}
+
+impl Workspaces {
+    const fn new() -> Self {
+        Self { used: Vec::new(), kept: Vec::new(), kept_bytes: 0 }
+    }
+
+    fn allocate(&mut self, size: u64) -> Option<NonNull<u8>> {
+        let size = usize::try_from(size).ok()?.max(1).checked_next_multiple_of(PAGE)?;
+        let block = match self.take_kept(size) {
+            Some(block) => block,
+            None => Block::new(size)?,
+        };
+        let address = block.address;
+        self.used.push(block);
+        Some(address)
+    }
+
+    /// The smallest kept block that is large enough and not much too large.
+    fn take_kept(&mut self, size: usize) -> Option<Block> {
+        let position = self.kept.partition_point(|block| block.size < size);
+        match self.kept.get(position) {
+            Some(block) if block.size <= SMALL || block.size / LARGEST_WASTE <= size => {
+                Some(self.remove_kept(position))
+            }
+            Some(_) => None,
+            None => {
+                // Requests have grown: the new block will serve those of the largest one, too.
+                if let Some(largest) = self.kept.len().checked_sub(1) {
+                    drop(self.remove_kept(largest));
+                }
+                None
+            }
+        }
+    }
+
+    fn remove_kept(&mut self, position: usize) -> Block {
+        let block = self.kept.remove(position);
+        self.kept_bytes -= block.size;
+        block
+    }
+
+    /// False when the address is no used block's.
+    fn free(&mut self, address: *mut u8) -> bool {
+        let Some(position) = self.used.iter().rposition(|block| block.address.as_ptr() == address) else {
+            return false;
+        };
+        let block = self.used.remove(position);
+        let position = self.kept.partition_point(|kept| kept.size < block.size);
+        self.kept_bytes += block.size;
+        self.kept.insert(position, block);
+        while self.kept_bytes > KEPT_BYTES || self.kept.len() > KEPT_BLOCKS {
+            drop(self.remove_kept(self.kept.len() - 1));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(blocks: &[Block]) -> Vec<usize> {
+        blocks.iter().map(|block| block.size / PAGE).collect()
+    }
+
+    #[test]
+    fn blocks_are_used_again() {
+        let mut workspaces = Workspaces::new();
+        let pages = |pages: usize| (pages * PAGE) as u64;
+        let first = workspaces.allocate(0).unwrap().as_ptr();
+        let second = workspaces.allocate(pages(2) - 5).unwrap().as_ptr();
+        let third = workspaces.allocate(pages(4) + 1).unwrap().as_ptr();
+        for address in [first, second, third] {
+            assert_eq!(address as usize % ALIGNMENT, 0);
+            // SAFETY: the block has at least a byte.
+            unsafe { address.write(7) };
+        }
+        assert_eq!(sizes(&workspaces.used), [1, 2, 5]);
+        for address in [third, first, second] {
+            assert!(workspaces.free(address));
+            assert!(!workspaces.free(address), "it is free already");
+        }
+        assert!(!workspaces.free(core::ptr::without_provenance_mut(64)));
+        assert!(!workspaces.free(core::ptr::null_mut()));
+        assert_eq!((sizes(&workspaces.kept), workspaces.kept_bytes), (vec![1, 2, 5], 8 * PAGE));
+        // The best fit.
+        assert_eq!(workspaces.allocate(pages(2)).unwrap().as_ptr(), second);
+        assert_eq!(workspaces.allocate(pages(2)).unwrap().as_ptr(), third);
+        // None fits: the largest that is kept makes room.
+        workspaces.allocate(pages(9)).unwrap();
+        assert_eq!((sizes(&workspaces.kept), sizes(&workspaces.used)), (vec![], vec![2, 5, 9]));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut workspaces = Workspaces::new();
+        let allocate = |workspaces: &mut Workspaces, count: usize, size: usize| -> Vec<_> {
+            (0..count).map(|_| workspaces.allocate(size as u64).unwrap().as_ptr()).collect()
+        };
+        for address in allocate(&mut workspaces, 2 * KEPT_BLOCKS, PAGE) {
+            assert!(workspaces.free(address));
+        }
+        assert_eq!(workspaces.kept.len(), KEPT_BLOCKS);
+        let mut workspaces = Workspaces::new();
+        // Nothing is written to them, so they take no memory.
+        for address in allocate(&mut workspaces, 3, KEPT_BYTES / 2) {
+            assert!(workspaces.free(address));
+        }
+        assert_eq!((workspaces.kept.len(), workspaces.kept_bytes), (2, KEPT_BYTES));
+        // A small request does not get a huge block.
+        workspaces.allocate(1).unwrap();
+        assert_eq!((workspaces.kept.len(), sizes(&workspaces.used)), (2, vec![1]));
+    }
+
+    #[test]
+    fn requests_that_can_not_be_served() {
+        for size in [u64::MAX, isize::MAX as u64, u64::MAX - PAGE as u64] {
+            let error = allocate(Device::CPU, size).unwrap_err();
+            assert_eq!(error.to_string(), format!("MemoryError: no memory for a workspace of {size} bytes"));
+        }
+        let metal = Device::new(device_type::METAL, 1);
+        let error = allocate(metal, 64).unwrap_err();
+        let problem = "RuntimeError: nothing in this process knows metal devices; ";
+        assert!(error.to_string().starts_with(problem), "{error}");
+        // SAFETY: nothing can free it, so nothing does.
+        let free = |device, address| unsafe { free(device, address) };
+        assert!(free(metal, core::ptr::null_mut()).unwrap_err().to_string().starts_with(problem));
+        let block = allocate(Device::CPU, 64).unwrap().as_ptr();
+        let elsewhere = block as usize;
+        std::thread::spawn(move || free(Device::CPU, elsewhere as *mut u8).unwrap_err()).join().unwrap();
+        free(Device::CPU, block).unwrap();
+        let error = free(Device::CPU, block).unwrap_err();
+        let problem = "is not a workspace that this thread has allocated and not yet freed";
+        assert_eq!(error.to_string(), format!("ValueError: {block:?} {problem}"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Kernels of the device images that this library carries.
+
+use std::sync::OnceLock;
+
+use crate::abi::TVMFFIAny;
+use crate::function::{Args, Function, guard_nameless, views};
+use crate::module::device_image::ArgType;
+use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata, name_arguments};
+use crate::value::{Any, IntoAny};
+use crate::{Result, module};
+
+/// Whether a build script made the device image that a kernel is in.
+#[derive(Clone, Copy, Debug)]
+pub enum ImageStatus {
+    /// The image is in the library.
+    Built,
+    /// It is not; the text says why and what to do.
+    NotBuilt(&'static str),
+}
+
+/// A kernel of a device image, as `kernpack-build` describes it.
+pub struct DeviceKernelInfo {
+    /// Name in the image.
+    pub name: &'static str,
+    /// Kind of the image's module.
+    pub kind: &'static str,
+    /// Whether there is an image.
+    pub status: ImageStatus,
+    /// What the comment in front of it says, and what its arguments are.
+    pub doc: &'static str,
+    /// Names of the kernel's own arguments; empty when nothing tells them.
+    pub arg_names: &'static [&'static str],
+    /// Types of the kernel's own arguments.
+    pub arg_types: &'static [ArgType],
+    /// Element types of tensors, such as `float32`, for each argument; empty where every one is taken, or nothing tells them.
+    pub elements: &'static [&'static str],
+    /// Launch parameter tags.
+    pub launch_params: &'static [&'static str],
+}
+
+/// A kernel in a device image that the library carries. Looked up in the library's imports at the first call.
+///
+/// The generated module `kernels` has one static for each: `kernels::scale.launch(grid, block, (&out, &input, 2.0, n))`. In
+/// `kernels::typed` it is a function whose parameters have names and types.
+pub struct DeviceKernel {
+    info: &'static DeviceKernelInfo,
+    function: OnceLock<Function>,
+    signature: OnceLock<Signature>,
+}
+
+impl DeviceKernel {
+    /// The kernel that `info` describes.
+    #[doc(hidden)]
+    pub const fn new(info: &'static DeviceKernelInfo) -> Self {
+        Self { info, function: OnceLock::new(), signature: OnceLock::new() }
+    }
+
+    /// Name in the image.
+    pub const fn name(&self) -> &'static str {
+        self.info.name
+    }
+
+    /// Whether the image was built.
+    pub const fn status(&self) -> ImageStatus {
+        self.info.status
+    }
+
+    pub(super) const fn info(&self) -> &'static DeviceKernelInfo {
+        self.info
+    }
+
+    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own arguments: a tensor for a pointer, a
+    /// number for a scalar. The launch is put into the stream of the environment; this does not wait for it.
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::function`]; TypeError and ValueError that name the kernel, the argument and what was expected; what the
+    /// device reports, with the kernel, the device and the configuration of the launch.
+    #[inline]
+    pub fn launch(&self, grid: impl Into<Extents>, block: impl Into<Extents>, args: impl Args) -> Result<()> {
+        self.launch_with(&LaunchConfig::new(grid, block), args)
+    }
+
+    /// Launches the kernel with dynamic shared memory, in clusters, cooperatively, ...
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::launch`].
+    #[inline]
+    pub fn launch_with(&self, config: &LaunchConfig, args: impl Args) -> Result<()> {
+        let function = self.function()?;
+        args.with_raw(|raw| launch(function, || self.signature().map(Some), config, raw))
+    }
+
+    /// The signature, for a host that launches kernels in its own way.
+    #[cold]
+    fn signature(&self) -> Result<&Signature> {
+        if let Some(signature) = self.signature.get() {
+            return Ok(signature);
+        }
+        let DeviceKernelInfo { kind, name, arg_types, arg_names, launch_params, .. } = self.info;
+        let signature = Signature::of_parts(kind, name, arg_types, &[], launch_params)?;
+        signature.name_arguments(arg_names);
+        Ok(self.signature.get_or_init(|| signature))
+    }
+
+    /// JSON metadata: the type schema, and the kernel's entry in the function table.
+    fn metadata(&self) -> String {
+        let DeviceKernelInfo { kind, arg_types, arg_names, launch_params, .. } = self.info;
+        metadata::write(kind, arg_types, arg_names, launch_params, &[])
+    }
+
+    /// The kernel as a packed function: buffers and scalars in the kernel's order, then the launch extents
+    /// blockIdx.x, .y, .z, threadIdx.x, .y, .z, then the dynamic shared memory in bytes if the kernel uses any.
+    ///
+    /// # Errors
+    /// RuntimeError when the image was not built, or the library was not loaded as a module, or the image lacks the kernel.
+    pub fn function(&self) -> Result<&Function> {
+        let DeviceKernelInfo { kind, name, arg_names, .. } = self.info;
+        if let ImageStatus::NotBuilt(why) = self.info.status {
+            return Err(crate::error!(RuntimeError, "{kind} kernel '{name}' is not in this library: {why}"));
+        }
+        if let Some(function) = self.function.get() {
+            return Ok(function);
+        }
+        let function = module::lookup_in_imports(name)?;
+        name_arguments(&function, arg_names);
+        Ok(self.function.get_or_init(|| function))
+    }
+
+    /// Launches with a tuple of arguments; see [`DeviceKernel::function`] for their order.
+    ///
+    /// # Errors
+    /// As for [`DeviceKernel::function`], and what the launch reports.
+    pub fn call(&self, args: impl Args) -> Result<Any> {
+        self.function()?.call(args)
+    }
+}
+
+/// Body of a device kernel's symbol in the library: looks the kernel up and launches it.
+///
+/// # Safety
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
+/// have to be released: the ABI's calling convention.
+pub unsafe fn call_device_kernel(
+    kernel: &DeviceKernel,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe {
+            result.write(kernel.call(views(args, num_args))?.into_raw());
+        }
+        Ok(())
+    })
+}
+
+/// Body of a device kernel's metadata symbol.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn device_kernel_metadata(kernel: &DeviceKernel, result: *mut TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(kernel.metadata().into_any().into_raw()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,165 @@
+//! Kernels of the CPU that a build script compiled into this library.
+
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::function::{
+    Args, Function, ParamInfo, Signature, TypedFunction, arg_names, guard_nameless, invoke, invoke_as,
+    register_entry_point, write_function_metadata,
+};
+use crate::value::{Any, FromAny, IntoAny, TypeSchema};
+use crate::{Result, exports};
+
+/// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
+pub struct KernelInfo {
+    /// Exported name: the symbol is `__tvm_ffi_<name>`.
+    pub name: &'static str,
+    /// Entry point.
+    pub call: SafeCall,
+    /// Source file, relative to the crate.
+    pub source: &'static str,
+    /// What the comment in front of it says.
+    pub doc: &'static str,
+    /// Its parameters and its result, where they are declared.
+    pub types: Option<HostKernelTypes>,
+    /// Crate whose build script compiled it.
+    pub crate_name: &'static str,
+}
+
+/// What a host kernel is declared to take and to give.
+pub struct HostKernelTypes {
+    /// Names of the parameters.
+    pub names: &'static [&'static str],
+    /// Keys of their types.
+    pub keys: &'static [&'static str],
+    /// Element types of tensors, such as `float32`, for each parameter; empty where every one is taken.
+    pub elements: &'static [&'static str],
+    /// Key of the result's type.
+    pub result: &'static str,
+}
+
+impl KernelInfo {
+    pub(crate) fn register_global(&'static self) -> Result<()> {
+        let name = match self.name.contains('.') {
+            true => self.name.to_owned(),
+            false => format!("{}.{}", self.crate_name, self.name),
+        };
+        let compiled = format!("Kernel compiled from {}.", self.source);
+        let doc = if self.doc.is_empty() { &compiled } else { self.doc };
+        let call = exports::own_entry_point(self.name, self.call);
+        register_entry_point(&name, doc, &self.metadata(), call, || {
+            format!("{} (crate {})", self.source, self.crate_name)
+        })
+    }
+
+    /// The stock metadata, with the names of the arguments (`arg_names`) where they are declared.
+    fn metadata(&self) -> String {
+        match &self.types {
+            Some(types) => {
+                let names = arg_names(types.names.iter().copied());
+                write_function_metadata(&types.params(), &TypeSchema::new(types.result), &names)
+            }
+            None => r#"{"type_schema":"{\"type\":\"ffi.Function\"}"}"#.to_owned(),
+        }
+    }
+
+    /// `blur(src: Tensor, radius: int)`.
+    pub(super) fn shown(&self) -> String {
+        let params = self.types.as_ref().map_or(Vec::new(), HostKernelTypes::params);
+        Signature::new(self.name, &params).to_string()
+    }
+}
+
+impl HostKernelTypes {
+    fn params(&self) -> Vec<ParamInfo> {
+        self.names.iter().zip(self.keys).map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key) }).collect()
+    }
+}
+
+/// A kernel that a build script compiled into this library; called like a [`Function`], without a lookup.
+///
+/// The generated module `kernels` has one static for each kernel of `build.rs`. A kernel whose arguments are declared is also a
+/// function in `kernels::typed`, whose parameters have names and types.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    info: &'static KernelInfo,
+}
+
+impl Kernel {
+    /// The kernel that `info` describes.
+    ///
+    /// # Safety
+    /// `info.call` follows the ABI's calling convention.
+    pub const unsafe fn new(info: &'static KernelInfo) -> Self {
+        Self { info }
+    }
+
+    /// Exported name.
+    pub const fn name(&self) -> &'static str {
+        self.info.name
+    }
+
+    /// Which version of the kernel runs on this machine: a level such as `x86-64-v3` where build.rs made several
+    /// (`.multiversion(..)`), else `baseline`.
+    pub fn cpu_level(&self) -> &'static str {
+        crate::multiversion::level_of(self.info.name, self.info.call)
+    }
+
+    pub(super) const fn info(&self) -> &'static KernelInfo {
+        self.info
+    }
+
+    /// Calls with a tuple of arguments.
+    ///
+    /// # Errors
+    /// What the kernel raises.
+    #[inline]
+    pub fn call(&self, args: impl Args) -> Result<Any> {
+        // SAFETY: the build script found the symbol under the name that the packed calling convention reserves; packed
+        // functions of a library get NULL as their handle.
+        args.with_raw(|raw| unsafe { invoke(self.info.call, core::ptr::null_mut(), raw) })
+    }
+
+    /// Calls and converts the result.
+    ///
+    /// # Errors
+    /// What the kernel raises, or TypeError when its result has another type.
+    #[inline]
+    pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
+        // SAFETY: as in `call`.
+        args.with_raw(|raw| unsafe { invoke_as(self.info.call, core::ptr::null_mut(), raw) })
+    }
+
+    /// The kernel with its argument tuple and result type fixed.
+    pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> TypedFunction<A, R> {
+        self.function().typed()
+    }
+
+    /// The kernel as a function object, to hand on.
+    pub fn function(&self) -> Function {
+        // SAFETY: as in `call`; the kernel is part of this artifact, which is never unloaded.
+        unsafe { Function::from_safe_call(self.info.call) }
+    }
+}
+
+/// Body of a kernel's documentation symbol.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn kernel_doc(doc: &'static str, result: *mut TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(doc.into_any().into_raw()) };
+        Ok(())
+    })
+}
+
+/// Body of a host kernel's metadata symbol.
+///
+/// # Safety
+/// `result` is writable and holds nothing that would have to be released.
+pub unsafe fn host_kernel_metadata(kernel: &KernelInfo, result: *mut TVMFFIAny) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(kernel.metadata().into_any().into_raw()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,247 @@
+//! C++ virtual functions, called so that what they throw is an error here.
+//!
+//! Rust can neither catch a C++ exception nor let it come to where a panic is caught, which ends the process. So the call is made by
+//! a few instructions of our own that have a personality routine, as a C++ function with `catch (...)` has: the unwinder asks it
+//! whether the exception stays, and goes on behind the call. On other machines than x86-64 and 64-bit ARM with Linux the exception ends
+//! the process, with a message of the C++ or Rust runtime.
+//!
+//! What was thrown is known by its type: a `tvm::ffi::Error` is the error itself, others that derive from `std::exception` give
+//! their text (Itanium C++ ABI: Exception Handling, and what GCC and Clang with libstdc++ make of it).
+
+use core::ffi::c_void;
+use core::ptr::{null, null_mut};
+
+use super::error_relay;
+use crate::Result;
+
+/// Arguments of a virtual function, the C++ object among them. All of them have one.
+pub(in crate::module) type Arguments = [*const c_void; 3];
+
+/// Calls a function with as many of the arguments as it has. The result is the word that it returns.
+///
+/// # Errors
+/// What the function throws, or reports if it is one of ours in another artifact.
+///
+/// # Safety
+/// `function` takes up to three words, which `arguments` holds, and returns up to one.
+pub(in crate::module) unsafe fn call(function: *const c_void, arguments: Arguments) -> Result<usize> {
+    // SAFETY: promised by the caller.
+    error_relay::listening(|| unsafe { call_catching(function, arguments, null_mut()) })
+}
+
+/// Calls a function whose result has a destructor. C++ writes it to `out`, unless the call fails.
+///
+/// # Errors
+/// As for [`call`].
+///
+/// # Safety
+/// `function` takes up to two words, which `arguments` holds; its result has a destructor, and fits where `out` points to.
+pub(in crate::module) unsafe fn call_into(
+    out: *mut c_void,
+    function: *const c_void,
+    arguments: [*const c_void; 2],
+) -> Result<()> {
+    let [a, b] = arguments;
+    // How C++ says where the result goes: see `super::result`.
+    let arguments = if cfg!(target_arch = "aarch64") { [a, b, null()] } else { [out.cast_const(), a, b] };
+    // SAFETY: promised by the caller.
+    error_relay::listening(|| unsafe { call_catching(function, arguments, out) }).map(drop)
+}
+
+/// Calls a function that has the C++ object as its only argument, and no reason to fail; 0 when it does.
+///
+/// # Safety
+/// As for [`call`].
+pub(in crate::module) unsafe fn call_simple(function: *const c_void, this: *mut c_void) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { call_catching(function, [this, null(), null()], null_mut()) }.unwrap_or_default()
+}
+
+/// `out` is where the result goes on machines that have a register for that.
+///
+/// # Safety
+/// As for [`call`] or [`call_into`].
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut c_void) -> Result<usize> {
+    let mut exception = null_mut();
+    let [a, b, c] = arguments;
+    // SAFETY: promised by the caller; the exception, if there is one, is ours.
+    unsafe {
+        let result = catching::kernpack_call_catching(a, b, c, function, &mut exception, out);
+        if exception.is_null() { Ok(result) } else { Err(super::thrown::take(exception)) }
+    }
+}
+
+/// # Safety
+/// As for [`call`] or [`call_into`].
+#[cfg(not(any(target_arch = "aarch64", all(target_os = "linux", target_arch = "x86_64"))))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments, _out: *mut c_void) -> Result<usize> {
+    type Function = unsafe extern "C-unwind" fn(*const c_void, *const c_void, *const c_void) -> usize;
+    let [a, b, c] = arguments;
+    // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.
+    Ok(unsafe { core::mem::transmute::<*const c_void, Function>(function)(a, b, c) })
+}
+
+/// `out` is where the result goes.
+///
+/// # Safety
+/// As for [`call`] or [`call_into`].
+#[cfg(all(target_arch = "aarch64", not(target_os = "linux")))]
+unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut c_void) -> Result<usize> {
+    /// Goes on in the function, with x8 set.
+    #[unsafe(naked)]
+    unsafe extern "C-unwind" fn with_result(
+        _a: *const c_void,
+        _b: *const c_void,
+        _c: *const c_void,
+        _function: *const c_void,
+        _out: *mut c_void,
+    ) -> usize {
+        core::arch::naked_asm!("mov x8, x4", "br x3")
+    }
+    let [a, b, c] = arguments;
+    // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.
+    Ok(unsafe { with_result(a, b, c, function, out) })
+}
+
+/// The call, and where the unwinder comes.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod catching {
+    use core::ffi::{c_int, c_void};
+
+    use crate::module::cpp::thrown::Exception;
+
+    #[cfg(target_arch = "x86_64")]
+    core::arch::global_asm!(
+        ".pushsection .text.kernpack_call_catching,\"ax\",@progbits",
+        ".globl kernpack_call_catching",
+        ".hidden kernpack_call_catching",
+        ".type kernpack_call_catching,@function",
+        "kernpack_call_catching:",
+        ".cfi_startproc",
+        // A pointer to a pointer to the routine, relative to where it stands.
+        ".cfi_personality 0x9b, .Lkernpack_personality",
+        "push rbx",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbx, -16",
+        // The arguments are in place; the place for the exception outlives the call in a register that functions keep.
+        "mov rbx, r8",
+        "call rcx",
+        "2:",
+        ".cfi_remember_state",
+        "pop rbx",
+        ".cfi_def_cfa_offset 8",
+        "ret",
+        ".cfi_restore_state",
+        ".globl kernpack_call_landing",
+        ".hidden kernpack_call_landing",
+        "kernpack_call_landing:",
+        // The personality routine has put the exception into rax.
+        "mov [rbx], rax",
+        "xor eax, eax",
+        "jmp 2b",
+        ".cfi_endproc",
+        ".size kernpack_call_catching, . - kernpack_call_catching",
+        ".popsection",
+        ".pushsection .data.rel.ro.kernpack_personality,\"aw\",@progbits",
+        ".balign 8",
+        ".Lkernpack_personality:",
+        ".quad {personality}",
+        ".popsection",
+        personality = sym personality,
+    );
+
+    #[cfg(target_arch = "aarch64")]
+    core::arch::global_asm!(
+        ".pushsection .text.kernpack_call_catching,\"ax\",%progbits",
+        ".globl kernpack_call_catching",
+        ".hidden kernpack_call_catching",
+        ".type kernpack_call_catching,%function",
+        ".balign 4",
+        "kernpack_call_catching:",
+        ".cfi_startproc",
+        // A pointer to a pointer to the routine, relative to where it stands.
+        ".cfi_personality 0x9b, .Lkernpack_personality",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "mov x29, sp",
+        "str x19, [sp, #16]",
+        ".cfi_offset x19, -16",
+        // The arguments are in place; the place for the exception outlives the call in a register that functions keep.
+        "mov x19, x4",
+        "mov x8, x5",
+        "blr x3",
+        "2:",
+        ".cfi_remember_state",
+        "ldr x19, [sp, #16]",
+        ".cfi_restore x19",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        ".cfi_def_cfa_offset 0",
+        "ret",
+        ".cfi_restore_state",
+        ".globl kernpack_call_landing",
+        ".hidden kernpack_call_landing",
+        "kernpack_call_landing:",
+        // The personality routine has put the exception into x0.
+        "str x0, [x19]",
+        "mov x0, xzr",
+        "b 2b",
+        ".cfi_endproc",
+        ".size kernpack_call_catching, . - kernpack_call_catching",
+        ".popsection",
+        ".pushsection .data.rel.ro.kernpack_personality,\"aw\",%progbits",
+        ".balign 8",
+        ".Lkernpack_personality:",
+        ".quad {personality}",
+        ".popsection",
+        personality = sym personality,
+    );
+
+    unsafe extern "C" {
+        /// Calls `function` with three words, and on machines that have a register for it, with where the result goes. What it
+        /// throws goes to `exception`.
+        pub(in crate::module) fn kernpack_call_catching(
+            a: *const c_void,
+            b: *const c_void,
+            c: *const c_void,
+            function: *const c_void,
+            exception: *mut *mut Exception,
+            out: *mut c_void,
+        ) -> usize;
+        /// Not a function: where the unwinder goes on.
+        fn kernpack_call_landing();
+        fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
+        fn _Unwind_SetIP(context: *mut c_void, address: usize);
+    }
+
+    /// Keeps every exception, and lets a thread be cancelled.
+    unsafe extern "C" fn personality(
+        _version: c_int,
+        actions: c_int,
+        _class: u64,
+        exception: *mut Exception,
+        context: *mut c_void,
+    ) -> c_int {
+        const SEARCH_PHASE: c_int = 1;
+        const HANDLER_FRAME: c_int = 4;
+        const HANDLER_FOUND: c_int = 6;
+        const INSTALL_CONTEXT: c_int = 7;
+        const CONTINUE_UNWIND: c_int = 8;
+        if actions & SEARCH_PHASE != 0 {
+            return HANDLER_FOUND;
+        }
+        if actions & HANDLER_FRAME == 0 {
+            return CONTINUE_UNWIND;
+        }
+        // SAFETY: the unwinder calls this for the frame above; register 0 is rax or x0.
+        unsafe {
+            _Unwind_SetGR(context, 0, exception.addr());
+            _Unwind_SetIP(context, kernpack_call_landing as *const () as usize);
+        }
+        INSTALL_CONTEXT
+    }
+}

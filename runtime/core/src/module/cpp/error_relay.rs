@@ -1,0 +1,57 @@
+//! Errors out of virtual functions of Rust modules to Rust callers in other artifacts.
+//!
+//! Two libraries of ours, or a program and a library, call each other's modules through the C++ vtable, which reports errors by C++
+//! exceptions only; and where the stock library is not in the process, nobody can throw one. So a Rust caller leaves a marker in
+//! the thread's slot for raised errors, and a virtual function that fails and finds the marker there puts its error in its place.
+
+use core::ptr;
+
+use crate::host;
+use crate::{Error, Result};
+
+/// Kind of the marker.
+const LISTENS: &str = "kernpack.Listens";
+
+/// Stands in front of the kind of an error that was put in the marker's place.
+const SAYS: &str = "kernpack.Says.";
+
+/// What is in the slot, which is empty then.
+fn take() -> Option<Error> {
+    let mut object = ptr::null_mut();
+    // SAFETY: `object` is writable; a non-NULL result is ours.
+    unsafe {
+        (host::api().error_move_from_raised)(&mut object);
+        (!object.is_null()).then(|| Error::from_object(object))
+    }
+}
+
+/// Makes a call of a virtual function. Its error is what the call returns, else what a Rust module left for us.
+pub(in crate::module) fn listening<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before = take();
+    Error::with_backtrace(LISTENS, "", "").raise();
+    let result = call();
+    let said = take().and_then(|error| {
+        let kind = error.kind().strip_prefix(SAYS)?;
+        Some(Error::with_backtrace(kind, error.message(), error.backtrace()))
+    });
+    if let Some(before) = before {
+        before.raise();
+    }
+    match said {
+        Some(error) => result.and(Err(error)),
+        None => result,
+    }
+}
+
+/// Gives the error to the caller of a virtual function, if it listens; else it comes back.
+pub(in crate::module) fn tell(error: Error) -> Option<Error> {
+    let in_slot = take();
+    if in_slot.as_ref().is_some_and(|in_slot| in_slot.kind() == LISTENS) {
+        Error::with_backtrace(&format!("{SAYS}{}", error.kind()), error.message(), error.backtrace()).raise();
+        return None;
+    }
+    if let Some(in_slot) = in_slot {
+        in_slot.raise();
+    }
+    Some(error)
+}

@@ -1,0 +1,30 @@
+//! Functions of modules of code that is not compiled, or not linked, yet: they are listed, and cannot be called.
+
+use crate::Result;
+use crate::container::Array;
+use crate::function::Function;
+use crate::value::Str;
+
+/// What such a module answers when it is asked for a function: `get_func_names`, which Apache TVM calls, gives the names of the
+/// functions that the code defines; `None` for a name that it does not define.
+///
+/// # Errors
+/// RuntimeError for each of `functions`, because the code must be compiled first.
+pub(in crate::module) fn function_of_code(kind: &str, functions: &[String], name: &str) -> Result<Option<Function>> {
+    if name == "get_func_names" {
+        return Ok(Some(returns_strings(functions)));
+    }
+    crate::ensure!(
+        functions.iter().all(|function| function != name),
+        RuntimeError,
+        "'{name}' of a module of kind '{kind}' cannot be called before the module is compiled: export it with export_library and \
+         load the library, or use Module::compile"
+    );
+    Ok(None)
+}
+
+/// A function without arguments that returns strings.
+pub(in crate::module) fn returns_strings(strings: &[String]) -> Function {
+    let strings = strings.to_vec();
+    Function::from_fn(move || strings.iter().map(|string| Str::new(string)).collect::<Array<Str>>())
+}

@@ -1,0 +1,76 @@
+//! Compressed modules: a module kind of its own, so that whoever does not know it says which loader is missing.
+//!
+//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
+//! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.
+//!
+//! ```
+//! use kernpack::module::zstd;
+//!
+//! let image = vec![7; 100_000];
+//! let compressed = zstd::compress("my.image", &image);
+//! assert!(compressed.len() < 1000);
+//! let inside = zstd::decompress(&compressed)?;
+//! assert_eq!((inside.kind, inside.payload), ("my.image", image));
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+
+use kernpack_formats::zstd as format;
+pub use kernpack_formats::zstd::{Inside, KIND, compress};
+
+use super::KindInfo;
+use crate::Result;
+use crate::function::Function;
+use crate::module::Module;
+use crate::module::load::loader;
+use crate::value::Bytes;
+
+/// How its modules are restored.
+pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
+    kind: KIND,
+    loader: || {
+        Function::from_fn(|payload: Bytes| -> Result<Module> {
+            let inside = decompress(&payload)?;
+            loader::Loaders::default().restore(inside.kind, Bytes::from(inside.payload))
+        })
+    },
+};
+
+/// Kind and payload of a module as they are written: compressed if that makes them smaller.
+pub(in crate::module) fn compressed(kind: &str, payload: Bytes) -> (String, Bytes) {
+    let frame = compress(kind, &payload);
+    // A module inside a compressed module is of no use.
+    if kind == KIND || frame.len() >= payload.len() {
+        return (kind.to_owned(), payload);
+    }
+    (KIND.to_owned(), Bytes::from(frame))
+}
+
+/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+///
+/// # Errors
+/// RuntimeError for a payload that is cut off, no sound frame, or that has another size than it says.
+pub fn decompress(payload: &[u8]) -> Result<Inside<'_>> {
+    format::decompress(payload).map_err(|error| crate::error!(RuntimeError, "corrupt {KIND} module: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_become_smaller_stays_as_it_is() {
+        let (kind, payload) = compressed("k", Bytes::new(b"short"));
+        assert_eq!((kind.as_str(), payload.to_vec()), ("k", b"short".to_vec()));
+        let (kind, payload) = compressed("k", Bytes::from(vec![1; 5000]));
+        assert_eq!((kind.as_str(), payload.len() < 100), (KIND, true));
+    }
+
+    #[test]
+    fn a_corrupt_module_is_an_error() {
+        assert_eq!(
+            decompress(&[1]).unwrap_err().to_string(),
+            "RuntimeError: corrupt kernpack.zstd module: kernpack.zstd: kind of the module inside at byte 0x0: needs 8 bytes, but \
+             only 1 are left; the data is cut off"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! What a loader owes to generated code, and the other direction: a library's own way to its imports.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
+
+use super::symbols::Symbols;
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::device::workspace;
+use crate::embedded::failure::Failure;
+use crate::function::Function;
+use crate::host::{self, Origin};
+use crate::module::{Module, set_current_device};
+use crate::value::{AnyView, Device, IntoAny};
+use crate::{Error, Result, embedded, exports, thread_pool};
+
+/// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
+pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
+    for (name, value) in registered().unwrap_or_default() {
+        let variable = library.symbol(&name).cast::<*mut c_void>();
+        if !variable.is_null() {
+            // SAFETY: the ABI reserves these names for pointer variables that the loader sets.
+            unsafe { variable.write(value) };
+        }
+    }
+}
+
+/// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
+pub(in crate::module) fn is_told_by_process() -> bool {
+    host::origin() == Origin::Process && visit_in_process().is_some()
+}
+
+/// The registered context symbols in their order, of which a later one counts; `None` when the implementation that serves does not
+/// tell.
+fn registered() -> Option<Vec<(String, *mut c_void)>> {
+    let named = |(name, address)| String::from_utf8(name).ok().map(|name| (name, address));
+    if host::origin() != Origin::Process {
+        return Some(embedded::module_env::context_symbols().into_iter().filter_map(named).collect());
+    }
+    /// What was visited. The addresses are numbers here.
+    type Visited = Mutex<Vec<(String, usize)>>;
+    unsafe extern "C" fn note(this: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the handle is the function made below; the caller passes `count` arguments that live for the call, a string and an
+        // address.
+        unsafe {
+            if count == 2
+                && (*args.add(1)).type_index == type_index::OPAQUE_PTR
+                && let Ok(name) = AnyView::from_raw(*args).get::<&str>()
+            {
+                let address = (*args.add(1)).payload.v_ptr.expose_provenance();
+                let visited = embedded::closure_of::<Visited>(this);
+                visited.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), address));
+            }
+        }
+        0
+    }
+    let visit = visit_in_process()?;
+    let callback = embedded::new_function(note, Visited::default());
+    // SAFETY: the callback raises nothing, so no exception comes out. It is a function made here, whose one reference is ours.
+    unsafe {
+        visit(&callback);
+        let visited = core::mem::take(
+            &mut *embedded::closure_of::<Visited>(callback.cast()).lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        embedded::dec_ref(callback);
+        Some(visited.into_iter().map(|(name, address)| (name, ptr::with_exposed_provenance_mut(address))).collect())
+    }
+}
+
+/// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
+type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
+
+/// That function of the libtvm_ffi in this process; only the stock one has it.
+fn visit_in_process() -> Option<Visit> {
+    let symbol =
+        host::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
+    // SAFETY: the mangled name fixes the type; NULL is `None`.
+    unsafe { core::mem::transmute::<*mut c_void, Option<Visit>>(symbol) }
+}
+
+/// The context symbols and what libraries find there.
+fn symbols() -> [(&'static CStr, *mut c_void); 8] {
+    let api = host::api();
+    let [allocate, free, launch, barrier] = backend_symbols();
+    [
+        (c"__TVMFFIFunctionCall", api.function_call as *mut c_void),
+        (c"__TVMFFIErrorSetRaisedFromCStr", api.error_set_raised_from_c_str as *mut c_void),
+        (c"__TVMFFIEnvModLookupFromImports", api.env_mod_lookup_from_imports as *mut c_void),
+        (c"__TVMFFIHandleInitOnce", api.handle_init_once as *mut c_void),
+        allocate,
+        free,
+        launch,
+        barrier,
+    ]
+}
+
+/// Those that compiled functions call beyond the C ABI.
+fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
+    [
+        (c"__TVMBackendAllocWorkspace", workspace::alloc_workspace as *mut c_void),
+        (c"__TVMBackendFreeWorkspace", workspace::free_workspace as *mut c_void),
+        (c"__TVMBackendParallelLaunch", thread_pool::parallel_launch as *mut c_void),
+        (c"__TVMBackendParallelBarrier", thread_pool::parallel_barrier as *mut c_void),
+    ]
+}
+
+/// Registers the context symbols with the implementation that serves, unless someone has done that: Apache TVM's runtime
+/// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
+pub(crate) fn register_context_symbols() -> Result<()> {
+    if !cfg!(feature = "embedded") {
+        return Ok(());
+    }
+    match host::origin_while_binding() {
+        // Whoever gave us the table has done it.
+        Origin::Joined => return Ok(()),
+        Origin::Embedded => embedded::module_env::set_import_lookup(lookup_for_library),
+        Origin::Process => note_names_in_process(),
+    }
+    let known = KNOWN.load(Ordering::Relaxed);
+    for (index, (name, address)) in symbols().into_iter().enumerate() {
+        if known & 1 << index == 0 {
+            // SAFETY: the name is a C string; the address is a function that lives forever.
+            Error::check(unsafe { (host::api().env_mod_register_context_symbol)(name.as_ptr(), address) })?;
+        }
+    }
+    Ok(())
+}
+
+/// One bit for each of [`symbols`] that the libtvm_ffi of this process has.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out which context symbols the libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
+fn note_names_in_process() {
+    /// Notes one of [`symbols`]. This artifact is being bound, so it looks at names only.
+    unsafe extern "C" fn note(_: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
+        if count > 0 {
+            // SAFETY: the caller passes `count` arguments that live for the call.
+            let name = unsafe { AnyView::from_raw(*args) };
+            let name = name.get::<&str>().unwrap_or_default();
+            if let Some(index) = symbols().iter().position(|(known, _)| known.to_bytes() == name.as_bytes()) {
+                KNOWN.fetch_or(1 << index, Ordering::Relaxed);
+            }
+        }
+        0
+    }
+    let Some(visit) = visit_in_process() else {
+        // It is no stock library, so it is ours, and has them.
+        KNOWN.store(u32::MAX, Ordering::Relaxed);
+        return;
+    };
+    let callback = embedded::new_function(note, ());
+    // SAFETY: the callback raises nothing, so no exception comes out. The reference is ours.
+    unsafe {
+        visit(&callback);
+        embedded::dec_ref(callback);
+    }
+}
+
+/// Looks a name up in the imports of the library whose context is `library_ctx`: the embedded implementation's
+/// `TVMFFIEnvModLookupFromImports` asks this before the global functions. NULL or a new reference.
+///
+/// # Safety
+/// `library_ctx` is a context that [`super::loader`] stored.
+unsafe fn lookup_for_library(
+    library_ctx: *mut TVMFFIObject,
+    name: &[u8],
+) -> core::result::Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: a context is a module's handle, and that module is kept alive forever.
+    let module = unsafe { Module::borrowed(library_ctx) };
+    let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
+    let found = module.find_import(name).and_then(|found| match found {
+        None if name == SET_DEVICE && Function::get_global(name)?.is_none() => Ok(Some(set_device())),
+        found => Ok(found),
+    });
+    match found {
+        // SAFETY: a function value holds an object; its reference goes to the caller.
+        Ok(Some(function)) => Ok(unsafe { function.into_any().into_raw().payload.v_obj }),
+        Ok(None) => Ok(ptr::null_mut()),
+        Err(error) => Err(Failure::runtime(error.message().to_owned())),
+    }
+}
+
+/// What code that Apache TVM compiled calls before it launches kernels: kind and index of the device that they are for.
+///
+/// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is no global
+/// function here.
+const SET_DEVICE: &str = "__tvm_set_device";
+
+/// Compiled host code passes plain pointers to its kernels, which do not say where they are: then this does.
+fn set_device() -> Function {
+    Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
+}
+
+/// The function `name` in the imports of this library.
+pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
+    let context = exports::library_context();
+    if context.is_null() {
+        return Err(crate::error!(
+            RuntimeError,
+            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
+             Rust, tvm_ffi.load_module(path) in Python"
+        ));
+    }
+    let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name cannot contain a NUL byte"))?;
+    let mut function: *mut TVMFFIObject = ptr::null_mut();
+    // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
+    unsafe {
+        let status =
+            (host::api().env_mod_lookup_from_imports)(context.cast(), c_name.as_ptr().cast::<c_char>(), &mut function);
+        Error::check(status)?;
+        embedded::inc_ref(function);
+        Ok(Function::from_object(function))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::ModuleImpl;
+    use std::sync::OnceLock;
+
+    static ROOT: OnceLock<Module> = OnceLock::new();
+
+    /// Looks into the root's imports, of which it is one, to find a function.
+    struct Asking;
+
+    impl ModuleImpl for Asking {
+        fn kind(&self) -> &str {
+            "test.asking"
+        }
+
+        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+            match (name, ROOT.get()) {
+                ("outer", Some(root)) => root.find_import("inner"),
+                ("inner", _) => Ok(Some(Function::from_fn(|| 5i64))),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_may_lead_to_another() {
+        let root = ROOT.get_or_init(|| Module::new(Asking));
+        root.import(&Module::new(Asking)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(root.find_import("outer").unwrap().unwrap().call_as::<i64>(()).unwrap(), 5);
+            assert!(root.find_import("none").unwrap().is_none());
+        }
+    }
+}

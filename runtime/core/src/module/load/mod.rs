@@ -1,0 +1,11 @@
+//! Libraries as modules: shared libraries and what a program registers of itself, their contexts, and the order in which a tree is connected.
+
+pub(in crate::module) mod context;
+mod context_modules;
+mod elf;
+pub(in crate::module) mod library;
+pub(in crate::module) mod loader;
+mod shared_library;
+mod symbols;
+#[cfg(feature = "builtins")]
+pub(in crate::module) mod system_library;

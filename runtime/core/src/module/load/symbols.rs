@@ -1,0 +1,25 @@
+use core::ffi::c_void;
+use std::path::Path;
+
+/// Where a library module finds its functions: a file that was loaded, or what a program registered of itself.
+pub(in crate::module) trait Symbols: Send + Sync + 'static {
+    /// Address of a symbol, NULL when the library does not have it.
+    fn symbol(&self, name: &str) -> *mut c_void;
+
+    /// Address of a packed function, NULL when the library does not have it.
+    fn function(&self, name: &str) -> *mut c_void {
+        self.symbol(&format!("__tvm_ffi_{name}"))
+    }
+
+    /// What messages call the library.
+    fn name(&self) -> String;
+
+    /// The file that it was loaded from.
+    fn path(&self) -> Option<&Path>;
+
+    /// Whether what a symbol points to can be called.
+    fn is_code(&self, address: *const c_void) -> bool;
+
+    /// The memory that can be read from the address of the library's `library_bin` on: at least all of it when it is sound.
+    fn library_bin(&self, address: *const u8) -> Option<&'static [u8]>;
+}

@@ -1,0 +1,206 @@
+//! The system library: functions that are linked into the program, which registers their symbols
+//! (`TVMFFIEnvModRegisterSystemLibSymbol`) instead of keeping them in a file.
+
+use core::ffi::c_void;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use super::loader;
+use super::symbols::Symbols;
+use crate::embedded::module_env::system_lib_symbol;
+use crate::module::Module;
+use crate::module::library_bin::LibraryBin;
+use crate::{Result, error};
+
+/// The part of the system library whose symbols have a prefix, which callers leave out.
+struct SystemLibrary {
+    prefix: String,
+}
+
+impl SystemLibrary {
+    fn first_of(names: [String; 2]) -> *mut c_void {
+        let [with_prefix, without] = names.map(|name| system_lib_symbol(name.as_bytes()));
+        if with_prefix.is_null() { without } else { with_prefix }
+    }
+}
+
+// Who registered a symbol answers for it: it may be anywhere, also in memory that no library brought.
+impl Symbols for SystemLibrary {
+    fn symbol(&self, name: &str) -> *mut c_void {
+        Self::first_of([format!("{}{name}", self.prefix), name.to_owned()])
+    }
+
+    fn function(&self, name: &str) -> *mut c_void {
+        Self::first_of([format!("__tvm_ffi_{}{name}", self.prefix), format!("__tvm_ffi_{name}")])
+    }
+
+    fn name(&self) -> String {
+        format!("the system library with the prefix '{}'", self.prefix)
+    }
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn is_code(&self, _address: *const c_void) -> bool {
+        true
+    }
+
+    fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
+        // SAFETY: the symbol's name says that it is a blob, which begins with its size, and who registered it promises that it
+        // stays.
+        unsafe {
+            let header = address.cast::<[u8; 8]>().read();
+            let size = LibraryBin::total_size(header).unwrap_or(header.len());
+            Some(core::slice::from_raw_parts(address, size))
+        }
+    }
+}
+
+/// The modules that were made, one for each prefix, and those that are being made, and by whom.
+struct Modules {
+    made: Vec<(String, Module)>,
+    in_the_making: Vec<(String, ThreadId)>,
+}
+
+static MODULES: Mutex<Modules> = Mutex::new(Modules { made: Vec::new(), in_the_making: Vec::new() });
+static MADE: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, Modules> {
+    MODULES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The module of the system library's symbols with a prefix: always the same one, with what it imports.
+///
+/// # Errors
+/// What loading reports; RuntimeError when a loader that is called for this module asks for it, or for one that another thread
+/// is making.
+#[doc(hidden)]
+pub fn system_library(prefix: &str) -> Result<Module> {
+    let this_thread = thread::current().id();
+    let mut modules = lock();
+    loop {
+        if let Some((_, module)) = modules.made.iter().find(|(made, _)| made == prefix) {
+            return Ok(module.clone());
+        }
+        if !modules.in_the_making.iter().any(|(name, _)| name == prefix) {
+            break;
+        }
+        // Threads that make one module and wait for another could wait for each other.
+        if modules.in_the_making.iter().any(|(_, thread)| *thread == this_thread) {
+            return Err(error!(
+                RuntimeError,
+                "a loader asks for the system library with the prefix '{prefix}' while that is being loaded"
+            ));
+        }
+        modules = MADE.wait(modules).unwrap_or_else(PoisonError::into_inner);
+    }
+    modules.in_the_making.push((prefix.to_owned(), this_thread));
+    drop(modules);
+    // Loaders are called here, which may ask for the system library, too.
+    let library = Arc::new(SystemLibrary { prefix: prefix.to_owned() });
+    let module = std::panic::catch_unwind(|| loader::load_symbols(library));
+    let mut modules = lock();
+    modules.in_the_making.retain(|(name, _)| name != prefix);
+    if let Ok(Ok(module)) = &module {
+        modules.made.push((prefix.to_owned(), module.clone()));
+    }
+    drop(modules);
+    MADE.notify_all();
+    module.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::from_ref;
+
+    use super::*;
+    use crate::Function;
+    use crate::abi::TVMFFIAny;
+    use crate::embedded::module_env::register_system_lib_symbol;
+    use crate::module::library_bin::LibraryBinWriter;
+    use crate::value::Bytes;
+
+    unsafe extern "C" fn count(_: *mut c_void, _: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the calling convention of packed functions.
+        unsafe { result.write(TVMFFIAny::int(i64::from(num_args))) };
+        0
+    }
+
+    fn register<T>(name: &str, value: &'static T) {
+        register_system_lib_symbol(name.as_bytes(), from_ref(value).cast_mut().cast());
+    }
+
+    fn register_count(name: &str) {
+        register_system_lib_symbol(name.as_bytes(), count as *mut c_void);
+    }
+
+    #[test]
+    fn functions_are_found_with_and_without_the_prefix() {
+        register_count("__tvm_ffi_plain_function");
+        register_count("__tvm_ffi_mine_function");
+        let all = system_library("").unwrap();
+        let mine = system_library("mine_").unwrap();
+        assert!(all.same(&system_library("").unwrap()) && mine.same(&system_library("mine_").unwrap()));
+        assert!(!all.same(&mine));
+        for (module, name, found) in [
+            (&all, "plain_function", true),
+            (&all, "mine_function", true),
+            (&all, "function", false),
+            (&mine, "plain_function", true),
+            (&mine, "function", true),
+            (&mine, "mine_function", true),
+            (&mine, "other", false),
+        ] {
+            let function = module.get_function(name, false).unwrap();
+            assert_eq!(function.is_some(), found, "{name}");
+            if let Some(function) = function {
+                assert_eq!(function.call_as::<i64>((1, 2, 3)).unwrap(), 3);
+            }
+        }
+    }
+
+    /// Registers an import tree of a library and a module of a kind.
+    fn register_tree(prefix: &str, kind: &str) {
+        let mut writer = LibraryBinWriter::new();
+        let library = writer.add_library().unwrap();
+        let module = writer.add_module(kind, b"content").unwrap();
+        writer.import(library, module).unwrap();
+        let blob: &'static [u8] = writer.to_vec().leak();
+        register(&format!("{prefix}__tvm_ffi__library_bin"), &blob[0]);
+    }
+
+    #[test]
+    fn a_loader_may_ask_for_the_system_library() {
+        let loader = |prefix: &'static str| Function::from_fn(move |_: Bytes| system_library(prefix));
+        Function::register_global("ffi.Module.load_from_bytes.asks_other", &loader("asked_for_")).unwrap();
+        Function::register_global("ffi.Module.load_from_bytes.asks_same", &loader("same_")).unwrap();
+        register_tree("asking_", "asks_other");
+        register_tree("same_", "asks_same");
+        let asking = system_library("asking_").unwrap();
+        let asked_for = system_library("asked_for_").unwrap();
+        assert!(asking.imports()[0].same(&asked_for));
+        for _ in 0..2 {
+            let error = system_library("same_").unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "RuntimeError: cannot load the system library with the prefix 'same_': \
+                 a loader asks for the system library with the prefix 'same_' while that is being loaded"
+            );
+        }
+    }
+
+    #[test]
+    fn threads_get_the_same_module() {
+        register_tree("threads_", "waits");
+        let loader = Function::from_fn(|_: Bytes| {
+            thread::sleep(core::time::Duration::from_millis(20));
+            system_library("")
+        });
+        Function::register_global("ffi.Module.load_from_bytes.waits", &loader).unwrap();
+        let threads: Vec<_> = (0..4).map(|_| thread::spawn(|| system_library("threads_").unwrap())).collect();
+        let modules: Vec<Module> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(modules.iter().all(|module| module.same(&modules[0])));
+    }
+}

@@ -1,0 +1,184 @@
+//! One parallel launch: what its tasks run, and what became of those that failed.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use super::pool::Pool;
+use super::progress::Progress;
+use super::sync::{AtomicBool, Ordering};
+use super::{Lambda, TVMParallelGroupEnv};
+use crate::{Error, Result};
+
+/// How many different errors of one launch its message tells.
+const ERRORS_KEPT: usize = 4;
+
+/// What this thread is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// It runs a task of a launch.
+    Task,
+    /// It runs a task, and the barrier told the task that another one failed: its error is a consequence.
+    ToldTask,
+}
+
+thread_local! {
+    static DOING: Cell<Doing> = const { Cell::new(Doing::Nothing) };
+}
+
+/// Whether this thread runs a task of a launch.
+pub(super) fn is_in_task() -> bool {
+    DOING.get() != Doing::Nothing
+}
+
+/// A launch. It lies on its caller's stack until every task has ended.
+pub(super) struct Launch {
+    lambda: Lambda,
+    data: *mut c_void,
+    pool: &'static Pool,
+    /// Where it is offered.
+    slot: usize,
+    progress: Progress,
+    has_failed: AtomicBool,
+    failures: Mutex<Failures>,
+}
+
+// SAFETY: who launches a lambda says that it may run on several threads with this data.
+unsafe impl Sync for Launch {}
+
+#[derive(Default)]
+struct Failures {
+    count: usize,
+    /// Those of the lowest task numbers, in this order.
+    first: Vec<(u32, Error)>,
+}
+
+impl Launch {
+    pub(super) fn new(lambda: Lambda, data: *mut c_void, tasks: u32, pool: &'static Pool, slot: usize) -> Self {
+        Self {
+            lambda,
+            data,
+            pool,
+            slot,
+            progress: Progress::new(tasks),
+            has_failed: AtomicBool::new(false),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// The launch whose barrier has this handle; `None` for a lambda that runs alone.
+    ///
+    /// # Safety
+    /// `handle` is the `sync_handle` that a task of this pool was given, and the task is still running.
+    pub(super) unsafe fn of_handle<'a>(handle: *mut c_void) -> Option<&'a Self> {
+        // SAFETY: promised by the caller: the launch stays in place until its tasks have ended.
+        unsafe { handle.cast::<Self>().as_ref() }
+    }
+
+    /// Runs tasks for as long as there are unclaimed ones.
+    pub(super) fn run_unclaimed(&self) {
+        while let Some(task) = self.claim() {
+            self.run(task);
+        }
+    }
+
+    fn claim(&self) -> Option<u32> {
+        let claim = self.progress.claim()?;
+        if claim.is_last {
+            self.pool.all_claimed(self.slot);
+        }
+        Some(claim.task)
+    }
+
+    /// Runs a claimed task.
+    pub(super) fn run(&self, task: u32) {
+        let handle = core::ptr::from_ref(self).cast_mut().cast();
+        // The number of tasks came as a positive `i32`.
+        let mut environment = TVMParallelGroupEnv { sync_handle: handle, num_task: self.progress.tasks() as i32 };
+        let before = DOING.replace(Doing::Task);
+        // SAFETY: who launched the lambda says that it can be called with this data, for each task.
+        let status = unsafe { (self.lambda)(task as i32, &mut environment, self.data) };
+        let is_told = DOING.replace(before) == Doing::ToldTask;
+        if is_told || status != 0 {
+            let error = Error::take_raised();
+            if !is_told {
+                self.fail(task, error);
+            }
+        }
+        self.progress.end();
+    }
+
+    #[cold]
+    fn fail(&self, task: u32, error: Error) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.count += 1;
+        let position = failures.first.partition_point(|(earlier, _)| *earlier < task);
+        failures.first.insert(position, (task, error));
+        failures.first.truncate(ERRORS_KEPT);
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// The barrier, for a running task: waits for the others that have not ended.
+    ///
+    /// # Errors
+    /// When another task failed: what it should have done before the barrier is perhaps not done.
+    pub(super) fn barrier(&self) -> Result<()> {
+        let call_others = || self.pool.call_sleepers(self.progress.tasks());
+        self.progress.meet(self.pool.patience(), &call_others, &|| self.run_elsewhere());
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        DOING.set(Doing::ToldTask);
+        Err(Error::runtime_error("another task of this parallel launch failed"))
+    }
+
+    /// Gives each unclaimed task a thread of its own: those at the barrier wait for it, and no worker may come to be free.
+    #[cold]
+    fn run_elsewhere(&self) {
+        while let Some(task) = self.claim() {
+            // SAFETY: the caller runs a task, so it has joined this launch or is its poster.
+            if let Err(errno) = unsafe { self.pool.run_on_new_thread(self.slot, task) } {
+                let tasks = self.progress.tasks();
+                let error = crate::error!(
+                    RuntimeError,
+                    "the {tasks} tasks of a parallel launch meet at a barrier, so each needs a thread, but no more can be \
+                     started (errno {errno}); set TVM_NUM_THREADS to a smaller number"
+                );
+                self.fail(task, error);
+                self.progress.end();
+            }
+        }
+    }
+
+    /// What became of it, when every task has ended.
+    pub(super) fn outcome(self) -> Result<()> {
+        let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if failures.first.is_empty() { Ok(()) } else { Err(failures.join(self.progress.tasks())) }
+    }
+}
+
+impl Failures {
+    /// The error of the lowest task. If others failed for other reasons, its message names them.
+    #[cold]
+    fn join(self, tasks: u32) -> Error {
+        let mut failures = self.first.into_iter();
+        let Some((lowest, error)) = failures.next() else { return Error::internal_error("no task failed") };
+        let text = error.to_string();
+        let mut others = String::new();
+        for (task, other) in failures {
+            let other = other.to_string();
+            if other != text {
+                others.push_str(&format!(", task {task} {other}"));
+            }
+        }
+        if others.is_empty() {
+            return error;
+        }
+        let more = if self.count > ERRORS_KEPT { ", ..." } else { "" };
+        let count = self.count;
+        let message =
+            format!("{}\n({count} of {tasks} tasks failed; this was task {lowest}{others}{more})", error.message());
+        Error::with_backtrace(error.kind(), &message, error.backtrace())
+    }
+}
