@@ -7,8 +7,8 @@ use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use kernpack::abi::*;
-use kernpack::embedded::{self, dec_ref, map, release, shape, tensor};
+use kernpack::sys::abi::*;
+use kernpack::sys::embedded::{self, dec_ref, map, release, shape, tensor};
 
 use kernpack_tests::headers;
 use kernpack_tests::library::{compile_cpp, library, source};
