@@ -20,7 +20,7 @@ impl ModuleImpl for Table {
         "scratch.table"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let bytes = self.0.clone();
         Ok((name == "bytes").then(|| Function::from_fn(move || bytes.clone())))
     }

@@ -145,7 +145,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
 
 /// Registers the constructor that the host makes of a type's fields; false when it is too old to make any.
 fn register_generated_init(index: i32) -> Result<bool> {
-    let Some(register) = Function::get_global("ffi._RegisterFFIInit")? else { return Ok(false) };
+    let Some(register) = Function::find_global("ffi._RegisterFFIInit")? else { return Ok(false) };
     register.call((index,))?;
     Ok(true)
 }
