@@ -2,7 +2,7 @@
 
 pub use core::ffi::c_void;
 
-pub use crate::abi::TVMFFIAny;
+pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
 pub use crate::exports::on_load;
@@ -77,7 +77,7 @@ impl<T> NoSchema for SchemaOf<T> {}
 macro_rules! __constructor {
     ($collected:expr) => {
         extern "C" fn constructor() {
-            $crate::impl_::on_load($collected);
+            $crate::generated_code::on_load($collected);
         }
 
         #[used]
