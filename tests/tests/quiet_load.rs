@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use core::ffi::{c_char, c_int, c_void};
 
 use kernpack::abi::{
-    ApiTable, DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall, TVMFFIAny,
-    TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFIStreamHandle, TVMFFITypeAttrColumn,
-    TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
+    ApiTable, DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall,
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFIStreamHandle,
+    TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
 };
 use kernpack::{ObjRef, Object};
 use kernpack_tests::stock;
