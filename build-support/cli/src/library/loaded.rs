@@ -13,7 +13,7 @@ use kernpack::{Any, AnyView, Array, Function, Module, Str};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::arguments::DESCRIBE;
+use crate::command::DESCRIBE;
 
 /// The other process's answer: `functions`, `types`, `global_functions`, `problem` (why the library did not load).
 pub(crate) struct Loaded(Value);

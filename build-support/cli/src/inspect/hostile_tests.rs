@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::module::library_bin::LibraryBinWriter;
 
-use crate::inspection::Inspection;
-use crate::{json, library_file, picture, report};
+use super::{json, picture, report};
+use crate::library::file;
+use crate::library::inspection::Inspection;
 
 /// A library with `blob` as its import tree.
 fn compile(name: &str, blob: &[u8]) -> Vec<u8> {
@@ -23,7 +24,7 @@ fn compile(name: &str, blob: &[u8]) -> Vec<u8> {
     std::fs::write(&source, text).unwrap();
     let status = Command::new("cc").args(["-shared", "-nostdlib", "-o"]).arg(&library).arg(&source).status();
     assert!(status.expect("a C compiler named cc is needed").success());
-    let bytes = library_file::read(&library).unwrap();
+    let bytes = file::read(&library).unwrap();
     std::fs::remove_dir_all(folder).ok();
     bytes
 }
@@ -108,10 +109,10 @@ fn broken_trees_are_named() {
 fn cut_off_and_changed_files() {
     let sound = sound();
     for len in (0..sound.len()).step_by(7) {
-        // What is missing at the very end may be sections that no one reads.
+        // What is missing at the very end may be sections that are not read.
         let _ = all(&sound[..len]);
     }
-    assert_eq!(all(b"").unwrap_err(), "it is no shared library (no ELF header)");
+    assert_eq!(all(b"").unwrap_err(), "not a shared library (no ELF header)");
     let error = all(&sound[..40]).unwrap_err();
     assert!(error.starts_with("its ELF structure is broken or cut off: "), "{error}");
     let error = all(&sound[..sound.len() / 2]).unwrap_err();

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::inspection::Inspection;
-use crate::signature;
-use crate::tree::{Module, Tree};
+use crate::library::inspection::Inspection;
+use crate::library::signature;
+use crate::library::tree::{Module, Tree};
+use crate::text::{shown, size};
 
 /// Deeper modules of a tree are not indented further.
 const DEEPEST: usize = 24;
@@ -16,32 +17,6 @@ pub(crate) fn write(file: &str, inspection: &Inspection<'_>) -> String {
     // Writing into a String does not fail.
     let _ = try_write(&mut out, file, inspection);
     out
-}
-
-/// A name from the file, without characters that a terminal would obey.
-pub(crate) fn shown(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// `1.5 KiB`.
-pub(crate) fn size(bytes: usize) -> String {
-    let mut value = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 || unit == "GiB" {
-            let digits = usize::from(unit != "bytes");
-            return format!("{value:.digits$} {unit}");
-        }
-        value /= 1024.0;
-    }
-    unreachable!("the last unit returns")
 }
 
 fn try_write(out: &mut String, file: &str, inspection: &Inspection<'_>) -> std::fmt::Result {
@@ -112,7 +87,7 @@ fn write_type(out: &mut String, ty: &Value) -> std::fmt::Result {
 fn write_tree(out: &mut String, tree: &Tree<'_>) -> std::fmt::Result {
     writeln!(out, "\nimport tree ({} modules, {})", tree.modules.len(), size(tree.size))?;
     let mut written = vec![false; tree.modules.len()];
-    // Modules that nobody imports come after the root's tree, so that none is missed.
+    // Modules without an importer come after the root's tree, so that none is missed.
     for start in 0..tree.modules.len() {
         let mut open = if written[start] { vec![] } else { vec![(start, 0)] };
         while let Some((index, depth)) = open.pop() {

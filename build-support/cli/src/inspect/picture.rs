@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::inspection::Inspection;
-use crate::report::summary;
-use crate::tree::Tree;
+use super::report::summary;
+use crate::library::inspection::Inspection;
+use crate::library::tree::Tree;
 
 const WIDTH: usize = 260;
 const HEIGHT: usize = 44;

@@ -4,7 +4,8 @@ use kernpack::module::device_image::DeviceImage;
 use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use kernpack::module::zstd;
 
-use crate::{Result, architecture};
+use crate::Result;
+use crate::library::architecture;
 
 /// The modules; the first is the root.
 pub(crate) struct Tree<'a> {
@@ -102,6 +103,6 @@ mod tests {
         }
         assert_eq!(inside(&[0xff; 40]), None);
         let module = Module::new(zstd::KIND, Some(&payload), Vec::new());
-        assert!(crate::report::summary(&module).ends_with(" bytes: my.image of 4.9 KiB, compressed"));
+        assert!(crate::inspect::report::summary(&module).ends_with(" bytes: my.image of 4.9 KiB, compressed"));
     }
 }

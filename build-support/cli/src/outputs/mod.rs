@@ -1,55 +1,17 @@
 //! `cargo kernpack outputs`: what the build scripts of a workspace's packages made of their kernels, and where it is.
 
-use std::ffi::OsString;
+mod options;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use cargo_metadata::Message;
 use serde_json::Value;
 
-use crate::Result;
+pub(crate) use options::{HELP, Options, parse};
 
-pub(crate) const HELP: &str = "\
-What the build scripts made of kernels, and where it is: objects, PTX, fat binaries, the packed modules, the generated Rust file and the
-compile commands. Builds first, as cargo build does; cargo runs nothing when nothing changed.
-
-Usage: cargo kernpack outputs [OPTIONS] [OPTIONS OF CARGO BUILD]
-
-Options:
-      --json                 print JSON: an array of what each package's OUT_DIR/kernpack/outputs.json says, with its out_dir
-      --kind KIND            only outputs of this kind (object, ptx, cubin, fatbin, opencl, blob, archive, rust, compile_commands), a path on each line
-  -h, --help                 print this
-
-All other options go to cargo build: --package, --release, --target, --features, --manifest-path, ...
-";
-
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    json: bool,
-    kind: Option<String>,
-    cargo: Vec<OsString>,
-}
-
-/// `None` asks for the help text.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>> {
-    let mut options = Options::default();
-    while let Some(argument) = arguments.next() {
-        match argument.to_str() {
-            Some("-h" | "--help") => return Ok(None),
-            Some("--json") => options.json = true,
-            Some("--kind") => {
-                let kind = arguments.next().and_then(|kind| kind.into_string().ok());
-                options.kind = Some(kind.ok_or("--kind needs a value; see cargo kernpack outputs --help")?);
-            }
-            _ => options.cargo.push(argument),
-        }
-    }
-    if options.json && options.kind.is_some() {
-        return Err("--json and --kind do not go together".to_owned());
-    }
-    Ok(Some(options))
-}
+use crate::{Result, cargo};
 
 /// Builds, and says what there is.
 pub(crate) fn show(options: &Options) -> Result<String> {
@@ -58,7 +20,7 @@ pub(crate) fn show(options: &Options) -> Result<String> {
         let file = folder.join("kernpack").join("outputs.json");
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let mut list: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: is no JSON: {error}", file.display()))?;
+            serde_json::from_str(&text).map_err(|error| format!("{} is not JSON: {error}", file.display()))?;
         list["out_dir"] = folder.to_string_lossy().into();
         found.push(list);
     }
@@ -76,17 +38,14 @@ pub(crate) fn show(options: &Options) -> Result<String> {
 
 /// `OUT_DIR` of each package that has a build script, in the order of the build.
 fn out_dirs(options: &Options) -> Result<Vec<PathBuf>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--message-format=json-render-diagnostics"]).args(&options.cargo);
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo cannot be run: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo build failed ({})", output.status));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let executed = messages.filter(|message| message["reason"] == "build-script-executed");
-    Ok(executed.filter_map(|message| Some(PathBuf::from(message["out_dir"].as_str()?))).collect())
+    let mut command = cargo::build();
+    command.args(&options.cargo);
+    let messages = cargo::messages(command, "cargo build")?;
+    let folders = messages.into_iter().filter_map(|message| match message {
+        Message::BuildScriptExecuted(script) => Some(script.out_dir.into()),
+        _ => None,
+    });
+    Ok(folders.collect())
 }
 
 fn outputs(list: &Value) -> &[Value] {
@@ -153,18 +112,5 @@ kit for t, in /t/out
             paths(&found, "cubin").unwrap_err(),
             "nothing of the kind 'cubin' was made; see cargo kernpack outputs"
         );
-    }
-
-    #[test]
-    fn command_lines() {
-        let parse = |line: &str| parse(line.split_whitespace().map(OsString::from));
-        assert!(parse("--help").unwrap().is_none());
-        let options = parse("--kind ptx --release -p kit").unwrap().unwrap();
-        assert_eq!(
-            (options.kind.as_deref(), options.cargo),
-            (Some("ptx"), ["--release", "-p", "kit"].map(OsString::from).to_vec())
-        );
-        assert_eq!(parse("--kind").unwrap_err(), "--kind needs a value; see cargo kernpack outputs --help");
-        assert_eq!(parse("--kind ptx --json").unwrap_err(), "--json and --kind do not go together");
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use kernpack::module::library_bin::LIBRARY_BIN_SYMBOL;
 
 use crate::Result;
-use crate::library_file::LibraryFile;
-use crate::loaded::Loaded;
-use crate::tree::Tree;
+use crate::library::file::LibraryFile;
+use crate::library::loaded::Loaded;
+use crate::library::tree::Tree;
 
 pub(crate) struct Inspection<'a> {
     pub(crate) size: usize,

@@ -15,7 +15,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let problem = |text: &dyn std::fmt::Display| format!("cannot read {}: {text}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| problem(&error))?;
     if !metadata.is_file() {
-        return Err(problem(&"it is no regular file"));
+        return Err(problem(&"not a regular file"));
     }
     let mut bytes = Vec::new();
     let size = usize::try_from(metadata.len()).map_err(|_| problem(&"it is larger than memory"))?;
@@ -38,7 +38,7 @@ pub(crate) struct LibraryFile<'a> {
 impl<'a> LibraryFile<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self> {
         if !bytes.starts_with(b"\x7fELF") {
-            return Err("it is no shared library (no ELF header)".to_owned());
+            return Err("not a shared library (no ELF header)".to_owned());
         }
         if bytes.get(4) == Some(&1) || bytes.get(5) == Some(&2) {
             return Err("it is a 32-bit or big-endian file; only 64-bit little-endian ones are read".to_owned());

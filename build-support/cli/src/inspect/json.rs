@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::inspection::Inspection;
-use crate::tree::{Module, Tree};
-use crate::{report, signature};
+use crate::inspect::report;
+use crate::library::inspection::Inspection;
+use crate::library::signature;
+use crate::library::tree::{Module, Tree};
 
 pub(crate) fn write(file: &str, inspection: &Inspection<'_>) -> String {
     let loaded = inspection.loaded.as_ref();
