@@ -41,7 +41,7 @@ fn devices(kit: &Module) -> Result<()> {
 fn exported(library: &str) -> Result<()> {
     let module = Module::load(library)?;
     let far: i64 = module.function("far")?.call_as(())?;
-    let length: i64 = match module.get_function("length", true)? {
+    let length: i64 = match module.find_function_in_tree("length")? {
         Some(length) => length.call_as(())?,
         None => 0,
     };

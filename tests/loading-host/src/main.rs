@@ -14,9 +14,9 @@ fn main() -> Result<()> {
     let expected = arguments.next().unwrap_or_default();
     for library in arguments {
         let module = Module::load(&library)?;
-        if module.get_function("sum_of_squares", false)?.is_some() {
+        if module.find_function("sum_of_squares")?.is_some() {
             generated(&module)?;
-        } else if module.get_function("offset_of_object", false)?.is_some() {
+        } else if module.find_function("offset_of_object")?.is_some() {
             cpp_modules()?;
         } else {
             ours(&module)?;
@@ -60,7 +60,7 @@ fn generated(library: &Module) -> Result<()> {
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
     check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");
-    if Function::get_global("test.context.twice")?.is_none() {
+    if Function::find_global("test.context.twice")?.is_none() {
         assert!(int("call_twice", &[1]).is_err());
         Function::register_global("test.context.twice", &Function::from_fn(|x: i64| 2 * x))?;
     }
@@ -122,7 +122,7 @@ impl ModuleImpl for Root {
         "rust.root"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         Ok((name == "twice").then(|| Function::from_fn(|x: i64| 2 * x)))
     }
 }

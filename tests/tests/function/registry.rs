@@ -25,7 +25,7 @@ fn registry() {
 
     let kept = Function::global("functions.number").unwrap();
     Function::remove_global("functions.number").unwrap();
-    assert!(Function::get_global("functions.number").unwrap().is_none());
+    assert!(Function::find_global("functions.number").unwrap().is_none());
     assert!(Function::remove_global("functions.number").is_err());
     assert_eq!(kept.call_as::<i64>(()).unwrap(), 2, "who holds a removed function keeps it");
 }

@@ -197,7 +197,7 @@ impl ModuleImpl for Length {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn get_function(&self, _name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, _name: &str) -> Result<Option<Function>> {
         Ok(None)
     }
 

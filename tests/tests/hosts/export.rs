@@ -42,7 +42,7 @@ fn folder() -> PathBuf {
 }
 
 fn call(module: &Module, name: &str) -> i64 {
-    module.get_function(name, true).unwrap().unwrap().call_as(()).unwrap()
+    module.find_function_in_tree(name).unwrap().unwrap().call_as(()).unwrap()
 }
 
 /// The module of an object file that `cc` makes.

@@ -17,7 +17,7 @@ impl ModuleImpl for Length {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let length = self.payload.len();
         Ok((name == "length").then(|| Function::from_fn(move || length)))
     }

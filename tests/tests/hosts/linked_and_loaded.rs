@@ -44,7 +44,7 @@ fn imports_of_a_librarys_modules() -> Result<()> {
         let number: i64 = leaf.function("leaf")?.call_as(())?;
         for _ in 0..2 {
             assert_eq!(asked("leaf"), Some(number));
-            assert_eq!(root.get_function("leaf", true)?.unwrap().call_as::<i64>(())?, number);
+            assert_eq!(root.find_function_in_tree("leaf")?.unwrap().call_as::<i64>(())?, number);
         }
         root.clear_imports()?;
     }

@@ -122,16 +122,16 @@ fn cpp_modules_in_rust() -> Result<()> {
     let count = module.function("count")?;
     assert_eq!(count.call_as::<i64>((2,))?, 42);
     // A C++ module is asked each time: its functions may change.
-    for query_imports in [false, true] {
-        assert!(module.get_function("later", query_imports)?.is_none());
+    for find in [Module::find_function, Module::find_function_in_tree] {
+        assert!(find(&module, "later")?.is_none());
     }
     count.call((58,))?;
-    for query_imports in [false, true] {
-        assert_eq!(module.get_function("later", query_imports)?.unwrap().call_as::<i64>(())?, 1);
+    for find in [Module::find_function, Module::find_function_in_tree] {
+        assert_eq!(find(&module, "later")?.unwrap().call_as::<i64>(())?, 1);
     }
     count.call((-58,))?;
-    assert!(module.get_function("later", true)?.is_none());
-    assert!(module.implements_function("virtual", false)? && !module.implements_function("later", false)?);
+    assert!(module.find_function_in_tree("later")?.is_none());
+    assert!(module.implements_function("virtual")? && !module.implements_function("later")?);
     assert_eq!(module.function("cuont").unwrap_err().message(), "module of kind 'cpp.counter' has no function 'cuont'");
     assert_eq!(module.doc("count")?.as_deref(), Some("Counts on, and says how far it is."));
     assert_eq!(module.metadata("count")?.as_deref(), Some(r#"{"type_schema":"counts"}"#));
@@ -155,8 +155,8 @@ fn cpp_modules_in_rust() -> Result<()> {
 fn cpp_errors_in_rust() -> Result<()> {
     type Ask = fn(&Module) -> Result<()>;
     let asks: [(&str, Ask); 8] = [
-        ("get_function", |module| module.get_function("count", false).map(drop)),
-        ("implements", |module| module.implements_function("count", false).map(drop)),
+        ("get_function", |module| module.find_function("count").map(drop)),
+        ("implements", |module| module.implements_function("count").map(drop)),
         ("doc", |module| module.doc("count").map(drop)),
         ("metadata", |module| module.metadata("count").map(drop)),
         ("write_formats", |module| module.write_formats().map(drop)),
@@ -190,9 +190,9 @@ fn cpp_errors_in_rust() -> Result<()> {
     // Found on the way through a Rust module's imports.
     let root = Module::new(Told::default());
     root.import(&counter(1, "get_function")?)?;
-    let error = root.get_function("other", true).unwrap_err();
+    let error = root.find_function_in_tree("other").unwrap_err();
     assert_eq!(error.message(), "get_function of a counter fails");
-    assert!(root.get_function("twice", true)?.is_some(), "found before that");
+    assert!(root.find_function_in_tree("twice")?.is_some(), "found before that");
     Ok(())
 }
 
@@ -221,7 +221,7 @@ impl ModuleImpl for Told {
         ModuleProperties::RUNNABLE | ModuleProperties::BINARY_SERIALIZABLE
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         self.check("get_function")?;
         Ok((name == "twice").then(|| Function::from_fn(|x: i64| 2 * x)))
     }
@@ -340,9 +340,9 @@ fn mixed_trees(throws: bool) -> Result<()> {
     assert_eq!(global::<i64>("cpp_modules.import", (&cpp, &leaf))?, 1);
     assert_eq!(rust.imports(), std::slice::from_ref(&cpp));
     assert_eq!(cpp.imports(), std::slice::from_ref(&leaf));
-    assert_eq!(rust.get_function("count", true)?.unwrap().call_as::<i64>((1,))?, 6);
-    assert_eq!(cpp.get_function("twice", true)?.unwrap().call_as::<i64>((4,))?, 8);
-    assert!(rust.implements_function("virtual", true)? && !rust.implements_function("virtual", false)?);
+    assert_eq!(rust.find_function_in_tree("count")?.unwrap().call_as::<i64>((1,))?, 6);
+    assert_eq!(cpp.find_function_in_tree("twice")?.unwrap().call_as::<i64>((4,))?, 8);
+    assert!(rust.implements_function_in_tree("virtual")? && !rust.implements_function("virtual")?);
     assert_eq!(global::<i64>("cpp_modules.call_imported", (&rust, "count", 1))?, 7);
     assert_eq!(global::<i64>("cpp_modules.call_imported", (&cpp, "twice", 21))?, 42);
 
@@ -364,10 +364,10 @@ fn mixed_trees(throws: bool) -> Result<()> {
 
     // What was found in the imports is forgotten with them, whoever empties them.
     global::<()>("cpp_modules.clear", (&rust,))?;
-    assert!(rust.get_function("count", true)?.is_none());
+    assert!(rust.find_function_in_tree("count")?.is_none());
     global::<Any>("cpp_modules.import", (&rust, &cpp))?;
-    assert!(rust.get_function("count", true)?.is_some());
+    assert!(rust.find_function_in_tree("count")?.is_some());
     cpp.clear_imports()?;
-    assert!(cpp.get_function("twice", true)?.is_none());
+    assert!(cpp.find_function_in_tree("twice")?.is_none());
     Ok(())
 }

@@ -241,8 +241,8 @@ fn modules_of_the_tree() {
     let module = Module::load(with_tree("root_is_cuda", &tree.to_vec())).unwrap();
     assert_eq!(module.kind(), "cuda");
     assert_eq!(module.imports().iter().map(Module::kind).collect::<Vec<_>>(), ["library"]);
-    assert!(module.get_function("one", false).unwrap().is_none());
-    assert_eq!(module.get_function("one", true).unwrap().unwrap().call_as::<i64>(()).unwrap(), 1);
+    assert!(module.find_function("one").unwrap().is_none());
+    assert_eq!(module.find_function_in_tree("one").unwrap().unwrap().call_as::<i64>(()).unwrap(), 1);
 }
 
 /// Where a module object is.

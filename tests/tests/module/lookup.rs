@@ -31,7 +31,7 @@ impl ModuleImpl for Constant {
         "test.constant"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let (value, alive) = (self.value, Arc::clone(&self.alive));
         let function = move || {
             let _ = &alive;
@@ -43,7 +43,7 @@ impl ModuleImpl for Constant {
 
 /// What a function of the tree gives; `None` when there is none.
 fn ask(module: &Module, name: &str) -> Option<i64> {
-    let function = module.get_function(name, true).unwrap()?;
+    let function = module.find_function_in_tree(name).unwrap()?;
     Some(function.call_as(()).unwrap())
 }
 
@@ -71,7 +71,7 @@ fn changes_of_the_imports_are_seen() {
     // A function's name in the imports is not the module's own.
     root.import(&middle).unwrap();
     assert_eq!(ask(&root, "leaf"), Some(4));
-    assert!(root.get_function("leaf", false).unwrap().is_none());
+    assert!(root.find_function("leaf").unwrap().is_none());
 }
 
 /// A module whose one function may come and go.
@@ -88,7 +88,7 @@ impl ModuleImpl for Changing {
         false
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let value = self.value.load(Ordering::Relaxed);
         Ok((name == "leaf" && value != 0).then(|| Function::from_fn(move || value)))
     }
@@ -175,19 +175,21 @@ fn count_allocations() {
     let (root, leaf) = (Constant::module("root", 1), Constant::module("leaf", 2));
     root.import(&leaf).unwrap();
     root.import(&library).unwrap();
-    for (module, name, imports) in [
-        (&root, "root", false),
-        (&root, "root", true),
-        (&root, "leaf", true),
-        (&root, "add", true),
-        (&library, "add", false),
+    type Find = fn(&Module, &str) -> Result<Option<Function>>;
+    let (own, in_tree): (Find, Find) = (Module::find_function, Module::find_function_in_tree);
+    for (module, name, find) in [
+        (&root, "root", own),
+        (&root, "root", in_tree),
+        (&root, "leaf", in_tree),
+        (&root, "add", in_tree),
+        (&library, "add", own),
     ] {
         let before = count();
-        drop(module.get_function(name, imports).unwrap().unwrap());
+        drop(find(module, name).unwrap().unwrap());
         let first = count() - before;
         let before = count();
         for _ in 0..100 {
-            drop(module.get_function(name, imports).unwrap().unwrap());
+            drop(find(module, name).unwrap().unwrap());
         }
         let later = count() - before;
         assert_eq!(later, 0, "{name}: {first} allocations at the first lookup, {later} at 100 later ones");
@@ -213,7 +215,7 @@ fn library_with(name: &str, blob: &[u8]) -> PathBuf {
 fn register_loader() {
     let load = Function::from_fn(|bytes: Bytes| Constant::module("leaf", i64::from(bytes[0])));
     // Each test has its own process only under some runners.
-    if Function::get_global("ffi.Module.load_from_bytes.test.tree").unwrap().is_none() {
+    if Function::find_global("ffi.Module.load_from_bytes.test.tree").unwrap().is_none() {
         let _ = Function::register_global("ffi.Module.load_from_bytes.test.tree", &load);
     }
 }
@@ -244,7 +246,7 @@ fn a_long_chain_needs_no_deep_stack() {
         let error = last.import(&root).unwrap_err();
         assert!(error.message().starts_with("Cyclic dependency detected during import"), "{error}");
         // With the Cargo feature `builtins`, as in a test of the whole workspace.
-        if let Some(print) = Function::get_global("ffi.ReprPrint").unwrap() {
+        if let Some(print) = Function::find_global("ffi.ReprPrint").unwrap() {
             // The stock library's limit is ours: beyond it, printing is an error.
             match print.call_as::<String>((&root,)) {
                 Ok(printed) => assert!(printed.starts_with("ffi.Module("), "{}", &printed[..printed.len().min(100)]),

@@ -27,7 +27,7 @@ impl ModuleImpl for Plain {
         ModuleProperties::BINARY_SERIALIZABLE
     }
 
-    fn get_function(&self, _name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, _name: &str) -> Result<Option<Function>> {
         Ok(None)
     }
 

@@ -228,7 +228,7 @@ mod foreign {
 
 /// Calls a global function of the host; `None` when it has none of this name.
 fn global(name: &str, args: &[Any]) -> Option<Result<Any>> {
-    let function = Function::get_global(name).unwrap()?;
+    let function = Function::find_global(name).unwrap()?;
     Some(match args {
         [a] => function.call((a,)),
         [a, b] => function.call((a, b)),
@@ -591,7 +591,7 @@ fn rewrites_are_those_of_the_host() -> Result<()> {
             let change = |num: ObjRef<Num>| ObjRef::new(Num { expr: NOWHERE, value: num.value + 1 });
             let rewrite = Rewrite::new();
             let ours = if order == 0 { rewrite.pre(change) } else { rewrite.post(change) }.run(value.clone())?;
-            let Some(map) = Function::get_global("ffi.StructuralMap")? else { return Ok(()) };
+            let Some(map) = Function::find_global("ffi.StructuralMap")? else { return Ok(()) };
             let callbacks = vec![(i64::from(<Num as Object>::type_index()), Function::from_fn(change))];
             let theirs = map.call((&value, callbacks, Vec::<(i64, Function)>::new(), order))?;
             assert!(Options::new().map_free_vars(true).equal(&ours, &theirs)?, "{name}");
@@ -801,7 +801,7 @@ fn copies_share_what_is_shared() -> Result<()> {
 
 #[test]
 fn a_hook_that_keeps_the_visitor_can_not_use_it_later() -> Result<()> {
-    let Some(visit) = Function::get_global("ffi.StructuralVisitorVisit")? else { return Ok(()) };
+    let Some(visit) = Function::find_global("ffi.StructuralVisitorVisit")? else { return Ok(()) };
     thread_local!(static KEPT: RefCell<Option<Any>> = const { RefCell::new(None) });
     let key = TVMFFIByteArray::new(b"structural.Hooked");
     // SAFETY: the key lives for the call.
@@ -833,7 +833,7 @@ fn a_hook_that_keeps_the_visitor_can_not_use_it_later() -> Result<()> {
     assert_eq!(count.get(), 2);
 
     // A hook that stops by itself.
-    let Some(interrupt) = Function::get_global("ffi.VisitInterrupt")? else { return Ok(()) };
+    let Some(interrupt) = Function::find_global("ffi.VisitInterrupt")? else { return Ok(()) };
     let key = TVMFFIByteArray::new(b"structural.Stops");
     // SAFETY: as above.
     let index = unsafe { (host::api().type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT) };

@@ -230,7 +230,7 @@ fn unhex(digits: &str) -> Vec<u8> {
 fn is_ours(row: &Value) -> bool {
     let hosts = row.get("hosts").is_none_or(|hosts| hosts.as_array().unwrap().contains(&json!("rust")));
     let keywords =
-        Function::get_global("ffi.GetKwargsObject").unwrap().is_some() || !row.to_string().contains("kwargs");
+        Function::find_global("ffi.GetKwargsObject").unwrap().is_some() || !row.to_string().contains("kwargs");
     hosts && keywords
 }
 

@@ -113,6 +113,6 @@ fn inside() -> Result<()> {
     Function::register_global("stock_host.one", &Function::from_fn(|| 1i64))?;
     assert!(Function::list_global_names()?.iter().any(|name| name == "stock_host.one"));
     Function::remove_global("stock_host.one")?;
-    assert!(Function::get_global("stock_host.one")?.is_none());
+    assert!(Function::find_global("stock_host.one")?.is_none());
     Ok(())
 }

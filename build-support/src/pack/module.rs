@@ -10,17 +10,17 @@ use crate::{Error, Result};
 /// it imports. Clones are the same module, which is stored once, however many import it.
 ///
 /// ```no_run
-/// use kernpack_build::{Library, Payload};
+/// use kernpack_build::{Library, Module};
 ///
 /// # fn main() -> kernpack_build::Result<()> {
-/// let weights = Payload::file("my.weights", "data/weights.bin");
-/// let encoder = Payload::bytes("my.graph", *b"encoder").import(&weights);
-/// let decoder = Payload::bytes("my.graph", *b"decoder").import(&weights);
+/// let weights = Module::from_file("my.weights", "data/weights.bin");
+/// let encoder = Module::from_bytes("my.graph", *b"encoder").import(&weights);
+/// let decoder = Module::from_bytes("my.graph", *b"decoder").import(&weights);
 /// Library::new().import(&encoder).import(&decoder).build()
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Payload {
+pub struct Module {
     node: Rc<Node>,
 }
 
@@ -30,18 +30,18 @@ struct Node {
     /// What comes before the file's content, or all of it.
     head: Vec<u8>,
     file: Option<PathBuf>,
-    imports: Vec<Payload>,
+    imports: Vec<Module>,
 }
 
-impl Payload {
+impl Module {
     /// A module whose bytes the build script has.
-    pub fn bytes(kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn from_bytes(kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(kind.into(), bytes.into(), None)
     }
 
     /// A module whose bytes are a file's, which is read when the library is written and never held twice. The path is relative to
     /// the package; the build script runs again when the file changes.
-    pub fn file(kind: impl Into<String>, path: impl AsRef<Path>) -> Self {
+    pub fn from_file(kind: impl Into<String>, path: impl AsRef<Path>) -> Self {
         Self::new(kind.into(), Vec::new(), Some(path.as_ref().to_owned()))
     }
 
@@ -56,7 +56,7 @@ impl Payload {
 
     /// Makes the module import another. What was cloned before does not change: it is another module from here on.
     #[must_use = "the module that imports is the result"]
-    pub fn import(mut self, other: &Payload) -> Self {
+    pub fn import(mut self, other: &Module) -> Self {
         Rc::make_mut(&mut self.node).imports.push(other.clone());
         self
     }
@@ -65,7 +65,7 @@ impl Payload {
         &self.node.kind
     }
 
-    pub(crate) fn imports(&self) -> &[Payload] {
+    pub(crate) fn imports(&self) -> &[Module] {
         &self.node.imports
     }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn clones_are_the_same_module() {
-        let shared = Payload::bytes("k", *b"x");
+        let shared = Module::from_bytes("k", *b"x");
         assert_eq!(shared.address(), shared.clone().address());
         let importer = shared.clone().import(&shared);
         assert_ne!(importer.address(), shared.address());
