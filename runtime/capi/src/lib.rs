@@ -1,7 +1,8 @@
 //! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::sys::embedded`, and what C++ libraries with
 //! modules of their own import by C++ names.
 //!
-//! `include/kernpack/c_api.h` is made from this list and from `kernpack::sys::abi`; a test says how, when it is out of date.
+//! Their signatures and documentation are in one table, `for_each_function` of `kernpack::sys::abi`, from which `include/kernpack/c_api.h` is
+//! made, too; a test says how, when it is out of date.
 //! Put it where a program looks for the stock library. From the moment it is loaded it serves the whole process.
 
 pub mod modules;
