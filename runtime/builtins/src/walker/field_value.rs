@@ -62,6 +62,25 @@ pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Rea
     Ok(Read { value, owned })
 }
 
+/// Reads a field of two objects.
+///
+/// # Safety
+/// As for [`read`], for both.
+#[inline]
+pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) -> Result<[Read; 2]> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let left = read(field, objects[0])?;
+        match read(field, objects[1]) {
+            Ok(right) => Ok([left, right]),
+            Err(error) => {
+                give_up(left);
+                Err(error)
+            }
+        }
+    }
+}
+
 /// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,
 /// which has to wait until what a foreign getter wrote in parts is in the cache.
 ///
