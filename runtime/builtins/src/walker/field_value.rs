@@ -3,7 +3,7 @@
 use core::ptr;
 
 use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
-use crate::definition::type_def::field;
+use crate::definition::field;
 #[cfg(feature = "embedded")]
 use crate::embedded::type_table;
 #[cfg(feature = "embedded")]

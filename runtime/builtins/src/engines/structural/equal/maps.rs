@@ -38,24 +38,21 @@ impl Comparer {
                     }
                     return Ok(Step::Different);
                 };
-                let equal = match leaves_equal(&value, &other) {
-                    Some(equal) => equal,
+                let step = match leaves_equal(&value, &other) {
+                    Some(true) => None,
+                    Some(false) => Some(self.differ(top)?),
                     None => {
                         let owned = held.is_some();
-                        let [left, right] = [value, other].map(|value| {
+                        let parts = [value, other].map(|value| {
                             let value = if owned { release::retain(&value) } else { value };
                             Read { value, owned }
                         });
-                        match self.enter(left, right, region)? {
-                            Some(equal) => equal,
-                            None => return Ok(Step::Deeper),
-                        }
+                        self.compare_parts(top, parts, region)?
                     }
                 };
                 drop(held);
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if let Some(step) = step {
+                    return Ok(step);
                 }
             }
         }

@@ -186,19 +186,34 @@ impl Comparer {
                 };
                 *next = at + 1;
                 let region = frame.region;
-                let equal = leaves_equal(left, right).is_none() && {
-                    let [left, right] = [left, right].map(|value| Read { value: *value, owned: false });
-                    match self.enter(left, right, region)? {
-                        Some(equal) => equal,
-                        None => return Ok(Step::Deeper),
-                    }
-                };
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if leaves_equal(left, right).is_some() {
+                    return self.differ(top);
+                }
+                let parts = [left, right].map(|value| Read { value: *value, owned: false });
+                if let Some(step) = self.compare_parts(top, parts, region)? {
+                    return Ok(step);
                 }
             }
         }
+    }
+
+    /// Compares two parts of the objects of the top frame; `None` when they are equal. Takes the readers' references over.
+    unsafe fn compare_parts(&mut self, top: usize, [left, right]: [Read; 2], region: Region) -> Result<Option<Step>> {
+        // SAFETY: see above.
+        unsafe {
+            match self.enter(left, right, region)? {
+                Some(true) => Ok(None),
+                Some(false) => self.differ(top).map(Some),
+                None => Ok(Some(Step::Deeper)),
+            }
+        }
+    }
+
+    /// The parts of the top frame's objects that are being compared differ.
+    unsafe fn differ(&mut self, top: usize) -> Result<Step> {
+        // SAFETY: see above.
+        unsafe { self.record_current(top)? };
+        Ok(Step::Different)
     }
 
     /// What the lengths of two sequences say when all elements that both have are equal.
@@ -224,24 +239,18 @@ impl Comparer {
                     continue;
                 }
                 *current = Some(field);
+                let region = frame.region.of_field(field.raw().flags);
                 let [left, right] = read_both(field, [*left, *right])?;
-                let equal = match leaves_equal(&left.value, &right.value) {
+                let step = match leaves_equal(&left.value, &right.value) {
+                    None => self.compare_parts(top, [left, right], region)?,
                     Some(equal) => {
                         give_up(left);
                         give_up(right);
-                        equal
-                    }
-                    None => {
-                        let region = frame.region.of_field(field.raw().flags);
-                        match self.enter(left, right, region)? {
-                            Some(equal) => equal,
-                            None => return Ok(Step::Deeper),
-                        }
+                        if equal { None } else { Some(self.differ(top)?) }
                     }
                 };
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if let Some(step) = step {
+                    return Ok(step);
                 }
             }
         }
