@@ -82,8 +82,8 @@ pub use library::Library;
 pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
 pub use llvm::packer::LlvmPacker;
+pub use pack::module::Module;
 pub use pack::object_packer::ObjectPacker;
-pub use pack::payload::Payload;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

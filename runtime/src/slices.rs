@@ -1,6 +1,6 @@
 //! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
 
-use kernpack_core::impl_::{
+use kernpack_core::generated_code::{
     CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
 };
 use linkme::distributed_slice;

@@ -44,7 +44,7 @@ pub use dataclass::enum_registration::register_enum;
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]
 mod constructor {
-    use kernpack_core::impl_::Collected;
+    use kernpack_core::generated_code::Collected;
 
     kernpack_core::__constructor!(|| Collected { builtins: crate::register, ..Collected::NOTHING });
 }

@@ -179,7 +179,7 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
         }
         let name = format!("kernpack.library.{crate_name}");
         let file = exports::file_of((&raw const *library).cast()).unwrap_or_default();
-        match Function::get_global(&name).ok().flatten() {
+        match Function::find_global(&name).ok().flatten() {
             None => {
                 let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
                 note(ours.register_with_schema(&name, "", &[], &<Vec<String> as Schema>::TYPE));

@@ -1,6 +1,6 @@
 /* The C interface of a TVM FFI runtime: types, constants and the 50 functions of libtvm_ffi.so.
  *
- * Made from Kernpack's Rust sources; do not edit (tests/tests/c_header.rs says how it is made). A program that includes this needs
+ * Made from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs says how it is made). A program that includes this needs
  * nothing of Apache TVM: it links or opens the libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so it
  * works with the stock library, too. The stock C++ headers bring the same types: include them first, and this header only adds
  * what they lack.

@@ -71,7 +71,7 @@ thread_local! {
 /// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
 ///
 /// ```
-/// use kernpack::{abi::device_type, device};
+/// use kernpack::{device, sys::abi::device_type};
 /// assert_eq!(device::api(device_type::CPU)?.name(), "cpu");
 /// assert_eq!(
 ///     device::api(device_type::VPI).err().unwrap().message(),
@@ -142,7 +142,7 @@ fn function_name(kind: i32) -> String {
 pub(crate) fn register_devices() -> Result<()> {
     for info in OWN_KINDS.iter().copied().chain([collected().devices]).flatten() {
         let name = function_name(info.device_type);
-        if Function::get_global(&name)?.is_none() {
+        if Function::find_global(&name)?.is_none() {
             let ours =
                 Function::from_fn(|| own_table(info).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>()));
             // Another artifact may be quicker; then its API is the one.
@@ -186,7 +186,7 @@ fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
     // Binding registers what this artifact brings.
     host::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
-    let Some(offered) = Function::get_global(&function_name(kind))? else { return Err(unknown(kind)) };
+    let Some(offered) = Function::find_global(&function_name(kind))? else { return Err(unknown(kind)) };
     let address: *mut c_void = offered.call_as(())?;
     let own = entry(&TABLES, kind).map_or(ptr::null_mut(), |own| own.load(Ordering::Acquire));
     let api: &'static dyn DeviceApi = if !address.is_null() && ptr::eq(address.cast(), own) {

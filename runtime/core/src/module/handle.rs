@@ -96,7 +96,7 @@ impl Module {
     /// KeyError with the nearest names when the module has none.
     #[track_caller]
     pub fn function(&self, name: &str) -> Result<Function> {
-        if let Some(function) = self.get_function(name, false)? {
+        if let Some(function) = self.find_function(name)? {
             return Ok(function);
         }
         let names = self.function_names();
@@ -104,14 +104,41 @@ impl Module {
         Err(crate::error!(KeyError, "module of kind '{}' has no function '{name}'{hint}", self.kind()))
     }
 
-    /// The function of this name, looked for in the imports too (depth first, in order) when `query_imports`; `None` when there
-    /// is none.
+    /// The module's own function of this name; `None` when it has none.
     ///
     /// A module that was made in Rust remembers what it has found: finding it again takes no lock and allocates nothing.
     ///
     /// # Errors
     /// What the module reports.
-    pub fn get_function(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
+    pub fn find_function(&self, name: &str) -> Result<Option<Function>> {
+        self.look_up(name, false)
+    }
+
+    /// The function of this name, of the module or of one of its imports (depth first, in order).
+    ///
+    /// # Errors
+    /// KeyError when none of them has one.
+    #[track_caller]
+    pub fn function_in_tree(&self, name: &str) -> Result<Function> {
+        match self.find_function_in_tree(name)? {
+            Some(function) => Ok(function),
+            None => Err(crate::error!(
+                KeyError,
+                "neither the module of kind '{}' nor its imports have a function '{name}'",
+                self.kind()
+            )),
+        }
+    }
+
+    /// The function of this name, of the module or of one of its imports (depth first, in order); `None` when none of them has one.
+    ///
+    /// # Errors
+    /// What the modules report.
+    pub fn find_function_in_tree(&self, name: &str) -> Result<Option<Function>> {
+        self.look_up(name, true)
+    }
+
+    fn look_up(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
         if self.is_ours() {
             return operations::get_function(self, name, query_imports);
         }
@@ -130,11 +157,23 @@ impl Module {
         path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
     }
 
-    /// Whether the module, or when `query_imports` one of its imports, has a function of this name.
+    /// Whether the module itself has a function of this name.
     ///
     /// # Errors
     /// What the module reports.
-    pub fn implements_function(&self, name: &str, query_imports: bool) -> Result<bool> {
+    pub fn implements_function(&self, name: &str) -> Result<bool> {
+        self.implements(name, false)
+    }
+
+    /// Whether the module or one of its imports has a function of this name.
+    ///
+    /// # Errors
+    /// What the modules report.
+    pub fn implements_function_in_tree(&self, name: &str) -> Result<bool> {
+        self.implements(name, true)
+    }
+
+    fn implements(&self, name: &str, query_imports: bool) -> Result<bool> {
         if self.is_ours() {
             return operations::implements_function(self, name, query_imports);
         }

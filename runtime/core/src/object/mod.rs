@@ -36,6 +36,7 @@ mod reference;
 mod registration;
 mod root;
 mod thread_safety;
+mod type_key;
 mod weak;
 mod write_access;
 

@@ -9,6 +9,7 @@ use core::ptr;
 use super::definition::{FieldDef, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
+use super::type_key::index_of_key;
 use super::{Storage, copy};
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
@@ -83,16 +84,11 @@ fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
 
 /// The type that is registered under a key.
 fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
-    let mut index = 0;
-    // SAFETY: the key is valid for the call and `index` is writable. What is found lives forever.
-    unsafe {
-        if Error::check((host::api().type_key_to_index)(&TVMFFIByteArray::new(key.as_bytes()), &mut index)).is_err() {
-            return Ok(None);
-        }
-        match (host::api().get_type_info)(index).as_ref() {
-            Some(info) => Ok(Some(info)),
-            None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
-        }
+    let Some(index) = index_of_key(key.as_bytes()) else { return Ok(None) };
+    // SAFETY: what is found lives forever.
+    match unsafe { (host::api().get_type_info)(index).as_ref() } {
+        Some(info) => Ok(Some(info)),
+        None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
     }
 }
 
@@ -145,7 +141,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
 
 /// Registers the constructor that the host makes of a type's fields; false when it is too old to make any.
 fn register_generated_init(index: i32) -> Result<bool> {
-    let Some(register) = Function::get_global("ffi._RegisterFFIInit")? else { return Ok(false) };
+    let Some(register) = Function::find_global("ffi._RegisterFFIInit")? else { return Ok(false) };
     register.call((index,))?;
     Ok(true)
 }

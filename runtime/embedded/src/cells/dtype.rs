@@ -1,7 +1,7 @@
 //! Data types as text: `float32`, `uint8x4`, `bfloat16xvscalex4`, `float8_e4m3fn`, `custom[name]8`, and their aliases.
 //!
 //! ```
-//! use kernpack::embedded::dtype;
+//! use kernpack::sys::embedded::dtype;
 //! let four_lanes = dtype::parse("bf16x4").unwrap();
 //! assert_eq!((four_lanes.bits, four_lanes.lanes), (16, 4));
 //! assert_eq!(dtype::format(four_lanes).unwrap(), "bfloat16x4");

@@ -4,8 +4,8 @@
 //! destructor may look at the list or change it. A list whose capacity runs out gets twice the capacity.
 //!
 //! ```
-//! use kernpack::abi::TVMFFIAny;
-//! use kernpack::embedded::{dec_ref, list, seq};
+//! use kernpack::sys::abi::TVMFFIAny;
+//! use kernpack::sys::embedded::{dec_ref, list, seq};
 //! let numbers = seq::new_list(vec![TVMFFIAny::int(1), TVMFFIAny::int(2), TVMFFIAny::int(3)]);
 //! // SAFETY: the list is ours until `dec_ref`.
 //! unsafe {

@@ -171,7 +171,7 @@ unsafe fn lookup_for_library(
     let module = unsafe { Module::borrowed(library_ctx) };
     let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
     let found = module.find_import(name).and_then(|found| match found {
-        None if name == SET_DEVICE && Function::get_global(name)?.is_none() => Ok(Some(set_device())),
+        None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
         found => Ok(found),
     });
     match found {
@@ -231,7 +231,7 @@ mod tests {
             "test.asking"
         }
 
-        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        fn find_function(&self, name: &str) -> Result<Option<Function>> {
             match (name, ROOT.get()) {
                 ("outer", Some(root)) => root.find_import("inner"),
                 ("inner", _) => Ok(Some(Function::from_fn(|| 5i64))),

@@ -117,7 +117,7 @@ pub fn load_from_file(path: &str) -> Result<Module> {
         other => other,
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
-    let Some(load) = Function::get_global(&loader)? else {
+    let Some(load) = Function::find_global(&loader)? else {
         return Err(crate::error!(
             RuntimeError,
             "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
@@ -283,7 +283,7 @@ impl<'a> Loaders<'a> {
             return load.call_as((payload,));
         }
         let name = format!("ffi.Module.load_from_bytes.{kind}");
-        let Some(load) = Function::get_global(&name)?.or_else(|| kinds::own_loader(kind)) else {
+        let Some(load) = Function::find_global(&name)?.or_else(|| kinds::own_loader(kind)) else {
             return Err(crate::error!(
                 RuntimeError,
                 "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",

@@ -8,8 +8,8 @@
 //! the newest.
 //!
 //! ```
-//! use kernpack::abi::TVMFFIAny;
-//! use kernpack::embedded::{dec_ref, map, new_string};
+//! use kernpack::sys::abi::TVMFFIAny;
+//! use kernpack::sys::embedded::{dec_ref, map, new_string};
 //! let dict = map::new_dict(vec![(new_string(b"one"), TVMFFIAny::int(1))]).unwrap();
 //! // SAFETY: the dict is ours until `dec_ref`.
 //! unsafe {
