@@ -48,7 +48,7 @@ impl<T> Outcome for Option<T> {}
 /// Functions that pass on to our own implementation, and note what fails.
 macro_rules! watched {
     (
-        required { $($name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
+        required { $($(#[doc = $doc:literal])+ $name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
         optional { $($rest:tt)* }
     ) => {
         $(

@@ -1,4 +1,4 @@
-//! Loads libraries and calls what is in them; `tests/tests/context_symbols.rs` runs it, in several processes.
+//! Loads libraries and calls what is in them; `tests/tests/hosts/context_symbols.rs` runs it, in several processes.
 //!
 //! The first argument says which implementation must serve the process, as `kernpack::host::Origin` names it; the others are libraries:
 //! `tests/c/generated.c`, `tests/c/modules.cc`, or one of ours.
@@ -79,7 +79,7 @@ fn generated(library: &Module) -> Result<()> {
     Ok(())
 }
 
-/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/cpp_modules.rs` says more of them.
+/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/tests/module/cpp.rs` says more of them.
 fn cpp_modules() -> Result<()> {
     let counter = |start: i64, fails: &str| -> Result<Module> {
         Function::global("cpp_modules.counter")?.call_as((start, fails))

@@ -240,7 +240,7 @@ macro_rules! text_type {
 
         impl Schema for $name {
             const TYPE: TypeSchema = $schema;
-            const STORAGE: crate::object::Storage = crate::object::Storage::Any;
+            const STORAGE: crate::value::Storage = crate::value::Storage::Any;
 
             unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
                 // SAFETY: promised by the caller; zeros are no text.

@@ -1,5 +1,5 @@
 //! Runs the libraries that `tests/apache-tvm/export.py` has left in a folder: `kernpack-apache-tvm-host FOLDER FILE...`.
-//! `tests/tests/apache_tvm.rs` starts it.
+//! `tests/tests/stock/apache_tvm.rs` starts it.
 
 use std::path::Path;
 
