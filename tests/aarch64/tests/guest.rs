@@ -1,9 +1,11 @@
-//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/hosts/aarch64.rs` runs it under qemu.
+//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/export/aarch64.rs` runs it under qemu.
 
 #![allow(dead_code, unreachable_pub, unused_qualifications, reason = "each module is a crate of its own, too")]
 
 #[path = "../../tests/module/cpp.rs"]
 mod cpp_modules;
+#[path = "../../tests/device/fake.rs"]
+mod fake;
 #[path = "../../tests/device/registered.rs"]
 mod devices;
 #[path = "../../tests/object/enums.rs"]
