@@ -595,7 +595,7 @@ int TVMFFITypeRegisterMetadata(int32_t type_index, const TVMFFITypeMetadata* met
  * creates it. */
 int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* name, const TVMFFIAny* value);
 
-/* A column of attributes; NULL when nobody registered it. The address never changes, its `data` may. */
+/* A column of attributes; NULL when it is not registered. The address never changes, its `data` may. */
 const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name);
 
 /* Makes a function of an entry point. With `this` and `deleter` both NULL, `safe_call` receives the function
@@ -658,7 +658,7 @@ int TVMFFITensorToDLPack(TVMFFIObjectHandle from, DLManagedTensor** out);
 /* Like `TVMFFITensorToDLPack`, in the versioned form. */
 int TVMFFITensorToDLPackVersioned(TVMFFIObjectHandle from, DLManagedTensorVersioned** out);
 
-/* Makes a tensor with the data, shape and strides of `prototype` that keeps `source` alive. Nobody checks that the
+/* Makes a tensor with the data, shape and strides of `prototype` that keeps `source` alive. It is not checked that the
  * data is the source's. The caller owns the one reference in `*out`. */
 int TVMFFITensorCreateUnsafeView(TVMFFIObjectHandle source, const DLTensor* prototype, TVMFFIObjectHandle* out);
 

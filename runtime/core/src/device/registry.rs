@@ -18,7 +18,6 @@ use super::table::{DeviceTable, SharedDevice};
 use super::{DeviceApi, DeviceAttribute, RawStream, cpu};
 use crate::abi::device_type;
 use crate::function::{Function, caught};
-use crate::registration::collected;
 use crate::value::{Any, Device};
 use crate::{Result, host};
 
@@ -138,9 +137,9 @@ fn function_name(kind: i32) -> String {
     format!("kernpack.device_api_v1.{kind}")
 }
 
-/// Offers the kinds of this artifact to the process; a kind that is there stays.
-pub(crate) fn register_devices() -> Result<()> {
-    for info in OWN_KINDS.iter().copied().chain([collected().devices]).flatten() {
+/// Offers the kinds of this artifact, which brings `devices`, to the process; a kind that is there stays.
+pub(crate) fn register_devices(devices: &'static [DeviceKindInfo]) -> Result<()> {
+    for info in OWN_KINDS.iter().copied().chain([devices]).flatten() {
         let name = function_name(info.device_type);
         if Function::find_global(&name)?.is_none() {
             let ours =

@@ -319,7 +319,7 @@ impl Eq for Module {}
 
 impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.

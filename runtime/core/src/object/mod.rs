@@ -20,6 +20,7 @@
 //! ```
 
 mod borrowed;
+mod brought;
 mod construction;
 mod copy;
 mod definition;
@@ -41,9 +42,10 @@ mod weak;
 mod write_access;
 
 pub use borrowed::Borrowed;
+pub(crate) use brought::bring;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };

@@ -6,16 +6,16 @@
 use core::panic::Location;
 use core::ptr;
 
+use super::copy;
 use super::definition::{FieldDef, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
 use super::type_key::index_of_key;
-use super::{Storage, copy};
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
 use crate::reflect::AttrColumn;
-use crate::value::{Any, IntoAny, TypeSchema};
-use crate::{Error, Function, Result, exports, host};
+use crate::value::{Any, IntoAny, Storage, TypeSchema};
+use crate::{Error, Function, Result, artifact, host};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
@@ -185,7 +185,7 @@ fn build() -> String {
 /// Where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
-    if let Some(file) = exports::file_of(ptr::from_ref(def).cast()) {
+    if let Some(file) = artifact::file_of(ptr::from_ref(def).cast()) {
         origin.push_str(", in ");
         origin.push_str(&file);
     }

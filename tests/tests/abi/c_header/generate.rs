@@ -133,7 +133,7 @@ pub(crate) fn header(root: &Path) -> String {
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         sources.read(file, parsed.items, &docs(&parsed.attrs));
     }
-    let path = root.join("runtime/capi/src/lib.rs");
+    let path = root.join("runtime/formats/src/abi/table.rs");
     let functions = functions(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(functions.len(), 50, "functions in {}", path.display());
 
@@ -483,7 +483,7 @@ impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let attrs = input.call(Attribute::parse_outer)?;
         let name = input.parse()?;
-        input.parse::<Token![=]>()?;
+        input.parse::<Token![:]>()?;
         input.parse::<Ident>()?;
         let content;
         parenthesized!(content in input);
@@ -500,17 +500,26 @@ impl Parse for Function {
     }
 }
 
-/// The blocks `required { ... } optional { ... }` of the macro that exports the functions.
-struct Exports(Vec<Function>);
+/// What `macro_rules! for_each_function` has: `($make:ident) => { $make! { required { ... } optional { ... } } };`.
+struct Table(Vec<Function>);
 
-impl Parse for Exports {
+impl Parse for Table {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let (parameters, result, call);
+        parenthesized!(parameters in input);
+        (parameters.parse::<Token![$]>()?, parameters.parse::<Ident>()?);
+        (parameters.parse::<Token![:]>()?, parameters.parse::<Ident>()?);
+        input.parse::<Token![=>]>()?;
+        braced!(result in input);
+        input.parse::<Token![;]>()?;
+        (result.parse::<Token![$]>()?, result.parse::<Ident>()?, result.parse::<Token![!]>()?);
+        braced!(call in result);
         let mut functions = Vec::new();
-        while !input.is_empty() {
-            input.parse::<Ident>()?;
-            let content;
-            braced!(content in input);
-            functions.extend(Punctuated::<Function, Token![;]>::parse_terminated(&content)?);
+        while !call.is_empty() {
+            call.parse::<Ident>()?;
+            let blocks;
+            braced!(blocks in call);
+            functions.extend(Punctuated::<Function, Token![;]>::parse_terminated(&blocks)?);
         }
         Ok(Self(functions))
     }
@@ -518,10 +527,10 @@ impl Parse for Exports {
 
 fn functions(source: &str) -> Vec<Function> {
     let file = syn::parse_file(source).unwrap();
-    let call = file.items.into_iter().find_map(|item| match item {
-        Item::Macro(item) if item.mac.path.is_ident("export") => Some(item.mac),
+    let table = file.items.into_iter().find_map(|item| match item {
+        Item::Macro(item) if item.ident.as_ref().is_some_and(|name| name == "for_each_function") => Some(item.mac),
         _ => None,
     });
-    let Exports(functions) = call.expect("no export! in runtime/capi").parse_body().unwrap();
+    let Table(functions) = table.expect("no macro for_each_function in kernpack::abi").parse_body().unwrap();
     functions
 }

@@ -14,7 +14,7 @@ use crate::function::Function;
 use crate::host::{self, Origin};
 use crate::module::{Module, set_current_device};
 use crate::value::{AnyView, Device, IntoAny};
-use crate::{Error, Result, embedded, exports, thread_pool};
+use crate::{Error, Result, artifact, embedded, thread_pool};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
 pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
@@ -195,7 +195,7 @@ fn set_device() -> Function {
 
 /// The function `name` in the imports of this library.
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
-    let context = exports::library_context();
+    let context = artifact::library_context();
     if context.is_null() {
         return Err(crate::error!(
             RuntimeError,
