@@ -4,12 +4,12 @@
 
 #[path = "../../tests/module/cpp.rs"]
 mod cpp_modules;
-#[path = "../../tests/device/fake.rs"]
-mod fake;
 #[path = "../../tests/device/registered.rs"]
 mod devices;
 #[path = "../../tests/object/enums.rs"]
 mod enums;
+#[path = "../../tests/device/fake.rs"]
+mod fake;
 #[path = "../../tests/object/families.rs"]
 mod families;
 #[path = "../../tests/function/registry.rs"]

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use kernpack::Module;
 use kernpack_tests::beside::{cargo_build_programs, test_again};
-use kernpack_tests::{headers, library};
 use kernpack_tests::stock::stock_library;
+use kernpack_tests::{headers, library};
 
 /// Builds packages of the workspace as the tests were built, and says in which folder the results are.
 fn build() -> &'static Path {
