@@ -5,31 +5,43 @@
 //! that writes is refused while others cover the memory, and others while it lives. The record is one table for the whole
 //! process. Kernels in other languages do not take part; what they write to is their caller's to know.
 
-use core::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod record;
 
+use core::ops::Range;
+
+use self::record::{Cell, Crowd, Record, WAYS};
 use crate::process_table::ProcessTable;
+
+/// The atomics of the record. `tests/loom` puts loom's in their place.
+mod sync {
+    pub(super) use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(super) use std::sync::Mutex;
+
+    pub(super) use crate::embedded::atomic::lock;
+}
 
 /// The record as libraries built from different versions share it.
 #[repr(C)]
 struct BorrowTable {
-    /// Records a view of the addresses `start..end`; 0 when another view is in the way.
-    acquire: unsafe extern "C" fn(start: usize, end: usize, write: i32) -> i32,
-    /// Takes one record back.
-    release: unsafe extern "C" fn(start: usize, end: usize, write: i32),
+    /// Records a view of the addresses `start..end`: a number for `release`, or 0 when another view is in the way.
+    acquire: unsafe extern "C" fn(start: usize, end: usize, write: i32) -> usize,
+    /// Takes one record back: `token` is what `acquire` gave for the same view.
+    release: unsafe extern "C" fn(start: usize, end: usize, write: i32, token: usize),
 }
 
 static OWN: BorrowTable = BorrowTable { acquire, release };
 
 // SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
 static TABLE: ProcessTable<BorrowTable> =
-    unsafe { ProcessTable::new("kernpack.tensor_borrows_v1", &OWN, |_theirs, _own| {}) };
+    unsafe { ProcessTable::new("kernpack.tensor_borrows_v2", &OWN, |_theirs, _own| {}) };
 
 /// A recorded view; taken back when dropped.
 pub(super) struct Borrow {
     table: &'static BorrowTable,
     range: Range<usize>,
     write: bool,
+    /// What the table gave; 0 for an empty range.
+    token: usize,
 }
 
 impl Borrow {
@@ -37,19 +49,20 @@ impl Borrow {
     #[inline]
     pub(super) fn new(range: Range<usize>, write: bool) -> Option<Self> {
         let table = TABLE.get();
+        let mut token = 0;
         if !range.is_empty() {
-            // SAFETY: the function of a table may be called with any numbers.
-            let acquired = unsafe { (table.acquire)(range.start, range.end, i32::from(write)) };
-            if acquired == 0 {
+            // SAFETY: this function of a table may be called with any numbers.
+            token = unsafe { (table.acquire)(range.start, range.end, i32::from(write)) };
+            if token == 0 {
                 return None;
             }
         }
-        Some(Self { table, range, write })
+        Some(Self { table, range, write, token })
     }
 
     /// A view inside one that is recorded already.
     pub(super) fn nested() -> Self {
-        Self { table: TABLE.own(), range: 0..0, write: false }
+        Self { table: TABLE.own(), range: 0..0, write: false, token: 0 }
     }
 
     /// The same addresses once more, for reading.
@@ -62,55 +75,28 @@ impl Borrow {
 impl Drop for Borrow {
     #[inline]
     fn drop(&mut self) {
-        if !self.range.is_empty() {
-            // SAFETY: recorded in `new` with the same numbers, in the same table.
-            unsafe { (self.table.release)(self.range.start, self.range.end, i32::from(self.write)) }
+        if self.token != 0 {
+            // SAFETY: recorded in `new` with the same numbers, in the same table, which gave the token.
+            unsafe { (self.table.release)(self.range.start, self.range.end, i32::from(self.write), self.token) }
         }
     }
 }
 
-/// Views of one range of addresses: so many readers, or one writer.
-struct Entry {
-    range: Range<usize>,
-    readers: usize,
-    written: bool,
+/// Cells of one way. All of them are 256 KiB, of which a process touches what it uses.
+const SETS: usize = 1024;
+
+static RECORD: Record<SETS> = Record::new(
+    [const { [const { Cell::new(sync::AtomicU64::new(0), sync::AtomicUsize::new(0), sync::AtomicUsize::new(0)) }; SETS] }; WAYS],
+    sync::Mutex::new(Crowd::new()),
+);
+
+unsafe extern "C" fn acquire(start: usize, end: usize, write: i32) -> usize {
+    RECORD.acquire(start..end, write != 0)
 }
 
-static ENTRIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-
-fn entries() -> MutexGuard<'static, Vec<Entry>> {
-    ENTRIES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-unsafe extern "C" fn acquire(start: usize, end: usize, write: i32) -> i32 {
-    let (range, write) = (start..end, write != 0);
-    let mut entries = entries();
-    let mut same = None;
-    for (index, entry) in entries.iter().enumerate() {
-        let overlaps = entry.range.start < range.end && range.start < entry.range.end;
-        if overlaps && (write || entry.written) {
-            return 0;
-        }
-        if entry.range == range {
-            same = Some(index);
-        }
-    }
-    match same {
-        Some(index) => entries[index].readers += 1,
-        None => entries.push(Entry { range, readers: usize::from(!write), written: write }),
-    }
-    1
-}
-
-unsafe extern "C" fn release(start: usize, end: usize, write: i32) {
-    let mut entries = entries();
-    let found = entries.iter().position(|entry| entry.range == (start..end) && entry.written == (write != 0));
-    if let Some(index) = found {
-        entries[index].readers = entries[index].readers.saturating_sub(1);
-        if entries[index].readers == 0 {
-            entries.swap_remove(index);
-        }
-    }
+unsafe extern "C" fn release(start: usize, end: usize, write: i32, token: usize) {
+    // SAFETY: the caller gives back what it got, as the table says.
+    unsafe { RECORD.release(start..end, write != 0, token) }
 }
 
 #[cfg(test)]
