@@ -45,7 +45,11 @@ impl Memory {
 
     fn numbers(&self, range: &Range<usize>) -> impl Iterator<Item = &UnsafeCell<u32>> {
         let range = range.clone();
-        self.numbers.iter().zip([FIRST, SECOND]).filter(move |(_, of)| range.contains(&of.start)).map(|(number, _)| number)
+        self.numbers
+            .iter()
+            .zip([FIRST, SECOND])
+            .filter(move |(_, of)| range.contains(&of.start))
+            .map(|(number, _)| number)
     }
 
     /// Reads the numbers in a view of them; false when another view is in the way.
@@ -160,6 +164,18 @@ pub fn a_reader_of_a_part() {
     );
 }
 
+/// While a part is read, the whole is read, which leaves its cell crowded for the writer that comes next.
+pub fn a_cell_stays_crowded() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| assert!(memory.read(FIRST)),
+        |memory| {
+            memory.read(BOTH);
+            memory.write(BOTH);
+        },
+    );
+}
+
 /// The cell of the whole is given up for the parts while another thread begins a view of the whole.
 pub fn a_cell_is_given_up() {
     together(
@@ -199,15 +215,13 @@ pub fn a_cell_changes_hands() {
             for place in 1..WAYS {
                 assert!(memory.read(place * 64..place * 64 + 8));
             }
-            // All but the last of those that are turned away before a cell is given to another range.
-            for _ in 0..31 {
-                assert!(memory.read(4096..4100));
+            // All but the last of those that are turned away before this cell is given to another range.
+            for place in 0..8 * WAYS - 1 {
+                assert!(memory.read(4096 + place * 8..4100 + place * 8));
             }
         },
         |memory| {
-            for place in 0..4 {
-                memory.read(8192 + place * 8..8196 + place * 8);
-            }
+            memory.read(8192..8196);
             memory.write(FIRST);
         },
         |memory| _ = memory.read(BOTH),

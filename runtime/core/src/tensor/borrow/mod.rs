@@ -6,6 +6,8 @@
 //! process. Kernels in other languages do not take part; what they write to is their caller's to know.
 
 mod record;
+#[cfg(test)]
+mod tests;
 
 use core::ops::Range;
 
@@ -86,7 +88,8 @@ impl Drop for Borrow {
 const SETS: usize = 1024;
 
 static RECORD: Record<SETS> = Record::new(
-    [const { [const { Cell::new(sync::AtomicU64::new(0), sync::AtomicUsize::new(0), sync::AtomicUsize::new(0)) }; SETS] }; WAYS],
+    [const { [const { Cell::new(sync::AtomicU64::new(0), sync::AtomicUsize::new(0), sync::AtomicUsize::new(0)) }; SETS] };
+        WAYS],
     sync::Mutex::new(Crowd::new()),
 );
 
@@ -97,28 +100,4 @@ unsafe extern "C" fn acquire(start: usize, end: usize, write: i32) -> usize {
 unsafe extern "C" fn release(start: usize, end: usize, write: i32, token: usize) {
     // SAFETY: the caller gives back what it got, as the table says.
     unsafe { RECORD.release(start..end, write != 0, token) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readers_share_and_writers_do_not() {
-        // Addresses that no allocation of this test program has.
-        let (low, high) = (16..32, 24..40);
-        let first = Borrow::new(low.clone(), false).unwrap();
-        let second = first.again();
-        let across = Borrow::new(high.clone(), false).unwrap();
-        assert!(Borrow::new(low.clone(), true).is_none());
-        drop((first, across));
-        assert!(Borrow::new(20..21, true).is_none(), "the second reader is still there");
-        drop(second);
-        let writer = Borrow::new(low.clone(), true).unwrap();
-        assert!(Borrow::new(high.clone(), false).is_none());
-        assert!(Borrow::new(32..40, false).is_some(), "beside it is free");
-        assert!(Borrow::new(0..0, true).is_some(), "nothing is never in the way");
-        drop(writer);
-        assert!(Borrow::new(high, true).is_some());
-    }
 }

@@ -253,9 +253,8 @@ impl<const SETS: usize> Record<SETS> {
             let way = crowd.turned_away / TURNED_AWAY % WAYS;
             let cell = &self.cells[way][set];
             let start = cell.start.load(Ordering::Relaxed);
-            let is_given = crowd.turned_away.is_multiple_of(TURNED_AWAY)
-                && cell.give_up()
-                && crowd.live.remove(&start).is_some();
+            let is_given =
+                crowd.turned_away.is_multiple_of(TURNED_AWAY) && cell.give_up() && crowd.live.remove(&start).is_some();
             is_given.then_some(way)
         })?;
         let cell = &self.cells[way][set];
