@@ -245,7 +245,7 @@ impl Comparer {
                         equal
                     }
                     None => {
-                        let region = frame.region.of_field(field.raw().flags);
+                        let region = frame.region.of_field(field.as_raw().flags);
                         match self.enter(left, right, region)? {
                             Some(equal) => equal,
                             None => return Ok(Step::Deeper),
