@@ -48,7 +48,7 @@ impl Event {
     /// RuntimeError when there is no such device; the event is then still the caller's.
     ///
     /// # Safety
-    /// `raw` is a event of this device, made by its API and not given back, and the caller was its only owner.
+    /// `raw` is an event of this device, made by its API and not given back, and the caller was its only owner.
     pub unsafe fn from_raw(device: Device, raw: RawEvent) -> Result<Self> {
         Ok(Self { device, raw, api: api(device.kind())? })
     }
