@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use core::ffi::{c_char, c_int, c_void};
 
-use kernpack::abi::{
+use kernpack::sys::abi::{
     ApiTable, DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall,
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFIStreamHandle,
     TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
@@ -48,13 +48,13 @@ impl<T> Outcome for Option<T> {}
 /// Functions that pass on to our own implementation, and note what fails.
 macro_rules! watched {
     (
-        required { $($name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
+        required { $($(#[doc = $doc:literal])+ $name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
         optional { $($rest:tt)* }
     ) => {
         $(
             unsafe extern "C" fn $field($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: the caller's promises are those that the function asks for.
-                let outcome = unsafe { (kernpack::embedded::table().$field)($($arg),*) };
+                let outcome = unsafe { (kernpack::sys::embedded::table().$field)($($arg),*) };
                 let name = stringify!($name);
                 #[allow(clippy::unit_arg, reason = "some functions return nothing")]
                 if outcome.is_failure() || name.starts_with("TVMFFIError") || name == "TVMFFIBacktrace" {
@@ -64,7 +64,7 @@ macro_rules! watched {
             }
         )*
         fn watched_table() -> ApiTable {
-            ApiTable { $($field,)* ..*kernpack::embedded::table() }
+            ApiTable { $($field,)* ..*kernpack::sys::embedded::table() }
         }
     };
 }

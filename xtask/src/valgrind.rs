@@ -16,9 +16,9 @@ use std::process::Command;
 
 const SUPPRESSIONS: &str = "tests/conformance/rust/valgrind.supp";
 
-/// Tests in `tests/tests`.
+/// Modules of `tests/tests/object`.
 const OBJECTS: [&str; 8] =
-    ["object_core", "objects", "object_fields", "object_methods", "families", "enums", "attr_visitor", "structural"];
+    ["core::", "conversions::", "fields::", "methods::", "families::", "enums::", "attr_visitor::", "structural::"];
 
 /// The options of every run.
 const OPTIONS: [&str; 5] = [
@@ -62,11 +62,19 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     suite.and(host).and(objects)
 }
 
+/// Installs the program when it is missing, which only root can. That it is missing is told when it is needed.
+pub(crate) fn install(workspace: &Workspace) {
+    if find_on_path("valgrind").is_none()
+        && debian::can_install(workspace)
+        && let Err(error) = debian::install(workspace, "valgrind")
+    {
+        println!("valgrind: {error}");
+    }
+}
+
 /// The program; as root it is installed when it is missing.
 fn valgrind(workspace: &Workspace) -> Result<PathBuf> {
-    if find_on_path("valgrind").is_none() && debian::can_install(workspace) {
-        debian::install(workspace, "valgrind")?;
-    }
+    install(workspace);
     find_on_path("valgrind").ok_or("no valgrind on PATH: install it (Debian, Ubuntu: apt-get install valgrind)".into())
 }
 
@@ -134,11 +142,7 @@ fn see_a_mistake(workspace: &Workspace, valgrind: &Path, library: &Path, reports
 fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result {
     let environment = Environment::prepare()?;
     let mut cargo = environment.cargo("test");
-    cargo.args(["--workspace", "--no-fail-fast"]);
-    for test in OBJECTS {
-        cargo.args(["--test", test]);
-    }
-    cargo.args(["--", "--test-threads=2"]);
+    cargo.args(["--workspace", "--no-fail-fast", "--test", "object", "--", "--test-threads=2"]).args(OBJECTS);
     let mut runner = format!("{} --error-exitcode=9", valgrind.display());
     for option in options(workspace, reports) {
         runner.push(' ');

@@ -4,9 +4,8 @@ use core::fmt;
 use core::panic::Location;
 use core::ptr;
 
-use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
+use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update};
 use crate::embedded::failure::Failure;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{abi, embedded, host};
 
 /// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
@@ -90,7 +89,7 @@ impl Error {
                 ptr::null_mut(),
                 ptr::null_mut(),
             );
-            Self::from_object(object)
+            Self::from_raw(object)
         }
     }
 
@@ -103,18 +102,22 @@ impl Error {
         internal_error "InternalError" "a defect, for example a panic.";
     }
 
-    /// Takes over one reference.
+    /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
     ///
     /// # Safety
-    /// `object` is a live `ffi.Error` and the caller's reference becomes this error's.
-    #[doc(hidden)]
-    pub unsafe fn from_object(object: TVMFFIObjectHandle) -> Self {
+    /// `object` is a live `ffi.Error`, and one counted reference to it was the caller's.
+    pub unsafe fn from_raw(object: TVMFFIObjectHandle) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { ptr::NonNull::new_unchecked(object) } }
     }
 
-    /// Gives up the reference; the receiver releases it.
-    #[doc(hidden)]
+    /// The object's header, borrowed: alive as long as this error.
+    pub fn as_ptr(&self) -> TVMFFIObjectHandle {
+        self.object.as_ptr()
+    }
+
+    /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+    #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> TVMFFIObjectHandle {
         let object = self.object.as_ptr();
         core::mem::forget(self);
@@ -183,7 +186,7 @@ impl Error {
         let cell = self.cell();
         // SAFETY: the cell's texts live as long as the object; cause and context are NULL or live objects.
         unsafe {
-            Self::from_object(embedded::new_error(
+            Self::from_raw(embedded::new_error(
                 cell.kind.as_slice(),
                 cell.message.as_slice(),
                 backtrace.as_bytes(),
@@ -215,7 +218,7 @@ impl Error {
             if object.is_null() {
                 return Self::internal_error("a function reported an error but raised none");
             }
-            Self::from_object(object)
+            Self::from_raw(object)
         }
     }
 
@@ -247,7 +250,7 @@ impl From<Failure> for Error {
     #[cold]
     fn from(failure: Failure) -> Self {
         // SAFETY: an error object whose one reference is handed out.
-        unsafe { Self::from_object(failure.into_plain_error()) }
+        unsafe { Self::from_raw(failure.into_plain_error()) }
     }
 }
 
@@ -269,37 +272,6 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl Schema for Error {
-    const TYPE: TypeSchema = TypeSchema::new("ffi.Error");
-}
-
-impl<'a> FromAny<'a> for Error {
-    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for an error.
-        unsafe {
-            if (*object).type_index != type_index::ERROR {
-                return Err(Mismatch::TYPE);
-            }
-            embedded::inc_ref(object);
-            Ok(Self::from_object(object))
-        }
-    }
-}
-
-impl IntoAny for Error {
-    fn into_any(self) -> Any {
-        // SAFETY: the reference goes over to the value.
-        unsafe { Any::from_object(self.into_raw()) }
-    }
-}
-
-impl ToArg for Error {
-    fn to_arg(&self) -> Arg<'_> {
-        Arg::owned(self.clone().into_any())
-    }
-}
 
 macro_rules! from_std_errors {
     ($($type:ty => $kind:literal),* $(,)?) => {$(

@@ -57,7 +57,7 @@ pub(crate) fn keyword_arguments() -> Any {
 fn marker(function: &str) -> Any {
     // When we serve, that function asks us.
     if host::origin_while_binding() != host::Origin::Embedded
-        && let Ok(Some(function)) = Function::get_global(function)
+        && let Ok(Some(function)) = Function::find_global(function)
         && let Ok(marker) = function.call(())
     {
         return marker;

@@ -30,12 +30,12 @@ use crate::{Result, host};
 pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
     let arg = value.to_arg();
     // SAFETY: the argument lives to the end of the function.
-    write(&unsafe { AnyView::from_raw(arg.raw()) })
+    write(&unsafe { AnyView::from_raw(arg.as_raw()) })
 }
 
 fn write(value: &AnyView<'_>) -> Result<String> {
     host::api();
-    let text = json_graph::to_text(&value.to_owned()?)?;
+    let text = json_graph::to_text(&value.try_to_owned()?)?;
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 

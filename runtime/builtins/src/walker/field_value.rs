@@ -3,7 +3,7 @@
 use core::ptr;
 
 use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
-use crate::definition::type_def::field;
+use crate::definition::field;
 #[cfg(feature = "embedded")]
 use crate::embedded::type_table;
 #[cfg(feature = "embedded")]
@@ -33,7 +33,7 @@ pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
 /// Out of line: where we serve, nobody comes here.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
-    TypeInfo::of(index).map(TypeInfo::raw).ok_or_else(|| unknown(index))
+    TypeInfo::of(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
 }
 
 #[cold]
@@ -62,6 +62,25 @@ pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Rea
     Ok(Read { value, owned })
 }
 
+/// Reads a field of two objects.
+///
+/// # Safety
+/// As for [`read`], for both.
+#[inline]
+pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) -> Result<[Read; 2]> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let left = read(field, objects[0])?;
+        match read(field, objects[1]) {
+            Ok(right) => Ok([left, right]),
+            Err(error) => {
+                give_up(left);
+                Err(error)
+            }
+        }
+    }
+}
+
 /// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,
 /// which has to wait until what a foreign getter wrote in parts is in the cache.
 ///
@@ -69,7 +88,7 @@ pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Rea
 /// As for [`read`].
 #[inline]
 pub(crate) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &mut TVMFFIAny) -> Result<bool> {
-    let Some(getter) = field.raw().getter else { return Err(unreadable(field)) };
+    let Some(getter) = field.as_raw().getter else { return Err(unreadable(field)) };
     // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
     unsafe {
         let address = field.address(object);

@@ -18,7 +18,6 @@ use super::table::{DeviceTable, SharedDevice};
 use super::{DeviceApi, DeviceAttribute, RawStream, cpu};
 use crate::abi::device_type;
 use crate::function::{Function, caught};
-use crate::registration::collected;
 use crate::value::{Any, Device};
 use crate::{Result, host};
 
@@ -138,11 +137,11 @@ fn function_name(kind: i32) -> String {
     format!("kernpack.device_api_v1.{kind}")
 }
 
-/// Offers the kinds of this artifact to the process; a kind that is there stays.
-pub(crate) fn register_devices() -> Result<()> {
-    for info in OWN_KINDS.iter().copied().chain([collected().devices]).flatten() {
+/// Offers the kinds of this artifact, which brings `devices`, to the process; a kind that is there stays.
+pub(crate) fn register_devices(devices: &'static [DeviceKindInfo]) -> Result<()> {
+    for info in OWN_KINDS.iter().copied().chain([devices]).flatten() {
         let name = function_name(info.device_type);
-        if Function::get_global(&name)?.is_none() {
+        if Function::find_global(&name)?.is_none() {
             let ours =
                 Function::from_fn(|| own_table(info).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>()));
             // Another artifact may be quicker; then its API is the one.
@@ -186,7 +185,7 @@ fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
     // Binding registers what this artifact brings.
     host::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
-    let Some(offered) = Function::get_global(&function_name(kind))? else { return Err(unknown(kind)) };
+    let Some(offered) = Function::find_global(&function_name(kind))? else { return Err(unknown(kind)) };
     let address: *mut c_void = offered.call_as(())?;
     let own = entry(&TABLES, kind).map_or(ptr::null_mut(), |own| own.load(Ordering::Acquire));
     let api: &'static dyn DeviceApi = if !address.is_null() && ptr::eq(address.cast(), own) {

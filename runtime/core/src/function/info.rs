@@ -2,7 +2,7 @@ use core::fmt::{self, Write};
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
 use crate::value::{ToArg, TypeSchema};
-use crate::{Error, Function, Result, embedded, exports, host};
+use crate::{Error, Function, Result, artifact, embedded, host};
 
 /// A packed function as `#[packed_func]` describes it.
 pub struct FunctionInfo {
@@ -47,7 +47,7 @@ impl FunctionInfo {
 
     pub(crate) fn register_global(&'static self) -> Result<()> {
         let Some(name) = self.global_name else { return Ok(()) };
-        let call = exports::own_entry_point(self.name, self.call);
+        let call = artifact::own_entry_point(self.name, self.call);
         register_entry_point(name, self.doc, &self.metadata_json(), call, || {
             format!("{}:{} (crate {})", self.file, self.line, self.crate_name)
         })
@@ -93,7 +93,7 @@ impl Function {
             doc: TVMFFIByteArray::new(doc.as_bytes()),
             metadata: TVMFFIByteArray::new(metadata.as_bytes()),
             flags: 0,
-            method: self.to_arg().raw(),
+            method: self.to_arg().as_raw(),
         };
         // SAFETY: the table copies the texts and takes a reference of its own; everything lives for the call.
         Error::check(unsafe { (host::api().function_set_global_from_method_info)(&info, 0) })

@@ -9,13 +9,13 @@ impl Function {
     ///
     /// # Errors
     /// What the host reports.
-    pub fn get_global(name: &str) -> Result<Option<Self>> {
+    pub fn find_global(name: &str) -> Result<Option<Self>> {
         let mut object = ptr::null_mut();
         // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
         unsafe {
             let status = (host::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
             Error::check(status)?;
-            Ok((!object.is_null()).then(|| Self::from_object(object)))
+            Ok((!object.is_null()).then(|| Self::from_raw(object)))
         }
     }
 
@@ -25,7 +25,7 @@ impl Function {
     /// KeyError with the nearest names when there is none.
     #[track_caller]
     pub fn global(name: &str) -> Result<Self> {
-        if let Some(function) = Self::get_global(name)? {
+        if let Some(function) = Self::find_global(name)? {
             return Ok(function);
         }
         let names = Self::list_global_names().unwrap_or_default();
@@ -65,7 +65,7 @@ impl Function {
     /// What the host reports.
     pub fn list_global_names() -> Result<Vec<String>> {
         // The stock interface: a function that gives the number of names for -1 and a name for each index.
-        let names: Self = Self::get_global("ffi.FunctionListGlobalNamesFunctor")?
+        let names: Self = Self::find_global("ffi.FunctionListGlobalNamesFunctor")?
             .ok_or_else(|| Error::runtime_error("the host cannot list its global functions"))?
             .call_as(())?;
         let count: i64 = names.call_as((-1,))?;
@@ -76,6 +76,6 @@ impl Function {
 fn set_global(name: &str, function: &Function, allow_override: bool) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the table copies the name and takes a reference of its own.
-    let status = unsafe { (host::api().function_set_global)(&name, function.object(), i32::from(allow_override)) };
+    let status = unsafe { (host::api().function_set_global)(&name, function.as_ptr(), i32::from(allow_override)) };
     Error::check(status)
 }

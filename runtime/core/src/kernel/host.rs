@@ -6,7 +6,7 @@ use crate::function::{
     register_entry_point, write_function_metadata,
 };
 use crate::value::{Any, FromAny, IntoAny, TypeSchema};
-use crate::{Result, exports};
+use crate::{Result, artifact};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
@@ -44,7 +44,7 @@ impl KernelInfo {
         };
         let compiled = format!("Kernel compiled from {}.", self.source);
         let doc = if self.doc.is_empty() { &compiled } else { self.doc };
-        let call = exports::own_entry_point(self.name, self.call);
+        let call = artifact::own_entry_point(self.name, self.call);
         register_entry_point(&name, doc, &self.metadata(), call, || {
             format!("{} (crate {})", self.source, self.crate_name)
         })

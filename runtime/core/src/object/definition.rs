@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::copy::CopyFn;
 use crate::abi::{TVMFFIFieldGetter, TVMFFIFieldSetter, TVMFFIObjectCreator};
-use crate::value::{Any, TypeSchema};
+use crate::value::{Any, Storage, TypeSchema};
 
 /// An object type as `#[derive(Object)]` describes it.
 pub struct TypeDef {
@@ -97,19 +97,6 @@ pub struct HiddenDef {
     pub make: Option<unsafe fn(*mut c_void)>,
     /// Drops the value in place.
     pub drop: unsafe fn(*mut c_void),
-}
-
-/// How a value lies in memory, for those who treat fields of other languages' types as bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Storage {
-    /// Bytes that own nothing; zeros are a value.
-    Plain,
-    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are no value.
-    Any,
-    /// A pointer to an object, which it owns; zero is none.
-    Object,
-    /// As Rust likes it.
-    Rust,
 }
 
 /// A type's index, filled in when the type is registered.

@@ -6,16 +6,16 @@
 use core::panic::Location;
 use core::ptr;
 
+use super::copy;
 use super::definition::{FieldDef, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
 use super::type_key::index_of_key;
-use super::{Storage, copy};
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
 use crate::reflect::AttrColumn;
-use crate::value::{Any, IntoAny, TypeSchema};
-use crate::{Error, Function, Result, exports, host};
+use crate::value::{Any, IntoAny, Storage, TypeSchema};
+use crate::{Error, Function, Result, artifact, host};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
@@ -141,7 +141,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
 
 /// Registers the constructor that the host makes of a type's fields; false when it is too old to make any.
 fn register_generated_init(index: i32) -> Result<bool> {
-    let Some(register) = Function::get_global("ffi._RegisterFFIInit")? else { return Ok(false) };
+    let Some(register) = Function::find_global("ffi._RegisterFFIInit")? else { return Ok(false) };
     register.call((index,))?;
     Ok(true)
 }
@@ -151,7 +151,7 @@ fn register_generated_init(index: i32) -> Result<bool> {
 pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
-    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) })
+    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
 }
 
 fn register_field(index: i32, field: &FieldDef) -> Result<()> {
@@ -167,7 +167,7 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
         offset: field.offset as i64,
         getter: Some(field.getter),
         setter: field.setter.map_or(ptr::null_mut(), |setter| setter as *mut _),
-        default_value_or_factory: *default.as_view().raw(),
+        default_value_or_factory: *default.as_view().as_raw(),
         field_static_type_index: static_type_index(field),
     };
     // SAFETY: the host copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
@@ -185,7 +185,7 @@ fn build() -> String {
 /// Where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
-    if let Some(file) = exports::file_of(ptr::from_ref(def).cast()) {
+    if let Some(file) = artifact::file_of(ptr::from_ref(def).cast()) {
         origin.push_str(", in ");
         origin.push_str(&file);
     }

@@ -42,7 +42,7 @@ impl<'a> AnyView<'a> {
 
     /// The raw view.
     #[inline]
-    pub const fn raw(&self) -> &TVMFFIAny {
+    pub const fn as_raw(&self) -> &TVMFFIAny {
         &self.raw
     }
 
@@ -119,7 +119,7 @@ impl<'a> AnyView<'a> {
     ///
     /// # Errors
     /// TypeError for a borrowed `DLTensor*`: nothing says how long it lives, so it cannot be kept.
-    pub fn to_owned(&self) -> Result<Any> {
+    pub fn try_to_owned(&self) -> Result<Any> {
         Any::from_view(self).ok_or_else(|| {
             Error::type_error("a borrowed DLTensor* cannot be kept; pass an ffi.Tensor, which is reference-counted")
         })
@@ -162,8 +162,15 @@ impl Any {
         Self { raw }
     }
 
+    /// The raw value, borrowed: what it refers to lives as long as this value.
+    #[inline]
+    pub const fn as_raw(&self) -> &TVMFFIAny {
+        &self.raw
+    }
+
     /// Gives up the raw owned value; the receiver releases it.
     #[inline]
+    #[must_use = "a reference in it is never released unless the receiver does it"]
     pub const fn into_raw(self) -> TVMFFIAny {
         let raw = self.raw;
         core::mem::forget(self);

@@ -48,7 +48,7 @@ impl DataType {
     }
 
     /// The ABI's struct.
-    pub const fn raw(self) -> DLDataType {
+    pub const fn as_raw(self) -> DLDataType {
         self.0
     }
 
@@ -111,7 +111,7 @@ impl fmt::Debug for DataType {
 
 impl Schema for DataType {
     const TYPE: TypeSchema = TypeSchema::new("DataType");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Plain;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for DataType {
@@ -119,7 +119,7 @@ impl<'a> FromAny<'a> for DataType {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         if value.type_index() == type_index::DATA_TYPE {
             // SAFETY: the type index names the member.
-            return Ok(Self(unsafe { value.raw().payload.v_dtype }));
+            return Ok(Self(unsafe { value.as_raw().payload.v_dtype }));
         }
         let text = <&str>::from_any(value)?;
         text.parse().map_err(|error: Error| Mismatch::value(error.message().to_owned()))

@@ -84,7 +84,7 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
         _ => null_mut(),
     };
     if function.is_null() {
-        function = function_table::get_global(name);
+        function = function_table::find_global(name);
     }
     if function.is_null() {
         let (before, after) = (b"Cannot find function ", b" in the imported modules or global registry.");

@@ -8,15 +8,14 @@ mod definition;
 pub(crate) use definition::{ACCESS_PATH, ACCESS_STEP, ARRAY_OF_ACCESS_PATHS, PATH, STEP};
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
+use crate::definition::field;
 use crate::definition::function::Arguments;
 use crate::definition::instance::new_instance;
 use crate::definition::signature::{INT, STRING, type_key};
-use crate::definition::type_def::field;
 use crate::embedded::{self, any_hash, new_string, release, seq};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
-use definition::{PATH_KEY, STEP_KEY};
 use kernpack_core::reflect::call_function;
 
 /// How a step goes from an object to a part of it, or to where a part is missing.
@@ -54,7 +53,7 @@ const _: () = assert!(size_of::<StepBody>() == 24 && size_of::<PathBody>() == 24
 impl Drop for PathBody {
     fn drop(&mut self) {
         if let Some(parent) = self.parent.take() {
-            let parent = parent.into_object();
+            let parent = parent.into_raw();
             // A long path is not dropped by recursion.
             // SAFETY: the reference was this path's.
             unsafe { release::release_elements([TVMFFIAny::pointer((*parent).type_index, parent.cast())]) };
@@ -88,7 +87,7 @@ pub(crate) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) ->
     unsafe {
         embedded::inc_ref(path);
         let depth = embedded::body::<PathBody>(path).depth.wrapping_add(1);
-        let (parent, step) = (Some(ObjRef::from_object(path)), Some(ObjRef::from_object(step)));
+        let (parent, step) = (Some(ObjRef::from_raw(path)), Some(ObjRef::from_raw(step)));
         new_instance(PathBody { parent, step, depth })
     }
 }
@@ -140,7 +139,7 @@ unsafe fn last_step<'a>(path: *mut TVMFFIObject, name: &str) -> Result<Option<(*
         if parent.type_index() != PATH.host_index() {
             return Err(failed(name, " != nullptr"));
         }
-        Ok(Some((parent.object(), embedded::body(step.object()))))
+        Ok(Some((parent.as_ptr(), embedded::body(step.as_ptr()))))
     }
 }
 
@@ -172,7 +171,7 @@ unsafe fn paths_equal(mut left: *mut TVMFFIObject, mut right: *mut TVMFFIObject)
 
 fn equal(left: &Any, right: &Any) -> Result<bool> {
     // SAFETY: two owned values.
-    unsafe { any_hash::equal(left.as_view().raw(), right.as_view().raw()) }.map_err(Error::from)
+    unsafe { any_hash::equal(left.as_view().as_raw(), right.as_view().as_raw()) }.map_err(Error::from)
 }
 
 /// # Safety
@@ -197,7 +196,7 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
 /// TypeError for another value; what is wrong with a path that somebody changed.
 pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
     let path = path.object().filter(|_| path.type_index() == PATH.host_index());
-    let Some(mut path) = path else { bail!(TypeError, "expected {PATH_KEY}") };
+    let Some(mut path) = path else { bail!(TypeError, "expected {}", PATH.key) };
     let mut steps = Vec::new();
     // SAFETY: the value keeps the path alive, and a path its parents.
     unsafe {
@@ -229,7 +228,7 @@ unsafe fn steps(mut path: *mut TVMFFIObject) -> Result<Vec<Any>> {
     unsafe {
         while let Some((parent, _)) = last_step(path, "current")? {
             let step = embedded::body::<PathBody>(path).step.clone();
-            steps.extend(step.map(|step| value(step.into_object())));
+            steps.extend(step.map(|step| value(step.into_raw())));
             path = parent;
         }
     }
@@ -246,20 +245,20 @@ fn to_steps(args: &Arguments<'_>) -> Result<Any> {
 /// What the printing function says about a value.
 fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
-    let printed = unsafe { call_function(print.cast(), &[*value.raw()]) }?;
+    let printed = unsafe { call_function(print.cast(), &[*value.as_raw()]) }?;
     append_text(printed.as_view(), text)
 }
 
 fn append_text(value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     field::check(value, &STRING)?;
     // SAFETY: the value follows the ABI's rules for its type index.
-    text.extend_from_slice(unsafe { embedded::text_of(value.raw()) }.unwrap_or_default());
+    text.extend_from_slice(unsafe { embedded::text_of(value.as_raw()) }.unwrap_or_default());
     Ok(())
 }
 
 fn repr_step(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_STEP.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{STEP_KEY}`", type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{}`", type_key(args.view(0)), STEP.key);
     }
     let print = args.object(1).cast();
     // SAFETY: the first argument is a step, alive for the call.
@@ -268,7 +267,7 @@ fn repr_step(args: &Arguments<'_>) -> Result<Any> {
     let mut text = Vec::new();
     let index = |text: &mut Vec<u8>| -> Result<()> {
         field::check(key, &INT)?;
-        text.extend_from_slice(key.raw().bits().cast_signed().to_string().as_bytes());
+        text.extend_from_slice(key.as_raw().bits().cast_signed().to_string().as_bytes());
         Ok(())
     };
     let (before, after): (&[u8], &[u8]) = match kind {
@@ -289,7 +288,7 @@ fn repr_step(args: &Arguments<'_>) -> Result<Any> {
 
 fn repr_path(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_PATH.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{PATH_KEY}`", type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{}`", type_key(args.view(0)), PATH.key);
     }
     let mut text = b"<root>".to_vec();
     // SAFETY: the first argument is a path, alive for the call.

@@ -21,7 +21,6 @@ use crate::function::{Function, did_you_mean};
 use crate::module::cuda;
 #[cfg(feature = "opencl")]
 use crate::module::opencl;
-use crate::registration::collected;
 
 /// A kind of module that can be restored from bytes.
 pub(in crate::module) struct KindInfo {
@@ -69,8 +68,8 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
 
 /// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it. Kinds that are not ours have
 /// loaders of their own.
-pub(crate) fn register_carried() -> Result<()> {
-    let carried = collected().carried.iter().map(|carried| carried.kind);
+pub(crate) fn register_carried(carried: &'static [CarriedKind]) -> Result<()> {
+    let carried = carried.iter().map(|carried| carried.kind);
     carried.filter(|kind| own_loader(kind).is_some()).try_for_each(enable)
 }
 
@@ -84,7 +83,7 @@ pub(crate) fn register_carried() -> Result<()> {
 /// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the host reports.
 pub fn enable(kind: &str) -> Result<()> {
     let name = format!("ffi.Module.load_from_bytes.{kind}");
-    if Function::get_global(&name)?.is_some() {
+    if Function::find_global(&name)?.is_some() {
         return Ok(());
     }
     let Some(loader) = own_loader(kind) else {

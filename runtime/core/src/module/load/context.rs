@@ -14,7 +14,7 @@ use crate::function::Function;
 use crate::host::{self, Origin};
 use crate::module::{Module, set_current_device};
 use crate::value::{AnyView, Device, IntoAny};
-use crate::{Error, Result, embedded, exports, thread_pool};
+use crate::{Error, Result, artifact, embedded, thread_pool};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
 pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
@@ -171,7 +171,7 @@ unsafe fn lookup_for_library(
     let module = unsafe { Module::borrowed(library_ctx) };
     let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
     let found = module.find_import(name).and_then(|found| match found {
-        None if name == SET_DEVICE && Function::get_global(name)?.is_none() => Ok(Some(set_device())),
+        None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
         found => Ok(found),
     });
     match found {
@@ -195,7 +195,7 @@ fn set_device() -> Function {
 
 /// The function `name` in the imports of this library.
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
-    let context = exports::library_context();
+    let context = artifact::library_context();
     if context.is_null() {
         return Err(crate::error!(
             RuntimeError,
@@ -211,7 +211,7 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
             (host::api().env_mod_lookup_from_imports)(context.cast(), c_name.as_ptr().cast::<c_char>(), &mut function);
         Error::check(status)?;
         embedded::inc_ref(function);
-        Ok(Function::from_object(function))
+        Ok(Function::from_raw(function))
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
             "test.asking"
         }
 
-        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        fn find_function(&self, name: &str) -> Result<Option<Function>> {
             match (name, ROOT.get()) {
                 ("outer", Some(root)) => root.find_import("inner"),
                 ("inner", _) => Ok(Some(Function::from_fn(|| 5i64))),

@@ -80,14 +80,14 @@ impl ModuleImpl for LibraryModule {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
         let entry = if self.is_ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
         // SAFETY: a new function object; its one reference goes to the handle.
-        Ok(Some(unsafe { Function::from_object(function) }))
+        Ok(Some(unsafe { Function::from_raw(function) }))
     }
 
     fn function_metadata(&self, name: &str) -> Result<Option<Str>> {
