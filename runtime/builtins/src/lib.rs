@@ -17,7 +17,7 @@ use kernpack_embedded as embedded;
 use kernpack_formats::abi;
 
 #[doc(hidden)]
-pub use builtins::{register, register_enum};
+pub use builtins::{register, register_carried, register_enum, register_init};
 
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod impl_;
 #[doc(hidden)]
 pub mod json;
 mod kernel;
+mod linker_symbol;
 pub mod module;
 mod multiversion;
 #[doc(hidden)]

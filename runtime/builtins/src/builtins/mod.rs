@@ -1,8 +1,9 @@
 //! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that hosts in any language
 //! find them under the stock names.
 //!
-//! Every artifact that can serve itself brings what loading needs: modules, listing functions. The rest comes with the Cargo
-//! feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
+//! An artifact that serves itself brings what it uses: the list of global functions; what modules need, if it carries any or is a
+//! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
+//! Cargo feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
 //!
 //! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
 
@@ -44,9 +45,11 @@ mod types;
 mod values;
 pub(crate) mod visit;
 
-use crate::Result;
 use crate::abi::TVMFFIObject;
+use crate::function::guard_nameless;
+use crate::host::{self, Origin};
 use crate::reflect::TypeInfo;
+use crate::{Function, Result};
 use builtin::Builtin;
 pub use dataclass::enum_registration::register_enum;
 
@@ -59,39 +62,79 @@ pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) ->
     dataclass::enums::is_enum(info).then(|| unsafe { dataclass::enums::name_of(object) })
 }
 
-/// All global functions, file by file. The files' lists are constants: of a static, code would be generated also where it is left out.
-static FUNCTIONS: &[&[Builtin]] = &[
-    functions::BUILTINS,
-    modules::BUILTINS,
-    values::MARKERS,
-    dataclass::CONSTRUCTORS,
-    #[cfg(feature = "all")]
+/// The rows of one file.
+type Rows = &'static [Builtin];
+
+/// What artifacts offer that serve themselves. The files' lists are constants: of a static, code would be generated also where it is
+/// left out.
+const LISTING: &[Rows] = &[functions::BUILTINS];
+
+/// What libraries in other languages need beyond that.
+static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// What the constructors of types need that are made of the fields.
+static CONSTRUCTORS: &[Rows] = &[values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// The rest of what the stock library has.
+#[cfg(feature = "all")]
+const REST: &[Rows] = &[
     containers::BUILTINS,
-    #[cfg(feature = "all")]
     maps::BUILTINS,
-    #[cfg(feature = "all")]
     values::BUILTINS,
-    #[cfg(feature = "all")]
     json::BUILTINS,
-    #[cfg(feature = "all")]
     json_graph::BUILTINS,
-    #[cfg(feature = "all")]
     structural::BUILTINS,
-    #[cfg(feature = "all")]
     recursive::BUILTINS,
-    #[cfg(feature = "all")]
     visit::BUILTINS,
-    #[cfg(feature = "all")]
     dataclass::BUILTINS,
-    #[cfg(feature = "all")]
     repr::BUILTINS,
-    #[cfg(feature = "all")]
     deep_copy::BUILTINS,
 ];
 
-/// Registers all of them; done once, when this artifact serves itself.
+/// Registers what every artifact offers that serves itself; with the feature `builtins`, all.
 pub fn register() -> Result<()> {
     #[cfg(feature = "all")]
     types::register()?;
-    FUNCTIONS.iter().copied().flatten().try_for_each(Builtin::register)
+    register_rows(LISTING)?;
+    #[cfg(feature = "all")]
+    [HOST, REST].into_iter().try_for_each(register_rows)?;
+    Ok(())
 }
+
+/// Registers what libraries in other languages need of the artifact that serves them.
+fn register_host_functions() -> Result<()> {
+    register_missing(HOST)
+}
+
+/// Makes and registers the constructor of a type, in a process whose host does not.
+pub fn register_init(type_index: i32) -> Result<()> {
+    register_missing(CONSTRUCTORS)?;
+    Function::global("ffi._RegisterFFIInit")?.call((type_index,)).map(drop)
+}
+
+/// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
+/// with.
+pub fn register_carried(kind: &'static str) -> Result<()> {
+    if cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded {
+        register_host_functions()?;
+    }
+    kernpack_core::impl_::register_carried_loader(kind)
+}
+
+fn register_rows(files: &[Rows]) -> Result<()> {
+    files.iter().copied().flatten().try_for_each(Builtin::register)
+}
+
+/// Registers the functions that the process does not have.
+fn register_missing(files: &[Rows]) -> Result<()> {
+    files.iter().copied().flatten().try_for_each(|row| match Function::get_global(row.name)? {
+        Some(_) => Ok(()),
+        None => row.register(),
+    })
+}
+
+/// For programs whose build script calls `kernpack_build::host()`: see `registration` of kernpack-core.
+extern "C" fn exported_functions() -> i32 {
+    guard_nameless(if cfg!(feature = "embedded") { register_host_functions } else { || Ok(()) })
+}
+kernpack_core::__linker_symbol!("__kernpack_host_functions", exported_functions);

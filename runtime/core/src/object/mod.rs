@@ -42,7 +42,7 @@ mod write_access;
 pub use borrowed::Borrowed;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, Storage, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
@@ -58,7 +58,6 @@ pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name
 pub use reference::ObjRef;
 #[doc(hidden)]
 pub use registration::register_attr;
-pub(crate) use registration::register_type;
 pub use registration::type_index_of;
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};
