@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernpack_formats::abi::ApiTable;
-use kernpack_formats::cpp_names;
+use kernpack_formats::abi::cpp_names;
 
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};

@@ -1,6 +1,6 @@
 //! How a crate brings a kind of devices.
 
-/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::abi::device_type)) and a function that makes its
+/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::sys::abi::device_type)) and a function that makes its
 /// [`DeviceApi`](crate::device::DeviceApi).
 ///
 /// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
@@ -12,7 +12,7 @@
 ///
 /// ```
 /// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-/// use kernpack::{Any, Result, abi::device_type, bail};
+/// use kernpack::{Any, Result, bail, sys::abi::device_type};
 ///
 /// /// A kind of device of which there is none yet.
 /// struct Future;
@@ -47,8 +47,8 @@ macro_rules! device_api {
             fn make() -> ::std::boxed::Box<dyn $crate::device::DeviceApi> {
                 ::std::boxed::Box::new(($make)())
             }
-            #[$crate::impl_::linkme::distributed_slice($crate::impl_::KERNPACK_DEVICES_V1)]
-            #[linkme(crate = $crate::impl_::linkme)]
+            #[$crate::__private_v0_1::linkme::distributed_slice($crate::__private_v0_1::KERNPACK_DEVICES_V1)]
+            #[linkme(crate = $crate::__private_v0_1::linkme)]
             static INFO: $crate::device::DeviceKindInfo =
                 // SAFETY: promised by who wrote `unsafe`.
                 unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };

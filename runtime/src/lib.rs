@@ -25,24 +25,21 @@
 // What this crate offers is in `kernpack-core`, which needs no macro and compiles while they do. Here are the attributes, and the
 // slices that they fill.
 
-mod device_api;
 #[doc(hidden)]
-pub mod impl_;
+#[path = "private_v0_1.rs"]
+pub mod __private_v0_1;
+mod device_api;
 mod slices;
+pub mod sys;
 
 pub use kernpack_macros::{Object, library, object_methods, packed_func};
 
 #[doc(inline)]
 pub use kernpack_builtins::{reflect, structural};
-#[doc(hidden)]
-pub use kernpack_core::{
-    __cpp_result, __cpp_symbols, __has_compressed_modules, __has_cuda_kernels, __has_opencl_kernels,
-};
 #[doc(inline)]
 pub use kernpack_core::{
     Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue,
     FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef,
     Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema,
-    TypedClosure, TypedFunction, WeakRef, abi, bail, device, embedded, ensure, error, host, load_problems, module,
-    parallel,
+    TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, host, load_problems, module, parallel,
 };

@@ -1,6 +1,6 @@
 //! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
 
-use kernpack_core::impl_::{
+use kernpack_core::generated_code::{
     CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
 };
 use linkme::distributed_slice;
@@ -39,9 +39,9 @@ pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
 fn collected() -> Collected {
     Collected {
-        #[cfg(feature = "embedded")]
+        #[cfg(feature = "builtins")]
         builtins: kernpack_builtins::register,
-        #[cfg(not(feature = "embedded"))]
+        #[cfg(not(feature = "builtins"))]
         builtins: || Ok(()),
         functions: KERNPACK_FUNCTIONS_V1.static_slice(),
         kernels: KERNPACK_KERNELS_V1.static_slice(),

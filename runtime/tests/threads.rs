@@ -8,11 +8,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::Barrier;
 
-use kernpack::abi::{
+use kernpack::reflect::TypeInfo;
+use kernpack::sys::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObject, TVMFFITypeAttrColumn, TVMFFITypeInfo, type_index,
 };
-use kernpack::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
-use kernpack::reflect::TypeInfo;
+use kernpack::sys::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
 use kernpack::{IntoAny, ObjRef, Object, parallel};
 
 const THREADS: usize = 8;
@@ -364,7 +364,7 @@ fn errors_stay_on_their_thread() {
             unsafe {
                 (table().error_set_raised_from_c_str)(c"ValueError".as_ptr(), message.as_ptr().cast());
                 (table().error_move_from_raised)(&raw mut error);
-                let cell = kernpack::embedded::body::<kernpack::abi::TVMFFIErrorCell>(error);
+                let cell = kernpack::sys::embedded::body::<kernpack::sys::abi::TVMFFIErrorCell>(error);
                 assert_eq!(cell.message.as_slice(), &message.as_bytes()[..message.len() - 1]);
                 (table().object_dec_ref)(error);
                 (table().error_move_from_raised)(&raw mut error);

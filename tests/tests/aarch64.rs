@@ -109,7 +109,7 @@ fn a_program_hosts_every_library() {
     let host = programs.join("kernpack-loading-host");
     let dynamic = about("nm", &["-D", "--defined-only"], &host);
     let exported = |name: &&&str| dynamic.lines().any(|line| line.ends_with(&format!(" {name}")));
-    assert_eq!(kernpack::abi::ApiTable::NAMES.iter().filter(exported).count(), 50, "{dynamic}");
+    assert_eq!(kernpack::sys::abi::ApiTable::NAMES.iter().filter(exported).count(), 50, "{dynamic}");
     let folder = headers::scratch_dir("aarch64_host");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let include = tests.join("../build-support/include");

@@ -1,4 +1,4 @@
-//! `kernpack::abi` is what the C headers of the PyPI wheel say: sizes, offsets, constants, and the types of all functions.
+//! `kernpack::sys::abi` is what the C headers of the PyPI wheel say: sizes, offsets, constants, and the types of all functions.
 //!
 //! A C program, generated from the names below and compiled with the headers, prints the values that the C compiler sees;
 //! they are compared with those of Rust. The prototypes are compared by the C compiler itself.
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::mem::{align_of, offset_of, size_of};
 use std::process::Command;
 
-use kernpack::abi::*;
-use kernpack::embedded;
+use kernpack::sys::abi::*;
+use kernpack::sys::embedded;
 
 /// What is compared: the C expression and its value in Rust.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! `runtime/capi/include/kernpack/c_api.h` is made from `kernpack::abi` and from the list of functions in `runtime/capi`; this test
+//! `runtime/capi/include/kernpack/c_api.h` is made from `kernpack::sys::abi` and from the list of functions in `runtime/capi`; this test
 //! makes it again and compares. After a change: `UPDATE_EXPECT=1 cargo test -p kernpack-tests --test c_header`.
 //!
 //! That the header says the same as the stock headers is the business of `abi_headers.rs`, whose C program is compiled with

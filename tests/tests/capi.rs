@@ -11,8 +11,8 @@ use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use kernpack::abi::*;
-use kernpack::embedded::{self, dec_ref, map, release, shape, tensor};
+use kernpack::sys::abi::*;
+use kernpack::sys::embedded::{self, dec_ref, map, release, shape, tensor};
 
 use library::{compile_cpp, library, source};
 use symbols::{functions, open, symbol};

@@ -116,7 +116,7 @@ fn the_program_exports_the_functions_and_our_libraries_do_not() {
     let mut of_program = exported(&build().join("kernpack-loading-host"));
     of_program.retain(|name| name.starts_with("TVM"));
     of_program.sort();
-    let mut expected = kernpack::abi::ApiTable::NAMES.to_vec();
+    let mut expected = kernpack::sys::abi::ApiTable::NAMES.to_vec();
     expected.extend(["TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace"]);
     expected.extend(["TVMBackendParallelLaunch", "TVMBackendParallelBarrier"]);
     expected.sort_unstable();

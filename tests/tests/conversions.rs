@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::ptr;
 
-use kernpack::abi::{DLTensor, TVMFFIAny, device_type, type_index};
+use kernpack::sys::abi::{DLTensor, TVMFFIAny, device_type, type_index};
 use kernpack::{Any, AnyView, Array, Bytes, DataType, Device, IntoAny, Map, Module, Result, Shape, Str, Tensor};
 use serde_json::{Value, json};
 

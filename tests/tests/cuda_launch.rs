@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use kernpack::abi::{DLTensor, TVMFFIAny, type_index};
 use kernpack::device::{DeviceMemory, Stream};
 use kernpack::module::device_image::{
     ArgType, CLUSTER, COOPERATIVE_LAUNCH, DYNAMIC_SHARED_MEMORY, DeviceFunction, DeviceImage, GRID_AND_BLOCK,
     PROGRAMMATIC_LAUNCH,
 };
+use kernpack::sys::abi::{DLTensor, TVMFFIAny, type_index};
 use kernpack::{Any, AnyView, DataType, Device, Error, Function, Module, Result};
 use kernpack_tests::cuda_stand_in::{Live, Session, StandIn};
 use kernpack_tests::skip::skip;

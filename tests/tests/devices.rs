@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fake_device::Fake;
-use kernpack::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, device_type};
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Place, RawStream, Stream};
+use kernpack::sys::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, device_type};
 use kernpack::{DataType, Device, Element, Function, Result, Tensor, TensorViewMut, packed_func};
 
 static MAIA: Fake = Fake::new(device_type::MAIA, "maia", 2);
@@ -403,7 +403,7 @@ fn workspaces_come_from_the_device() {
     let _alone = alone();
     device::api(device_type::MAIA).unwrap();
     let symbol = |name: &str| {
-        let symbols = kernpack::embedded::module_env::context_symbols();
+        let symbols = kernpack::sys::embedded::module_env::context_symbols();
         symbols.into_iter().find(|(known, _)| known == name.as_bytes()).unwrap().1
     };
     type Allocate = unsafe extern "C" fn(i32, i32, u64, i32, i32) -> *mut c_void;

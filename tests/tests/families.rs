@@ -223,8 +223,8 @@ fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<(
     // anyone else knows it.
     unsafe {
         assert_eq!(creator(&raw mut handle), 0);
-        let object: *mut kernpack::abi::TVMFFIObject = handle.cast();
-        let sum = Any::from_raw(kernpack::abi::TVMFFIAny::pointer(info.index(), handle.cast()));
+        let object: *mut kernpack::sys::abi::TVMFFIObject = handle.cast();
+        let sum = Any::from_raw(kernpack::sys::abi::TVMFFIAny::pointer(info.index(), handle.cast()));
         let message = evaluate.call((sum.clone(),)).unwrap_err().message().to_owned();
         assert!(
             message.contains("families.Expr.Add is not complete: no value was given for 'lhs', 'rhs'"),

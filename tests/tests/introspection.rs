@@ -11,7 +11,7 @@ mod symbols;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use kernpack::abi::*;
+use kernpack::sys::abi::*;
 use serde_json::{Map, Value, json};
 
 use library::library;
@@ -183,7 +183,7 @@ unsafe fn parsed(metadata: &TVMFFIByteArray) -> Value {
 /// A string or bytes value.
 fn text(value: &TVMFFIAny) -> String {
     // SAFETY: the values of this test are valid.
-    let text = unsafe { kernpack::embedded::text_of(value) };
+    let text = unsafe { kernpack::sys::embedded::text_of(value) };
     String::from_utf8(text.unwrap_or_else(|| panic!("type index {} is no text", value.type_index)).to_vec()).unwrap()
 }
 

@@ -4,8 +4,8 @@ use core::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kernpack::abi::TVMFFIObject;
 use kernpack::reflect::{Field as TypeField, TypeInfo};
+use kernpack::sys::abi::TVMFFIObject;
 use kernpack::{
     Any, AnyView, Field, FromAny, Function, IntoAny, Mismatch, ObjRef, Object, ObjectRoot, Result, Schema, Str,
     TypeSchema, WeakRef,

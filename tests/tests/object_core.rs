@@ -4,8 +4,8 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use kernpack::abi::{TVMFFIAny, TVMFFIFieldSetter, field_flag};
 use kernpack::reflect::{Field as TypeField, TypeInfo};
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIFieldSetter, field_flag};
 use kernpack::{Any, Array, Field, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, Str, WeakRef};
 
 thread_local! {
@@ -81,7 +81,7 @@ fn field(key: &str, name: &str) -> TypeField {
     info.fields().find(|field| field.name() == name).unwrap()
 }
 
-fn object_of(value: &Any) -> *mut kernpack::abi::TVMFFIObject {
+fn object_of(value: &Any) -> *mut kernpack::sys::abi::TVMFFIObject {
     // SAFETY: the tests pass objects.
     unsafe { value.as_view().raw().payload.v_obj }
 }
@@ -335,7 +335,7 @@ fn objects_that_another_language_derives() {
     let derive = |key: &str, parent: &str, size: usize| {
         let parent = TypeInfo::by_key(parent.as_bytes()).unwrap();
         let api = kernpack::host::api();
-        let name = kernpack::abi::TVMFFIByteArray::new(key.as_bytes());
+        let name = kernpack::sys::abi::TVMFFIByteArray::new(key.as_bytes());
         // SAFETY: the parent is registered, and the pointers are valid for the calls.
         unsafe {
             let index = (api.type_get_or_alloc_index)(&name, -1, parent.depth() + 1, 0, 1, parent.index());
@@ -382,16 +382,16 @@ pub struct Link {
 }
 
 /// An object of zeros, as a frontend allocates it. Its deleter does not know the fields.
-fn zeros(index: i32, size: usize) -> *mut kernpack::abi::TVMFFIObject {
+fn zeros(index: i32, size: usize) -> *mut kernpack::sys::abi::TVMFFIObject {
     unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
-        if flags & kernpack::abi::deleter_flag::WEAK != 0 {
+        if flags & kernpack::sys::abi::deleter_flag::WEAK != 0 {
             // SAFETY: `calloc` gave this, and nobody refers to it any more.
             unsafe { libc::free(this) }
         }
     }
     // SAFETY: the memory is new and large enough for a header.
     unsafe {
-        let object = libc::calloc(1, size).cast::<kernpack::abi::TVMFFIObject>();
+        let object = libc::calloc(1, size).cast::<kernpack::sys::abi::TVMFFIObject>();
         (*object).combined_ref_count = 1 << 32 | 1;
         (*object).type_index = index;
         (*object).deleter = Some(delete);
@@ -403,7 +403,7 @@ fn zeros(index: i32, size: usize) -> *mut kernpack::abi::TVMFFIObject {
 fn release_field(value: &Any, offset: usize) {
     // SAFETY: an object reference is there.
     unsafe {
-        let place = object_of(value).byte_add(offset).cast::<*mut kernpack::abi::TVMFFIObject>();
+        let place = object_of(value).byte_add(offset).cast::<*mut kernpack::sys::abi::TVMFFIObject>();
         let target = place.replace(core::ptr::null_mut());
         drop(Any::from_raw(TVMFFIAny::pointer((*target).type_index, target.cast())));
     }

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use kernpack::abi::{self, TVMFFIAny, TVMFFIFieldInfo, TVMFFITypeInfo, field_flag, seq_hash_kind, type_index};
 use kernpack::reflect::{AttrVisitor, VisitAttrs};
+use kernpack::sys::abi::{self, TVMFFIAny, TVMFFIFieldInfo, TVMFFITypeInfo, field_flag, seq_hash_kind, type_index};
 use kernpack::{Any, AnyView, Array, Field, FromAny, Function, IntoAny, ObjRef, Object, Result, host};
 
 /// A parent.

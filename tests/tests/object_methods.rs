@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use kernpack::abi::{TVMFFIByteArray, field_flag};
 use kernpack::reflect::{AttrColumn, Method, TypeInfo, from_json, repr, to_json};
+use kernpack::sys::abi::{TVMFFIByteArray, field_flag};
 use kernpack::{
     Any, Error, FromAny, Function, IntoAny, Map, ObjRef, Object, Result, bail, load_problems, object_methods,
     structural,

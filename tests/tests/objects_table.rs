@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::slice::from_ref;
 
-use kernpack::abi::type_index;
 use kernpack::reflect::{AttrColumn, TypeInfo, from_json, repr, to_json};
 use kernpack::structural::{Options, deep_copy, equal, hash, recursive_compare, recursive_equal, recursive_hash};
+use kernpack::sys::abi::type_index;
 use kernpack::{
     Any, Array, Bytes, DataType, Device, Error, Function, IntoAny, Map, Module, ObjRef, ObjectRoot, Result, Shape,
     Tensor,
@@ -300,7 +300,7 @@ fn types_are_described() {
         let key = row["key"].as_str().unwrap();
         let info = TypeInfo::by_key(key.as_bytes()).unwrap();
         // SAFETY: the host keeps what types register forever.
-        let text = |bytes: &kernpack::abi::TVMFFIByteArray| unsafe { String::from_utf8_lossy(bytes.as_slice()) };
+        let text = |bytes: &kernpack::sys::abi::TVMFFIByteArray| unsafe { String::from_utf8_lossy(bytes.as_slice()) };
         assert_eq!(text(&info.metadata().unwrap().doc), row["doc"].as_str().unwrap_or_default(), "{key}");
         let parent = info.ancestor(info.depth() - 1).unwrap();
         assert_eq!(parent.key(), row.get("parent").map_or("ffi.Object", |parent| parent.as_str().unwrap()), "{key}");
@@ -311,7 +311,7 @@ fn types_are_described() {
             let doc = expected[&*field.name()].get(1).map_or("", |doc| doc.as_str().unwrap());
             assert_eq!(text(&field.raw().doc), doc, "{key}.{}", field.name());
             let writable = row["writable"].as_array().is_some_and(|names| names.contains(&json!(field.name())));
-            assert_eq!(field.has(kernpack::abi::field_flag::WRITABLE), writable, "{key}.{}", field.name());
+            assert_eq!(field.has(kernpack::sys::abi::field_flag::WRITABLE), writable, "{key}.{}", field.name());
         }
         for (name, doc) in row.get("methods").and_then(Value::as_object).into_iter().flatten() {
             let method = info.own_methods().find(|method| method.name_bytes() == name.as_bytes()).unwrap();

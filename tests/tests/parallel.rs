@@ -77,7 +77,7 @@ fn with_strides(of: &Tensor, shape: &[i64], strides: &[i64]) -> Any {
     let reinterpret = Function::from_fn(|tensor: Tensor| tensor);
     let whole = of.dl_tensor();
     let (mut shape, mut strides) = (shape.to_vec(), strides.to_vec());
-    let mut raw = kernpack::abi::DLTensor { ..*whole };
+    let mut raw = kernpack::sys::abi::DLTensor { ..*whole };
     (raw.ndim, raw.shape, raw.strides) = (shape.len() as i32, shape.as_mut_ptr(), strides.as_mut_ptr());
     let mut object = core::ptr::null_mut();
     // SAFETY: the memory is that of the tensor, which the new one keeps alive.
@@ -86,7 +86,7 @@ fn with_strides(of: &Tensor, shape: &[i64], strides: &[i64]) -> Any {
         let any = Any::from(of.clone()).into_raw();
         assert_eq!(create(any.payload.v_obj, &raw const raw, &raw mut object), 0);
         drop(Any::from_raw(any));
-        let view = kernpack::abi::TVMFFIAny::pointer(kernpack::abi::type_index::TENSOR, object.cast());
+        let view = kernpack::sys::abi::TVMFFIAny::pointer(kernpack::sys::abi::type_index::TENSOR, object.cast());
         reinterpret.call(&[Any::from_raw(view)][..]).unwrap()
     }
 }
@@ -260,9 +260,10 @@ fn messages() {
 fn other_devices() {
     // A tensor that says it is on a GPU; nothing reads its memory.
     let x = tensor(vec![1.0f64], &[1]);
-    let mut raw = kernpack::abi::DLTensor { ..*x.dl_tensor() };
-    raw.device = Device::new(kernpack::abi::device_type::CUDA, 1).raw();
-    let raw = kernpack::abi::TVMFFIAny::pointer(kernpack::abi::type_index::DL_TENSOR_PTR, (&raw mut raw).cast());
+    let mut raw = kernpack::sys::abi::DLTensor { ..*x.dl_tensor() };
+    raw.device = Device::new(kernpack::sys::abi::device_type::CUDA, 1).raw();
+    let raw =
+        kernpack::sys::abi::TVMFFIAny::pointer(kernpack::sys::abi::type_index::DL_TENSOR_PTR, (&raw mut raw).cast());
     // SAFETY: the tensor outlives the call.
     let view = unsafe { kernpack::AnyView::from_raw(raw) };
     let error = function("parallel.root").call(&[view][..]).unwrap_err();

@@ -8,8 +8,8 @@ use std::panic::panic_any;
 use std::path::Path;
 use std::process::Command;
 
-use kernpack::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use kernpack::module::device_image::DeviceImage;
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use kernpack::{Any, AnyView, Error, Function, IntoAny, Map, Module, ObjRef, Object, Result, Str};
 
 /// Panics when it is dropped.
@@ -204,6 +204,6 @@ fn a_tensor_is_not_written_to_while_it_is_viewed() {
     library.function("list_i32").unwrap().call(&[alias][..]).unwrap();
 }
 
-fn dl_tensor_view(tensor: &kernpack::abi::DLTensor) -> TVMFFIAny {
-    TVMFFIAny::pointer(kernpack::abi::type_index::DL_TENSOR_PTR, std::ptr::from_ref(tensor).cast_mut().cast())
+fn dl_tensor_view(tensor: &kernpack::sys::abi::DLTensor) -> TVMFFIAny {
+    TVMFFIAny::pointer(kernpack::sys::abi::type_index::DL_TENSOR_PTR, std::ptr::from_ref(tensor).cast_mut().cast())
 }

@@ -8,15 +8,15 @@ use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kernpack::abi::{
-    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeMetadata, field_flag, seq_hash_kind, type_index,
-};
 use kernpack::structural::{
     self, Flow, Mutate, Mutator, Options, Region, Replacement, Rewrite, StructuralKey, Walk, deep_copy, equal,
     first_mismatch, hash, paths_of_error, recursive_compare, recursive_equal, recursive_hash,
 };
+use kernpack::sys::abi::{
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeMetadata, field_flag, seq_hash_kind, type_index,
+};
 use kernpack::{
-    Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, embedded, host,
+    Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, host, sys::embedded,
 };
 use kernpack_tests::chain_length;
 use kernpack_tests::stock::stock_library;

@@ -1,8 +1,8 @@
 //! A library whose object type is not the one that the process already has under that key must not share objects with it, however
 //! alike the two look from outside.
 
-use kernpack::abi::TVMFFIByteArray;
 use kernpack::reflect::TypeInfo;
+use kernpack::sys::abi::TVMFFIByteArray;
 use kernpack::{Module, ObjRef, Object, Str};
 
 /// As in the library.

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules | parallel`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | runtime | modules | parallel | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -56,6 +56,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
+  bench plots   draws the tables of docs/performance.md into docs/plots
 ";
 
 fn main() -> ExitCode {
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "parallel"] => bench::parallel::run(31),
+        ["bench", "plots"] => bench::plots::run(),
         ["bench", what @ ("calls" | "runtime" | "modules" | "parallel"), "--rounds", rounds] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kernpack::abi::field_flag;
 use kernpack::reflect::{AttrColumn, TypeInfo};
+use kernpack::sys::abi::field_flag;
 use kernpack::{Any, AnyView, Array, Function, Module, Str};
 use serde_json::{Value, json};
 

@@ -74,7 +74,7 @@ fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc:
     let _ = write!(
         out,
         "    mod {base}_parts {{
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::{{DeviceKernel, ImageStatus}};
 
         use super::{item} as kernel;

@@ -47,7 +47,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
         out,
         r#"    mod {base}_parts {{
         use super::super::__kernpack::Kernel;
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
 
         unsafe extern "C" {{
             #[link_name = {symbol:?}]

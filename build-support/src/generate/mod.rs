@@ -102,7 +102,7 @@ pub mod kernels {
 
 const TYPED: &str = "    /// The kernels as functions whose arguments have names and types.
     pub mod typed {
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::module::LaunchConfig;
         use super::super::__kernpack::{Any, Bytes, DataType, Device, Function, Result, Tensor};
 
@@ -114,23 +114,23 @@ fn needs_cuda(cuda: &CudaOutcome) -> bool {
 }
 
 /// A compile error that says what to add, when kernpack lacks what runs the kernels.
-const CUDA_FEATURE: &str = "\n    super::__kernpack::__has_cuda_kernels!();\n";
+const CUDA_FEATURE: &str = "\n    super::__kernpack::__private_v0_1::has_cuda_kernels!();\n";
 
 /// The same for OpenCL.
-const OPENCL_FEATURE: &str = "\n    super::__kernpack::__has_opencl_kernels!();\n";
+const OPENCL_FEATURE: &str = "\n    super::__kernpack::__private_v0_1::has_opencl_kernels!();\n";
 
 /// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
 /// crate's own.
 fn carried_kinds(out: &mut String, kinds: &[String]) {
     for (number, kind) in kinds.iter().enumerate() {
         if kind == "kernpack.zstd" {
-            out.push_str("\n    super::__kernpack::__has_compressed_modules!();\n");
+            out.push_str("\n    super::__kernpack::__private_v0_1::has_compressed_modules!();\n");
         }
         let _ = write!(
             out,
             "
     mod carries_{number} {{
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
 
         #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
         #[linkme(crate = __k::linkme)]

@@ -31,7 +31,7 @@ pub mod kernels {
 
     /// The kernels as functions whose arguments have names and types.
     pub mod typed {
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::module::LaunchConfig;
         use super::super::__kernpack::{Any, Bytes, DataType, Device, Function, Result, Tensor};
 
@@ -66,7 +66,7 @@ pub mod kernels {
 
     mod blur_parts {
         use super::super::__kernpack::Kernel;
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
 
         unsafe extern "C" {
             #[link_name = "__tvm_ffi_blur"]
@@ -122,7 +122,7 @@ pub mod kernels {
     }
 
     mod sum_parts {
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::{DeviceKernel, ImageStatus};
 
         use super::sum as kernel;
@@ -184,7 +184,7 @@ pub mod kernels {
     }
 
     mod carries_0 {
-        use super::super::__kernpack::impl_ as __k;
+        use super::super::__kernpack::__private_v0_1 as __k;
 
         #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
         #[linkme(crate = __k::linkme)]
@@ -194,5 +194,5 @@ pub mod kernels {
         };
     }
 
-    super::__kernpack::__has_cuda_kernels!();
+    super::__kernpack::__private_v0_1::has_cuda_kernels!();
 }

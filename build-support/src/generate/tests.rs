@@ -134,9 +134,9 @@ fn the_file_of_a_small_library() {
 #[test]
 fn what_is_needed_does_not_depend_on_the_machine() {
     let skipped = |is_wanted| skipped("f", is_wanted);
-    assert!(generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("__has_cuda_kernels!()"));
+    assert!(generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("has_cuda_kernels!()"));
     let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new()).unwrap();
-    assert!(!text.contains("__has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
+    assert!(!text.contains("has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
 }
 
 #[test]

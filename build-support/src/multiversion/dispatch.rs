@@ -1,5 +1,5 @@
 //! Writes the object that joins the versions: for each kernel a function that jumps to the version that was picked, and the
-//! table by which the runtime picks when the library is loaded (`kernpack::impl_::versions`).
+//! table by which the runtime picks when the library is loaded (`kernpack::__private_v0_1::versions`).
 //!
 //! A dispatcher is one instruction, a jump through a variable. The variable leads to the baseline from the start, so that a
 //! kernel can be called at any time; a constructor of this object lets the runtime set it.

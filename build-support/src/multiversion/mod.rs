@@ -146,7 +146,7 @@ const _: () = {{
     /// The version of this library's kernels that runs on this machine: `baseline`, or a level such as `x86-64-v3`.
     #[__kernpack::packed_func(name = "{name}", crate = __kernpack)]
     fn cpu_level() -> &'static str {{
-        __kernpack::impl_::cpu_level(::core::env!("CARGO_CRATE_NAME"))
+        __kernpack::__private_v0_1::cpu_level(::core::env!("CARGO_CRATE_NAME"))
     }}
 }};
 "#

@@ -63,7 +63,7 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
         return Err(Error::new(".compress(true): kernpack-build was built without its feature `zstd`"));
     }
     let (payloads, tree) = tree(imports);
-    let order = kernpack_formats::order::import_order(&tree);
+    let order = kernpack_formats::library_bin::order::import_order(&tree);
     // The library, module 0, is always first.
     let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
     let entries = Error::collect(entries)?;

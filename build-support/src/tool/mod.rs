@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use kernpack_formats::shell::shown;
+use kernpack_formats::export::shell::shown;
 
 use crate::{Error, Result};
 

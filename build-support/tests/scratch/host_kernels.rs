@@ -134,7 +134,7 @@ fn a_library_that_is_only_an_rlib_builds_without_warnings() {
 
 #[test]
 fn the_header_has_the_layouts_of_the_runtime() {
-    use kernpack::abi;
+    use kernpack::sys::abi;
     use std::fmt::Write as _;
     use std::mem::{offset_of, size_of};
     let mut checks = String::new();

@@ -1,6 +1,6 @@
 //! Programs that offer the C functions to the libraries that they load.
 
-use kernpack::abi::ApiTable;
+use kernpack::sys::abi::ApiTable;
 
 use crate::package::Package;
 

@@ -1,7 +1,7 @@
 //! Tensors as results of operations: objects whose fields are objects, some of them of another library.
 
 use expr::{Expr, IntImm};
-use kernpack::abi::dtype_code;
+use kernpack::sys::abi::dtype_code;
 use kernpack::{Any, Array, DataType, ObjRef, Object, Result, Str, ensure, packed_func};
 
 /// What a tensor is the result of.

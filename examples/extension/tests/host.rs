@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use expr::{Add, Expr, Var};
-use kernpack::abi::device_type;
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::reflect::{self, AttrColumn, TypeInfo};
+use kernpack::sys::abi::device_type;
 use kernpack::{Any, AnyView, Array, DataType, Device, Function, Module, ObjRef, Result, Str, Tensor};
 
 /// Set for a process that loads the libraries the other way round.

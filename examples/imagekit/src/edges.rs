@@ -1,6 +1,6 @@
 //! The kernels that build.rs compiled, called from Rust.
 
-use kernpack::abi::device_type;
+use kernpack::sys::abi::device_type;
 use kernpack::{DataType, Device, Result, Tensor, TensorView, ensure, packed_func};
 
 use crate::gray::to_gray;

@@ -125,10 +125,10 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
         #[allow(unsafe_code, unreachable_pub)]
-        #[#kernpack::impl_::linkme::distributed_slice(#kernpack::impl_::KERNPACK_LIBRARIES_V1)]
-        #[linkme(crate = #kernpack::impl_::linkme)]
-        pub static #item: #kernpack::impl_::LibraryInfo = {
-            use #kernpack::impl_ as __k;
+        #[#kernpack::__private_v0_1::linkme::distributed_slice(#kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1)]
+        #[linkme(crate = #kernpack::__private_v0_1::linkme)]
+        pub static #item: #kernpack::__private_v0_1::LibraryInfo = {
+            use #kernpack::__private_v0_1 as __k;
             // Makes the compiler run again when the variable changes.
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(#variable);
             __k::LibraryInfo {

@@ -29,10 +29,12 @@ fn whole_expansion() {
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
         #[allow(unsafe_code, unreachable_pub)]
-        #[::kernpack::impl_::linkme::distributed_slice(::kernpack::impl_::KERNPACK_LIBRARIES_V1)]
-        #[linkme(crate = ::kernpack::impl_::linkme)]
-        pub static KERNPACK_LIBRARY_V1: ::kernpack::impl_::LibraryInfo = {
-            use ::kernpack::impl_ as __k;
+        #[::kernpack::__private_v0_1::linkme::distributed_slice(
+            ::kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1
+        )]
+        #[linkme(crate = ::kernpack::__private_v0_1::linkme)]
+        pub static KERNPACK_LIBRARY_V1: ::kernpack::__private_v0_1::LibraryInfo = {
+            use ::kernpack::__private_v0_1 as __k;
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
                 "KERNPACK_LIBRARY_RS"
             );
@@ -56,12 +58,12 @@ fn crates_that_belong_to_the_library() {
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
         #[allow(unsafe_code, unreachable_pub)]
-        #[::ffi::kernpack::impl_::linkme::distributed_slice(
-            ::ffi::kernpack::impl_::KERNPACK_LIBRARIES_V1
+        #[::ffi::kernpack::__private_v0_1::linkme::distributed_slice(
+            ::ffi::kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1
         )]
-        #[linkme(crate = ::ffi::kernpack::impl_::linkme)]
-        pub static KERNPACK_LIBRARY_V1: ::ffi::kernpack::impl_::LibraryInfo = {
-            use ::ffi::kernpack::impl_ as __k;
+        #[linkme(crate = ::ffi::kernpack::__private_v0_1::linkme)]
+        pub static KERNPACK_LIBRARY_V1: ::ffi::kernpack::__private_v0_1::LibraryInfo = {
+            use ::ffi::kernpack::__private_v0_1 as __k;
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
                 "KERNPACK_LIBRARY_RS"
             );

@@ -37,7 +37,7 @@ fn whole_expansion() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
                     NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
@@ -79,7 +79,7 @@ fn whole_expansion() {
                     doc: "Counts.",
                     size: ::core::mem::size_of::<__k::ObjectCell<Histogram>>(),
                     child_slots: 0i32,
-                    structural_kind: ::kernpack::abi::seq_hash_kind::TREE_NODE,
+                    structural_kind: __k::seq_hash_kind::TREE_NODE,
                     is_final: false,
                     fields: &[
                         __k::field_def::<
@@ -211,7 +211,7 @@ fn with_a_base() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use my::kernpack::impl_ as __k;
+                use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
                     NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
@@ -231,7 +231,7 @@ fn with_a_base() {
                     doc: "",
                     size: ::core::mem::size_of::<__k::ObjectCell<Square>>(),
                     child_slots: 0i32,
-                    structural_kind: my::kernpack::abi::seq_hash_kind::TREE_NODE,
+                    structural_kind: __k::seq_hash_kind::TREE_NODE,
                     is_final: false,
                     fields: &[],
                     hidden: &[],
@@ -439,7 +439,7 @@ fn accepted_field_options() {
         ("(repr = true, compare = true)", "0 , :: core"),
         ("(writable)", "writable_field_def :: < __F0 > (\"a\" , \"\" , 0 ,"),
         ("(repr = false)", "field_flag :: REPR_OFF ,"),
-        ("(compare = false, hash = false)", "COMPARE_OFF | :: kernpack :: abi :: field_flag :: HASH_OFF ,"),
+        ("(compare = false, hash = false)", "COMPARE_OFF | __k :: field_flag :: HASH_OFF ,"),
         ("(kw_only)", "field_flag :: KW_ONLY ,"),
         ("(init = false, default = 3)", "field_flag :: INIT_OFF ,"),
         ("(structural = \"ignore\")", "field_flag :: SEQ_HASH_IGNORE ,"),

@@ -37,7 +37,7 @@ fn an_enum_of_integers() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 const _: () = {
                     ::core::assert!(
                         Mode::VeryFast as ::core::primitive::i128 <= ::core::primitive::i64::MAX as
@@ -121,25 +121,25 @@ fn an_enum_of_integers() {
                     fn from_any(
                         value: &'a ::kernpack::AnyView<'a>,
                     ) -> ::core::result::Result<Self, ::kernpack::Mismatch> {
-                        ::kernpack::impl_::enum_from_any(value)
+                        ::kernpack::__private_v0_1::enum_from_any(value)
                     }
                 }
                 impl ::kernpack::IntoAny for Mode {
                     #[inline]
                     fn into_any(self) -> ::kernpack::Any {
-                        ::kernpack::impl_::enum_into_any(&self)
+                        ::kernpack::__private_v0_1::enum_into_any(&self)
                     }
                 }
                 impl ::kernpack::ToArg for Mode {
                     #[inline]
                     fn to_arg(&self) -> ::kernpack::Arg<'_> {
-                        ::kernpack::impl_::enum_to_arg(self)
+                        ::kernpack::__private_v0_1::enum_to_arg(self)
                     }
                 }
                 impl ::core::convert::From<Mode> for ::kernpack::Any {
                     #[inline]
                     fn from(variant: Mode) -> Self {
-                        ::kernpack::impl_::enum_into_any(&variant)
+                        ::kernpack::__private_v0_1::enum_into_any(&variant)
                     }
                 }
             };
@@ -158,7 +158,7 @@ fn an_enum_of_strings() {
         "VariantDef { name : \"First\" , value : 0i64 , doc : \"\" }",
         "VariantDef { name : \"2nd\" , value : 1i64 , doc : \"\" }",
         "EnumKind :: Str",
-        "use my :: kernpack :: impl_ as __k",
+        "use my :: kernpack :: __private_v0_1 as __k",
         "impl my :: kernpack :: EnumType for B",
     ] {
         assert!(code.contains(part), "no {part:?} in {code}");
@@ -193,7 +193,7 @@ fn a_family() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
                 const _: () = __k::assert_object_layout::<Expr>();
@@ -236,7 +236,7 @@ fn a_family() {
                     doc: "An expression.",
                     size: ::core::mem::size_of::<__k::ObjectCell<Expr>>(),
                     child_slots: 2i32,
-                    structural_kind: ::kernpack::abi::seq_hash_kind::DAG_NODE,
+                    structural_kind: __k::seq_hash_kind::DAG_NODE,
                     is_final: false,
                     fields: &[],
                     hidden: &[],
@@ -275,7 +275,7 @@ fn a_family() {
                     doc: "A number.",
                     size: ::core::mem::size_of::<__k::ObjectCell<Expr>>(),
                     child_slots: 0i32,
-                    structural_kind: ::kernpack::abi::seq_hash_kind::DAG_NODE,
+                    structural_kind: __k::seq_hash_kind::DAG_NODE,
                     is_final: true,
                     fields: &[
                         __k::field_def::<
@@ -333,7 +333,7 @@ fn a_family() {
                     doc: "",
                     size: ::core::mem::size_of::<__k::ObjectCell<Expr>>(),
                     child_slots: 0i32,
-                    structural_kind: ::kernpack::abi::seq_hash_kind::DAG_NODE,
+                    structural_kind: __k::seq_hash_kind::DAG_NODE,
                     is_final: true,
                     fields: &[],
                     hidden: &[__k::tag_def::<1u32>()],

@@ -51,7 +51,7 @@ fn whole_expansion() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 const __KERNPACK_KEY: &::core::primitive::str = <Point as __k::Object>::TYPE_KEY;
@@ -169,7 +169,7 @@ fn each_kind_of_member() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use my::kernpack::impl_ as __k;
+                use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 const __KERNPACK_KEY: &::core::primitive::str = <a::Point as __k::Object>::TYPE_KEY;

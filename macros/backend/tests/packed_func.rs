@@ -47,7 +47,7 @@ fn whole_expansion() {
             #[cfg(unix)]
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -132,7 +132,7 @@ fn no_parameters_no_result_no_doc() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use my::kernpack::impl_ as __k;
+                use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -203,7 +203,7 @@ fn lifetimes_and_written_views() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]
@@ -439,7 +439,7 @@ fn parallel_functions() {
             }
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use ::kernpack::impl_ as __k;
+                use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::NoSchema as _;
                 #[__k::linkme::distributed_slice(__k::KERNPACK_FUNCTIONS_V1)]

@@ -2,10 +2,30 @@
 //! and the same as typed operations on values of all languages ([`structural`], [`reflect`]).
 //!
 //! Crates use it through `kernpack`.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `definition` | a global function, a type, a signature as data |
+//! | `functions` | what needs no walk: containers, strings, JSON, modules |
+//! | `dataclass` | classes that other languages define, enums |
+//! | `walker` | what all walks through graphs share |
+//! | `engines` | equality, hash, visit, mutate, repr, copies, JSON graphs, access paths |
+//! | `catalog` | the list of all functions and types, and their registration |
+//! | [`structural`], [`reflect`] | typed operations over the engines |
 
-mod builtins;
+#![cfg_attr(
+    not(feature = "all"),
+    allow(dead_code, unused_imports, reason = "only what the crate's own interface uses is called then")
+)]
+
+mod catalog;
+mod dataclass;
+mod definition;
+mod engines;
+mod functions;
 pub mod reflect;
 pub mod structural;
+mod walker;
 
 use kernpack_core::{
     Array, DataType, Element, Error, Function, Map, ObjRef, Object, ObjectRoot, Result, Tensor, bail, container,
@@ -17,12 +37,18 @@ use kernpack_embedded as embedded;
 use kernpack_formats::abi;
 
 #[doc(hidden)]
-pub use builtins::{register, register_carried, register_enum, register_init};
+#[cfg(feature = "all")]
+#[doc(hidden)]
+pub use catalog::register;
+#[doc(hidden)]
+pub use catalog::{register_carried, register_init};
+#[doc(hidden)]
+pub use dataclass::enum_registration::register_enum;
 
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]
 mod constructor {
-    use kernpack_core::impl_::Collected;
+    use kernpack_core::generated_code::Collected;
 
     kernpack_core::__constructor!(|| Collected { builtins: crate::register, ..Collected::NOTHING });
 }

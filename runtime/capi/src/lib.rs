@@ -1,19 +1,19 @@
-//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::embedded`, and what C++ libraries with
+//! `libtvm_ffi.so` from Rust: the 50 C functions, exported over the implementation in `kernpack::sys::embedded`, and what C++ libraries with
 //! modules of their own import by C++ names.
 //!
-//! `include/kernpack/c_api.h` is made from this list and from `kernpack::abi`; a test says how, when it is out of date.
+//! `include/kernpack/c_api.h` is made from this list and from `kernpack::sys::abi`; a test says how, when it is out of date.
 //! Put it where a program looks for the stock library. From the moment it is loaded it serves the whole process.
 
 pub mod modules;
 
 use core::ffi::{c_char, c_int, c_void};
 
-use kernpack::abi::{
+use kernpack::sys::abi::{
     DLDataType, DLManagedTensor, DLManagedTensorVersioned, DLPackManagedTensorAllocator, DLTensor, SafeCall, TVMFFIAny,
     TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle, TVMFFIStreamHandle,
     TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion,
 };
-use kernpack::embedded::FUNCTIONS;
+use kernpack::sys::embedded::FUNCTIONS;
 
 /// Exports functions of the table under their C names. `optional` functions may be absent from a table, but not from ours.
 macro_rules! export {

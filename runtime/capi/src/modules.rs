@@ -4,8 +4,8 @@
 use core::ffi::{CStr, c_void};
 use core::ptr;
 
-use kernpack::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack::module::cpp::symbols as cpp_symbols;
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIObject};
 
 /// `void ModuleObj::ImportModule(const Module& other)`.
 ///
@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn clear_imports(this: *mut c_void) {
     unsafe { cpp_symbols::clear_imports(this) }
 }
 
-kernpack::__cpp_result! {
+kernpack::__private_v0_1::cpp_result! {
     /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
     ///
     /// # Safety

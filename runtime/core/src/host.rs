@@ -7,7 +7,7 @@
 //!
 //! ```
 //! let api = kernpack::host::api();
-//! let mut version = kernpack::abi::TVMFFIVersion { major: 0, minor: 0, patch: 0 };
+//! let mut version = kernpack::sys::abi::TVMFFIVersion { major: 0, minor: 0, patch: 0 };
 //! // SAFETY: the table holds the functions that its names say, and `version` is writable.
 //! unsafe { (api.get_version)(&mut version) };
 //! assert!(version.minor >= 1);

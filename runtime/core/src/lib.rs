@@ -10,10 +10,10 @@ mod error;
 mod exports;
 #[doc(hidden)]
 pub mod function;
+#[doc(hidden)]
+pub mod generated_code;
 pub mod host;
 mod host_symbols;
-#[doc(hidden)]
-pub mod impl_;
 #[doc(hidden)]
 pub mod json;
 mod kernel;

@@ -154,6 +154,8 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     let mut note = |result| note(problems, result);
     if origin == Origin::Embedded {
         note((collected.builtins)());
+        #[cfg(all(feature = "embedded", not(feature = "builtins")))]
+        note(crate::function::register_listing());
         note(register_host_functions());
     }
     // Before the types, whose fields may have a variant for a default.

@@ -17,16 +17,18 @@ use crate::abi::{
     TVMFFIVersion, type_index,
 };
 
-use super::backtrace::here;
-use super::env::Allocation;
-use super::failure::Failure;
-use super::release::{bytes_at, to_owned};
-use super::type_table::NewType;
-use super::{
-    ObjectCell, backtrace, big_int, custom_allocator, dec_ref, dtype, env, function_table, handle_once, inc_ref,
-    module_env, new_bytes, new_error, new_string, opaque, raised, tensor, trampoline_function, type_attr, type_members,
-    type_table,
+use crate::backtrace;
+use crate::backtrace::here;
+use crate::cells::failure::Failure;
+use crate::cells::release::{bytes_at, to_owned};
+use crate::cells::{
+    ObjectCell, big_int, dec_ref, dtype, inc_ref, new_bytes, new_error, new_string, opaque, tensor, trampoline_function,
 };
+use crate::env;
+use crate::env::Allocation;
+use crate::env::{custom_allocator, handle_once, module_env};
+use crate::tables::type_table::NewType;
+use crate::tables::{function_table, raised, type_attr, type_members, type_table};
 
 /// The version of the ABI that this implementation speaks.
 const VERSION: TVMFFIVersion = TVMFFIVersion { major: 0, minor: 1, patch: 16 };
@@ -769,7 +771,7 @@ mod tests {
 
     use super::*;
     use crate::abi::TVMFFIErrorCell;
-    use crate::{body, new_string_object};
+    use crate::cells::{body, new_string_object};
 
     fn raised_error() -> (String, String, String) {
         let error = raised::take_raised();

@@ -5,15 +5,9 @@
 #![warn(missing_docs)]
 
 pub mod abi;
-#[doc(hidden)]
-pub mod cpp_names;
 pub mod device_image;
 pub mod export;
 pub mod library_bin;
-#[doc(hidden)]
-pub mod order;
-#[doc(hidden)]
-pub mod shell;
 pub mod stream;
 #[cfg(feature = "zstd")]
 pub mod zstd;

@@ -99,7 +99,7 @@ pub fn apply(f: Function, x: i64) -> Result<Any> {
 /// Calls `f` with a string of these bytes, UTF-8 or not: no Python or Rust string can hold them.
 #[packed_func]
 pub fn apply_to_string_of(f: Function, bytes: &[u8]) -> Result<Any> {
-    let text = kernpack::embedded::new_string(bytes);
+    let text = kernpack::sys::embedded::new_string(bytes);
     // SAFETY: `new_string` gives one reference to a new string, and it is this value's.
     let text = unsafe { Any::from_raw(text) };
     f.call((text,))

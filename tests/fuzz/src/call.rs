@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Once;
 
-use kernpack::abi::{TVMFFIAny, type_index};
-use kernpack::{Any, AnyView, Error, Function, Result, embedded, host};
+use kernpack::sys::abi::{TVMFFIAny, type_index};
+use kernpack::sys::embedded;
+use kernpack::{Any, AnyView, Error, Function, Result, host};
 
 thread_local! {
     /// The functions that were called before: looking one up is not what is checked here.

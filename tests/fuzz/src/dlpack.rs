@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::{null_mut, without_provenance_mut};
 use std::rc::Rc;
 
-use kernpack::abi::{
+use kernpack::sys::abi::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIAny,
     TVMFFIObjectHandle, dlpack_flags, type_index,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use kernpack::abi::{DLDataType, TVMFFIAny, TVMFFIByteArray, dtype_code};
+use kernpack::sys::abi::{DLDataType, TVMFFIAny, TVMFFIByteArray, dtype_code};
 use kernpack::{Any, Function, Result, bail, host};
 
 use crate::call::{bytes_of, check_status};

@@ -5,11 +5,11 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Once;
 
-use kernpack::abi::{
+use kernpack::sys::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObjectHandle, TVMFFITypeMetadata, field_flag, seq_hash_kind,
     type_index,
 };
-use kernpack::embedded::{HEADER_SIZE, body, new_object};
+use kernpack::sys::embedded::{HEADER_SIZE, body, new_object};
 use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, host};
 
 /// What all of these types have: anything, an array or another object, and a number.

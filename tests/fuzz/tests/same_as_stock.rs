@@ -7,11 +7,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use kernpack::abi::{
+use kernpack::sys::abi::{
     ApiTable, DLDataType, TVMFFIAny, TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObjectHandle, type_index,
 };
-use kernpack::embedded::{body, text_of};
-use kernpack::{embedded, host};
+use kernpack::sys::embedded::{body, text_of};
+use kernpack::{host, sys::embedded};
 
 /// Errors of ours where the stock library dies: it follows a node that is a part of itself until the stack ends, and looks up the
 /// name of a kind that has none.

@@ -13,14 +13,14 @@ pub mod name_table_models;
 pub mod ref_count_models;
 pub mod shared_ref_models;
 
-#[path = "../../../runtime/embedded/src/name_table.rs"]
+#[path = "../../../runtime/embedded/src/sync/name_table.rs"]
 mod name_table;
-#[path = "../../../runtime/embedded/src/ref_count.rs"]
+#[path = "../../../runtime/embedded/src/sync/ref_count.rs"]
 mod ref_count;
-#[path = "../../../runtime/embedded/src/shared_ref.rs"]
+#[path = "../../../runtime/embedded/src/sync/shared_ref.rs"]
 mod shared_ref;
 
-/// What `runtime/embedded/src/atomic.rs` is to the runtime.
+/// What `runtime/embedded/src/sync/atomic.rs` is to the runtime.
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
     pub(super) use loom::sync::{Mutex, MutexGuard};

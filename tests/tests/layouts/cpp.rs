@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use kernpack::abi::{ApiTable, TVMFFIAny, TVMFFIErrorCell, TVMFFIObjectHandle};
-use kernpack::embedded::{self, dec_ref};
+use kernpack::sys::abi::{ApiTable, TVMFFIAny, TVMFFIErrorCell, TVMFFIObjectHandle};
+use kernpack::sys::embedded::{self, dec_ref};
 
 use crate::operation::RawOperation;
 use crate::symbols::{functions, open, symbol};

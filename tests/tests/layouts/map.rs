@@ -1,8 +1,8 @@
 //! Maps and dicts, and the hash and equality of their keys.
 
-use kernpack::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObjectHandle};
-use kernpack::embedded::release::{release, retain};
-use kernpack::embedded::{any_hash, body, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, map};
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObjectHandle};
+use kernpack::sys::embedded::release::{release, retain};
+use kernpack::sys::embedded::{any_hash, body, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, map};
 use proptest::prelude::*;
 
 use crate::check;

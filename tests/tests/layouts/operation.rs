@@ -2,7 +2,7 @@
 
 use std::ptr::null;
 
-use kernpack::abi::TVMFFIAny;
+use kernpack::sys::abi::TVMFFIAny;
 use proptest::prelude::*;
 
 use crate::value::{Objects, OwnedValues, Value, value};

@@ -1,9 +1,9 @@
 //! Arrays and lists.
 
-use kernpack::abi::{TVMFFIAny, TVMFFIObjectHandle, TVMFFISeqCell};
-use kernpack::embedded::failure::Failure;
-use kernpack::embedded::release::release;
-use kernpack::embedded::{body, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, list, seq};
+use kernpack::sys::abi::{TVMFFIAny, TVMFFIObjectHandle, TVMFFISeqCell};
+use kernpack::sys::embedded::failure::Failure;
+use kernpack::sys::embedded::release::release;
+use kernpack::sys::embedded::{body, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, list, seq};
 use proptest::prelude::*;
 
 use crate::check;

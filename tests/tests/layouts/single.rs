@@ -1,9 +1,9 @@
 //! Objects one at a time: weak references, strings, big integers.
 
-use kernpack::abi::TVMFFIAny;
-use kernpack::embedded::big_int;
-use kernpack::embedded::release::release;
-use kernpack::embedded::{
+use kernpack::sys::abi::TVMFFIAny;
+use kernpack::sys::embedded::big_int;
+use kernpack::sys::embedded::release::release;
+use kernpack::sys::embedded::{
     any_hash, dec_ref, dec_weak, inc_weak, new_string_object, seq, strong_count, text_of, try_promote,
 };
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn weak_references_of_both_sides() {
     // SAFETY: every reference is given back once; after the last strong one, only weak ones are used.
     unsafe {
         for theirs_first in [false, true] {
-            kernpack::embedded::inc_ref(inner);
+            kernpack::sys::embedded::inc_ref(inner);
             let object = seq::new_array(vec![TVMFFIAny::pointer((*inner).type_index, inner.cast())]);
             let weak = (cpp.NewWeak)(object);
             inc_weak(object);

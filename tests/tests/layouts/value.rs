@@ -1,8 +1,8 @@
 //! Values of every kind that a container can hold, as plain Rust data.
 
-use kernpack::abi::{DLDataType, DLDevice, TVMFFIAny, TVMFFIAnyPayload, TVMFFIObject, type_index};
-use kernpack::embedded::release::release;
-use kernpack::embedded::{
+use kernpack::sys::abi::{DLDataType, DLDevice, TVMFFIAny, TVMFFIAnyPayload, TVMFFIObject, type_index};
+use kernpack::sys::embedded::release::release;
+use kernpack::sys::embedded::{
     dec_ref, inc_ref, new_bytes, new_bytes_object, new_string, new_string_object, seq, shape, text_of,
 };
 use proptest::prelude::*;

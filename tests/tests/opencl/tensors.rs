@@ -1,6 +1,6 @@
 //! Tensors in OpenCL memory: element types, views, DLPack.
 
-use kernpack::abi::DLManagedTensorVersioned;
+use kernpack::sys::abi::DLManagedTensorVersioned;
 use kernpack::{Any, DataType, Device, Element, Tensor};
 
 use crate::machine;

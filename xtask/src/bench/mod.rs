@@ -6,6 +6,7 @@ pub(crate) mod devices;
 mod figures;
 pub(crate) mod modules;
 pub(crate) mod parallel;
+pub(crate) mod plots;
 mod programs;
 pub(crate) mod runtime;
 mod samples;

@@ -1,6 +1,6 @@
 //! `cargo xtask book`: the book that mdBook makes of `docs/`, and the proof that every block of every page is compiled or run.
 //!
-//! The comments of a page, which its readers do not see, say what is done with a block; see "A page's way" in ARCHITECTURE.md.
+//! The comments of a page, which its readers do not see, say what is done with a block; see README.md beside this file.
 
 mod checker;
 mod comment;
@@ -17,6 +17,7 @@ mod shell;
 mod variables;
 
 use crate::Result;
+use crate::bench::plots;
 use crate::environment::Environment;
 use crate::workspace::Workspace;
 use checker::Outcome;
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             let workspace = Workspace::find()?;
             links::check(workspace.root(), &pages(workspace.root())?)?;
             variables::check(workspace.root())?;
+            plots::check(workspace.root())?;
             mdbook::build(&workspace)
         }
         ["blocks", names @ ..] => {

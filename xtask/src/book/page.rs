@@ -1,6 +1,6 @@
 //! A page as a list of steps: its fenced blocks, with what the comments around them say, and what it takes from the checkout.
 //!
-//! The comments are described in ARCHITECTURE.md, "A page's way". An unknown one is an error, so that a typing mistake is never a block that nobody checks.
+//! The comments are described in README.md beside this file. An unknown one is an error, so that a typing mistake never leaves a block unchecked.
 
 use super::Result;
 use super::comment::Comment;

@@ -105,7 +105,7 @@ impl Family {
             #(#claims)*
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use #krate::impl_ as __k;
+                use #krate::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
 
@@ -213,7 +213,6 @@ impl Family {
     /// What one variant registers, and the types that stand for it and its fields.
     fn variant_definition(&self, at: usize, crate_name: &str) -> TokenStream {
         let Self { ident, attributes, variants, .. } = self;
-        let krate = &attributes.krate;
         let FamilyVariant { ident: variant, key, doc, fields, hidden, .. } = &variants[at];
         let (name, definition) = (variant_of(at), static_of(at));
         let mut markers = TokenStream::new();
@@ -221,7 +220,7 @@ impl Family {
             markers.extend(field.marker(&marker_of(at, index), &name, index, &offset_of(at, &field.ident)));
         }
         let tag = at as u32;
-        let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index), krate));
+        let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
         // What other languages make must not lack what they do not see.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
         let mut fingerprint = Fingerprint::new();
@@ -271,10 +270,9 @@ impl Family {
     }
 
     fn definition(&self, parts: &Parts<'_>, crate_name: &str) -> TokenStream {
-        let Self { ident, attributes, .. } = self;
+        let Self { ident, .. } = self;
         let Parts { key, doc, at, parent, child_slots, structural, is_final, content, create, init, fingerprint } =
             parts;
-        let krate = &attributes.krate;
         let structural = structural.constant();
         let file = quote_spanned!(*at=> ::core::file!());
         let line = quote_spanned!(*at=> ::core::line!());
@@ -285,7 +283,7 @@ impl Family {
                 doc: #doc,
                 size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
                 child_slots: #child_slots,
-                structural_kind: #krate::abi::seq_hash_kind::#structural,
+                structural_kind: __k::seq_hash_kind::#structural,
                 is_final: #is_final,
                 #content,
                 #create,

@@ -100,9 +100,9 @@ fn is_reserved_parameter(name: &str) -> bool {
 
 impl RegisteredField {
     /// The flags, as an expression.
-    fn flags(&self, krate: &impl ToTokens) -> TokenStream {
+    fn flags(&self) -> TokenStream {
         let flags = self.options.flags().into_iter().map(|name| Ident::new(name, proc_macro2::Span::call_site()));
-        let flags = flags.map(|name| quote!(#krate::abi::field_flag::#name));
+        let flags = flags.map(|name| quote!(__k::field_flag::#name));
         let mut sum = TokenStream::new();
         for (index, flag) in flags.enumerate() {
             if index > 0 {
@@ -155,9 +155,9 @@ impl RegisteredField {
     }
 
     /// The `FieldDef`, as a constant expression.
-    pub(super) fn definition(&self, marker: &Ident, krate: &impl ToTokens) -> TokenStream {
+    pub(super) fn definition(&self, marker: &Ident) -> TokenStream {
         let Self { name, doc, .. } = self;
-        let (flags, default) = (self.flags(krate), self.default(marker));
+        let (flags, default) = (self.flags(), self.default(marker));
         if self.options.writable {
             return quote!(__k::writable_field_def::<#marker>(#name, #doc, #flags, #default));
         }

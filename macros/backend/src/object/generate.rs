@@ -32,7 +32,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         #claim
         #[allow(deprecated, unsafe_code)]
         const _: () = {
-            use #krate::impl_ as __k;
+            use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
             use __k::{NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
 
@@ -154,7 +154,6 @@ fn offset_of(owner: &Ident, field: &Ident) -> TokenStream {
 
 fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
     let Definition { ident, key, attributes, doc, fields, hidden, fingerprint, .. } = definition;
-    let krate = &attributes.krate;
     let structural = attributes.structural.constant();
     let child_slots = attributes.child_slots.unwrap_or(0);
     let is_final = attributes.is_final;
@@ -163,7 +162,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
         false => quote!(::core::option::Option::None),
     };
     let init = attributes.has_generated_init();
-    let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field), krate));
+    let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field)));
     let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
     let here = ident.span();
     let file = quote_spanned!(here=> ::core::file!());
@@ -176,7 +175,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             doc: #doc,
             size: ::core::mem::size_of::<__k::ObjectCell<#ident>>(),
             child_slots: #child_slots,
-            structural_kind: #krate::abi::seq_hash_kind::#structural,
+            structural_kind: __k::seq_hash_kind::#structural,
             is_final: #is_final,
             fields: &[#(#fields),*],
             hidden: &[#(#hidden),*],
@@ -297,7 +296,7 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
         // SAFETY: a program that holds this does not compile.
         unsafe impl #krate::Object for #ident {
             const TYPE_KEY: &'static ::core::primitive::str = "";
-            type Parent = #krate::impl_::ObjectRoot;
+            type Parent = #krate::__private_v0_1::ObjectRoot;
 
             fn type_index() -> ::core::primitive::i32 {
                 -1
@@ -306,14 +305,14 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
 
         #[allow(unsafe_code)]
         // SAFETY: as above.
-        unsafe impl #krate::impl_::ObjectStruct for #ident {}
+        unsafe impl #krate::__private_v0_1::ObjectStruct for #ident {}
 
-        impl #krate::impl_::VisitAttrs for #ident {
-            fn visit_attrs(&self, _: &mut dyn #krate::impl_::AttrVisitor) -> #krate::Result<()> {
+        impl #krate::__private_v0_1::VisitAttrs for #ident {
+            fn visit_attrs(&self, _: &mut dyn #krate::__private_v0_1::AttrVisitor) -> #krate::Result<()> {
                 ::core::result::Result::Ok(())
             }
 
-            fn visit_attrs_mut(&mut self, _: &mut dyn #krate::impl_::AttrVisitorMut) -> #krate::Result<()> {
+            fn visit_attrs_mut(&mut self, _: &mut dyn #krate::__private_v0_1::AttrVisitorMut) -> #krate::Result<()> {
                 ::core::result::Result::Ok(())
             }
         }

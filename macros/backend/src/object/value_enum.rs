@@ -119,7 +119,7 @@ impl ValueEnum {
             #claim
             #[allow(deprecated, unsafe_code)]
             const _: () = {
-                use #krate::impl_ as __k;
+                use #krate::__private_v0_1 as __k;
 
                 #range
 
@@ -291,28 +291,28 @@ fn conversions(ident: &Ident, krate: &CratePath) -> TokenStream {
         impl<'a> #krate::FromAny<'a> for #ident {
             #[inline]
             fn from_any(value: &'a #krate::AnyView<'a>) -> ::core::result::Result<Self, #krate::Mismatch> {
-                #krate::impl_::enum_from_any(value)
+                #krate::__private_v0_1::enum_from_any(value)
             }
         }
 
         impl #krate::IntoAny for #ident {
             #[inline]
             fn into_any(self) -> #krate::Any {
-                #krate::impl_::enum_into_any(&self)
+                #krate::__private_v0_1::enum_into_any(&self)
             }
         }
 
         impl #krate::ToArg for #ident {
             #[inline]
             fn to_arg(&self) -> #krate::Arg<'_> {
-                #krate::impl_::enum_to_arg(self)
+                #krate::__private_v0_1::enum_to_arg(self)
             }
         }
 
         impl ::core::convert::From<#ident> for #krate::Any {
             #[inline]
             fn from(variant: #ident) -> Self {
-                #krate::impl_::enum_into_any(&variant)
+                #krate::__private_v0_1::enum_into_any(&variant)
             }
         }
     }
@@ -330,7 +330,7 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
         impl #krate::EnumType for #ident {
             const TYPE_KEY: &'static ::core::primitive::str = "";
 
-            fn enum_def() -> &'static #krate::impl_::EnumDef {
+            fn enum_def() -> &'static #krate::__private_v0_1::EnumDef {
                 ::core::unreachable!()
             }
 

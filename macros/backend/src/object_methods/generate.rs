@@ -52,7 +52,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
         #(#conditions)*
         #[allow(deprecated, unsafe_code)]
         const _: () = {
-            use #krate::impl_ as __k;
+            use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
             use __k::NoSchema as _;
 

@@ -43,7 +43,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         #(#conditions)*
         #[allow(deprecated, unsafe_code)]
         const _: () = {
-            use #krate::impl_ as __k;
+            use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
             use __k::NoSchema as _;
 

@@ -1,6 +1,6 @@
 //! Values and the objects that they consist of as JSON, and back.
 
-use crate::builtins::json_graph;
+use crate::engines::json_graph;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Result, host};
 

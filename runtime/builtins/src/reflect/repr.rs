@@ -1,6 +1,6 @@
 //! Values as one line of text.
 
-use crate::builtins::repr;
+use crate::engines::repr;
 use crate::value::{AnyView, ToArg};
 use crate::{Result, host};
 

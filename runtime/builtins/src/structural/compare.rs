@@ -1,8 +1,8 @@
 use super::lent;
 use super::path::AccessPath;
 use crate::Result;
-use crate::builtins::structural as engine;
 use crate::container::sequence;
+use crate::engines::structural as engine;
 use crate::value::{AnyView, ToArg};
 
 /// What structural equality and hash do with free variables and with the content of tensors.

@@ -1,6 +1,6 @@
 use super::lent;
 use crate::Result;
-use crate::builtins::deep_copy as engine;
+use crate::engines::deep_copy as engine;
 use crate::value::{FromAny, ToArg};
 
 /// A copy of a value and of all that it consists of, as `ffi.DeepCopy` makes it: what is shared stays shared, and cycles stay cycles.

@@ -1,6 +1,6 @@
 use super::session::{Entry, Session, failed};
 use super::{IntoReplacement, Mutator, NodeValue, forms, rewrite};
-use crate::builtins::visit::{self, Running};
+use crate::engines::visit::{self, Running};
 use crate::value::{Any, AnyView, FromAny, IntoAny};
 use crate::{ObjRef, Object, Result, host};
 

@@ -2,7 +2,7 @@ use core::marker::PhantomData;
 
 use super::{Region, lent};
 use crate::Result;
-use crate::builtins::visit::Running;
+use crate::engines::visit::Running;
 use crate::value::{Any, FromAny, ToArg};
 
 /// What a callback of a [`Mutate`](super::Mutate) goes on with.

@@ -1,8 +1,8 @@
 use core::fmt;
 
 use super::lent;
-use crate::builtins::access_path::{self, Kind};
-use crate::builtins::visit;
+use crate::engines::access_path::{self, Kind};
+use crate::engines::visit;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Error, Result};
 

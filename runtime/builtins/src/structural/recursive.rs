@@ -2,7 +2,7 @@ use core::cmp::Ordering;
 
 use super::lent;
 use crate::Result;
-use crate::builtins::recursive as engine;
+use crate::engines::recursive as engine;
 use crate::value::{AnyView, ToArg};
 
 /// Whether two values are equal field by field: what `==` means for objects, as `ffi.RecursiveEq` says. Fields that were registered

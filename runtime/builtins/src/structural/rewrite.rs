@@ -1,7 +1,7 @@
 use super::session::{Entry, Session};
 use super::{Callback, IntoReplacement, Replacement};
 use crate::abi::TVMFFIAny;
-use crate::builtins::visit;
+use crate::engines::visit;
 use crate::value::{Any, AnyView, FromAny, IntoAny};
 use crate::{Result, host};
 

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use super::{Callback, Region};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::builtins::reentry::this_thread;
-use crate::builtins::visit;
+use crate::engines::visit;
 use crate::value::{Any, AnyView, IntoAny};
+use crate::walker::reentry::this_thread;
 use crate::{Error, Function, Result, embedded};
 
-/// What the engine calls, with a node and a region or a mutator: gives an outcome, see `builtins::visit::outcome`.
+/// What the engine calls, with a node and a region or a mutator: gives an outcome, see `engines::visit::outcome`.
 type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
 
 /// Like [`Call`], and may be called while it runs.

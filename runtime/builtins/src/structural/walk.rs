@@ -4,7 +4,7 @@ use std::rc::Rc;
 use super::session::{Entry, Session};
 use super::{Callback, Flow, IntoFlow, lent};
 use crate::abi::TVMFFIAny;
-use crate::builtins::visit;
+use crate::engines::visit;
 use crate::value::{Any, AnyView, ToArg};
 use crate::{Error, Result};
 

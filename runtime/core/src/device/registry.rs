@@ -89,7 +89,7 @@ thread_local! {
 /// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
 ///
 /// ```
-/// use kernpack::{abi::device_type, device};
+/// use kernpack::{device, sys::abi::device_type};
 /// assert_eq!(device::api(device_type::CPU)?.name(), "cpu");
 /// assert_eq!(
 ///     device::api(device_type::VPI).err().unwrap().message(),

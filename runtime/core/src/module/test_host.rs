@@ -3,7 +3,7 @@
 use super::{Module, operations};
 use crate::Result;
 use crate::function::Function;
-use crate::impl_::Collected;
+use crate::generated_code::Collected;
 
 fn register() -> Result<()> {
     for (name, function) in [

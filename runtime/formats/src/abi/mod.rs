@@ -12,6 +12,8 @@
 
 mod any;
 mod cells;
+#[doc(hidden)]
+pub mod cpp_names;
 mod dlpack;
 mod object;
 mod table;

@@ -3,6 +3,8 @@
 mod error;
 mod object_format;
 mod packer;
+#[doc(hidden)]
+pub mod shell;
 
 pub use error::{ExportError, Result};
 pub use object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Section, Target};

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kernpack::abi::device_type;
 use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
+use kernpack::sys::abi::device_type;
 use kernpack::{Any, Device, Result, bail, ensure};
 
 /// The device.

@@ -16,7 +16,7 @@ use crate::embedded;
 use crate::module::{Module, operations};
 use crate::value::{AnyView, Bytes, FromAny, IntoAny};
 
-pub use kernpack_formats::cpp_names::NAMES;
+pub use kernpack_formats::abi::cpp_names::NAMES;
 
 pub use super::vtable::{vt_clear_imports as clear_imports, vt_import as import_module};
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 
-use kernpack_formats::shell::shown;
+use kernpack_formats::export::shell::shown;
 
 use super::Target;
 use crate::Result;

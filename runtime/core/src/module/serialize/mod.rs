@@ -7,7 +7,7 @@ use super::load::loader;
 use super::{Module, ModuleProperties};
 use crate::value::Bytes;
 use crate::{Error, Result};
-use kernpack_formats::order::order;
+use kernpack_formats::library_bin::order::order;
 pub(super) use tree::ImportTree;
 
 /// Who takes the modules that can become a part of a library.

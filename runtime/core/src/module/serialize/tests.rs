@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use crate::module::{ModuleImpl, ModuleProperties};
 use crate::value::Bytes;
 use crate::{Function, Module, Result};
-use kernpack_formats::order::order;
+use kernpack_formats::library_bin::order::order;
 
 /// A module of any kind, properties and payload.
 struct Plain {

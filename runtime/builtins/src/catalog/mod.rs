@@ -1,0 +1,88 @@
+//! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that hosts in any language
+//! find them under the stock names.
+//!
+//! An artifact that serves itself brings what it uses: the list of global functions (in kernpack-core); what modules need, if it carries any or is a
+//! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
+//! Cargo feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
+//!
+//! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
+
+mod types;
+
+use crate::definition::function::Builtin;
+#[cfg(feature = "all")]
+use crate::engines::{deep_copy, json_graph, recursive, repr, structural, visit};
+use crate::function::guard_nameless;
+#[cfg(feature = "all")]
+use crate::functions::{containers, global_functions, json, maps};
+use crate::functions::{modules, values};
+use crate::host::{self, Origin};
+use crate::{Function, Result, dataclass};
+
+/// The rows of one file.
+type Rows = &'static [Builtin];
+
+/// What libraries in other languages need of the artifact that serves them. The files' lists are constants: of a static, code would be
+/// generated also where it is left out.
+static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// What the constructors of types need that are made of the fields.
+static CONSTRUCTORS: &[Rows] = &[values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// The rest of what the stock library has.
+#[cfg(feature = "all")]
+static REST: &[Rows] = &[
+    global_functions::BUILTINS,
+    containers::BUILTINS,
+    maps::BUILTINS,
+    values::BUILTINS,
+    json::BUILTINS,
+    json_graph::BUILTINS,
+    structural::BUILTINS,
+    recursive::BUILTINS,
+    visit::BUILTINS,
+    dataclass::BUILTINS,
+    repr::BUILTINS,
+    deep_copy::BUILTINS,
+];
+
+/// Registers all of it, in an artifact that serves itself.
+#[cfg(feature = "all")]
+pub fn register() -> Result<()> {
+    types::register()?;
+    [HOST, REST].into_iter().flatten().copied().flatten().try_for_each(Builtin::register)
+}
+
+/// Registers what libraries in other languages need of the artifact that serves them.
+fn register_host_functions() -> Result<()> {
+    register_missing(HOST)
+}
+
+/// Makes and registers the constructor of a type, in a process whose host does not.
+pub fn register_init(type_index: i32) -> Result<()> {
+    register_missing(CONSTRUCTORS)?;
+    Function::global("ffi._RegisterFFIInit")?.call((type_index,)).map(drop)
+}
+
+/// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
+/// with.
+pub fn register_carried(kind: &'static str) -> Result<()> {
+    if cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded {
+        register_host_functions()?;
+    }
+    kernpack_core::generated_code::register_carried_loader(kind)
+}
+
+/// Registers the functions that the process does not have.
+fn register_missing(files: &[Rows]) -> Result<()> {
+    files.iter().copied().flatten().try_for_each(|row| match Function::get_global(row.name)? {
+        Some(_) => Ok(()),
+        None => row.register(),
+    })
+}
+
+/// For programs whose build script calls `kernpack_build::host()`: see `registration` of kernpack-core.
+extern "C" fn exported_functions() -> i32 {
+    guard_nameless(if cfg!(feature = "embedded") { register_host_functions } else { || Ok(()) })
+}
+kernpack_core::__linker_symbol!("__kernpack_host_functions", exported_functions);

@@ -1,0 +1,65 @@
+//! Objects of builtin types: what C++'s default constructor makes and its copy constructor copies, and the attributes that say so.
+//!
+//! A type implements [`Body`] for what follows the header of its objects, `#[repr(C)]` and made of fields that own what they
+//! hold ([`Any`](crate::value::Any), [`ObjRef`](crate::object::ObjRef), integers). `Default` and `Clone` then are its constructors.
+
+use super::function::{Arguments, Builtin};
+use super::signature::{OBJECT, Signature, Type};
+use super::type_def::{Attr, BuiltinType};
+use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
+use crate::function::guard_nameless;
+use crate::value::Any;
+use crate::{Result, embedded};
+
+/// What follows the header of an object of a builtin type.
+pub(crate) trait Body: Send + Sync + Sized + 'static {
+    /// A reference to an object of this type, alone in a list of parameters.
+    const SELF: &'static [&'static Type];
+
+    /// The registered type.
+    fn definition() -> &'static BuiltinType;
+}
+
+/// A new object; the caller owns its one reference.
+pub(crate) fn new_instance<T: Body>(body: T) -> *mut TVMFFIObject {
+    embedded::new_object(T::definition().host_index(), body)
+}
+
+/// A new object as a value.
+pub(crate) fn instance<T: Body>(body: T) -> Any {
+    // SAFETY: the object is new, and its reference goes over to the value.
+    unsafe { Any::from_object(new_instance(body)) }
+}
+
+/// The creator of a type, for [`Metadata`](super::type_def::Metadata).
+///
+/// # Safety
+/// `result` is writable: the ABI's rule for creators.
+pub(crate) unsafe extern "C" fn creator<T: Body + Default>(result: *mut TVMFFIObjectHandle) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        unsafe { result.write(new_instance(T::default())) };
+        Ok(())
+    })
+}
+
+/// The value of `__ffi_new__`: a function that makes an empty instance.
+pub(crate) const fn new_function<T: Body + Default>(name: &'static str) -> Attr {
+    Attr::Function(Builtin { name, signature: Signature::Typed(&[], &OBJECT), run: create::<T> })
+}
+
+/// The value of `__ffi_shallow_copy__`: a function that copies the fields of an object, not what they refer to.
+pub(crate) const fn copy_function<T: Body + Clone>(name: &'static str) -> Attr {
+    Attr::Function(Builtin { name, signature: Signature::Typed(T::SELF, &OBJECT), run: shallow_copy::<T> })
+}
+
+/// An empty instance.
+pub(crate) fn create<T: Body + Default>(_: &Arguments<'_>) -> Result<Any> {
+    Ok(instance(T::default()))
+}
+
+fn shallow_copy<T: Body + Clone>(args: &Arguments<'_>) -> Result<Any> {
+    // SAFETY: the signature only accepts objects of this type and of those derived from it, which begin with its body.
+    let body = unsafe { embedded::body::<T>(args.object(0)) };
+    Ok(instance(body.clone()))
+}

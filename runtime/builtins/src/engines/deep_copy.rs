@@ -1,0 +1,429 @@
+//! Copies of graphs of objects: what is shared stays shared, and cycles stay cycles.
+//!
+//! Immutable leaves (text, bytes, shapes, big integers) and instances of enums are not copied. An array or a map that contains
+//! itself, which takes a list, dict or object in between, is not there yet when its own copy is asked for: the original stands
+//! in, until the copies are complete.
+
+use super::repr::MAX_DEPTH;
+use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
+use crate::dataclass::{enums, py_class};
+use crate::definition::function::{Arguments, Builtin};
+use crate::definition::signature::{ANY, Signature, type_key};
+use crate::embedded::release::retain;
+use crate::embedded::{self, list, map, seq};
+use crate::value::{Any, AnyView};
+use crate::walker::address_map::AddressMap;
+use crate::walker::children::Children;
+use crate::walker::field_value::{Read, read};
+use crate::{Result, bail};
+use kernpack_core::reflect::{AttrColumn, Field, TypeInfo, call_function};
+
+pub(crate) const BUILTINS: &[Builtin] =
+    &[Builtin { name: "ffi.DeepCopy", signature: Signature::Typed(&[&ANY], &ANY), run: deep_copy }];
+
+static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
+
+fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
+    if is_constant(args.view(0).type_index()) {
+        return args.owned(0);
+    }
+    let value = args.lookup(0)?;
+    // SAFETY: `value` keeps it alive, or the caller does.
+    let view = unsafe { AnyView::from_raw(*value) };
+    copy(&view)
+}
+
+/// A copy of a value, which is no rvalue reference, and of all that it consists of.
+pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
+    if is_constant(value.type_index()) {
+        return value.to_owned();
+    }
+    let mut copier = Copier::default();
+    // SAFETY: the caller keeps the value alive.
+    unsafe {
+        let copy = copier.copy(value.raw())?;
+        copier.replace_originals()?;
+        Ok(copy)
+    }
+}
+
+/// Copies one value and what it consists of.
+#[derive(Default)]
+struct Copier {
+    frames: Vec<Frame>,
+    /// Objects that others refer to: the index of the copy, or [`IN_PROGRESS`].
+    seen: AddressMap,
+    copies: Vec<Any>,
+    /// Copies in which an original stands for its copy.
+    with_originals: Vec<Any>,
+}
+
+/// The word of an array or map that has no copy yet.
+const IN_PROGRESS: u64 = u64::MAX;
+
+/// An object that is being copied.
+struct Frame {
+    object: *mut TVMFFIObject,
+    info: TypeInfo,
+    children: Children,
+    /// The object again, if nobody else is sure to keep it.
+    _kept: Any,
+    /// The copy so far. One reference to it, and no other as long as nobody asked for it: fields of some types can only be set then.
+    copy: CopyPlace,
+    /// The object that the copy is.
+    target: *mut TVMFFIObject,
+    /// The copy of a key whose value is next.
+    key: Option<Any>,
+    /// The field whose value is being copied.
+    field: Option<Field>,
+    /// How many references there are to the value of a field while it is copied, if nobody else has one.
+    field_references: u32,
+    /// Whether others refer to the object.
+    is_shared: bool,
+    /// Whether an original stands for its copy in this copy.
+    has_original: bool,
+}
+
+/// Where the reference to a copy is.
+enum CopyPlace {
+    Here(Any),
+    /// Among the copies.
+    There(usize),
+}
+
+/// What a value that needs no frame is copied to.
+enum Leaf {
+    /// To this.
+    Copy(Any),
+    /// To itself for now: its copy is not there yet.
+    Original(Any),
+}
+
+impl Copier {
+    /// # Safety
+    /// The value is valid and not changed meanwhile.
+    unsafe fn copy(&mut self, value: &TVMFFIAny) -> Result<Any> {
+        // SAFETY: promised by the caller; the children of a frame are alive as long as the frame.
+        unsafe {
+            if let Some(Leaf::Copy(copy) | Leaf::Original(copy)) = self.leaf(value) {
+                return Ok(copy);
+            }
+            self.enter(value, 1, Any::NONE)?;
+            loop {
+                if self.advance()? {
+                    continue;
+                }
+                let (object, copy) = self.leave();
+                let Some(parent) = self.frames.last_mut() else { return Ok(copy) };
+                // A hook may give the object itself for its copy.
+                if parent.field.is_none() || copy.as_view().raw().payload.v_obj != object {
+                    feed(parent, copy)?;
+                }
+            }
+        }
+    }
+
+    /// The copy of a value that is not taken apart, or has a copy; `None` for the others.
+    #[inline]
+    unsafe fn leaf(&self, value: &TVMFFIAny) -> Option<Leaf> {
+        // SAFETY: the caller passes a valid value.
+        let itself = || unsafe { Any::from_raw(retain(value)) };
+        let is_constant =
+            matches!(value.type_index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT);
+        if value.type_index < type_index::STATIC_OBJECT_BEGIN || is_constant {
+            return Some(Leaf::Copy(itself()));
+        }
+        // SAFETY: as above: the value is an object.
+        let object = unsafe { value.payload.v_obj };
+        match self.seen.get(object) {
+            Some(IN_PROGRESS) => return Some(Leaf::Original(itself())),
+            Some(copy) => return Some(Leaf::Copy(self.copies[copy as usize].clone())),
+            None => {}
+        }
+        let is_enum = TypeInfo::of(value.type_index).is_some_and(enums::is_enum);
+        is_enum.then(|| Leaf::Copy(itself()))
+    }
+
+    /// Begins to copy an object. Others refer to it, too, when there are more than so many references.
+    unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
+        if self.frames.len() >= MAX_DEPTH {
+            bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
+        }
+        // SAFETY: the caller passes a live object.
+        unsafe {
+            let object = value.payload.v_obj;
+            let Some(info) = TypeInfo::of((*object).type_index) else {
+                bail!(InternalError, "Cannot find type info for type_index={}", (*object).type_index);
+            };
+            let is_shared = embedded::strong_count(object) > references;
+            let mut field_references = 2;
+            let copy = match info.index() {
+                type_index::ARRAY => {
+                    Any::from_object(seq::new_array_with_capacity(Vec::new(), seq::elements(object).len()))
+                }
+                type_index::LIST => {
+                    let copy = Any::from_object(seq::new_list(Vec::new()));
+                    list::reserve(copy.as_view().raw().payload.v_obj, seq::elements(object).len() as i64)?;
+                    copy
+                }
+                type_index::MAP => Any::from_object(map::new_map(Vec::new())?),
+                type_index::DICT => Any::from_object(map::new_dict(Vec::new())?),
+                _ => shallow_copy(value, info, &mut field_references)?,
+            };
+            let target = copy.as_view().raw().payload.v_obj;
+            let copy = match info.index() {
+                type_index::ARRAY | type_index::MAP if is_shared => {
+                    self.seen.insert(object, IN_PROGRESS);
+                    CopyPlace::Here(copy)
+                }
+                _ if is_shared => self.remember(object, copy),
+                _ => CopyPlace::Here(copy),
+            };
+            self.frames.push(Frame {
+                object,
+                info,
+                children: Children::of(object, info, 0),
+                _kept: kept,
+                copy,
+                target,
+                key: None,
+                field: None,
+                field_references,
+                is_shared,
+                has_original: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, object: *mut TVMFFIObject, copy: Any) -> CopyPlace {
+        let at = self.copies.len();
+        self.seen.insert(object, at as u64);
+        self.copies.push(copy);
+        CopyPlace::There(at)
+    }
+
+    /// Copies children of the innermost object up to one that has children itself (true) or to the end (false).
+    unsafe fn advance(&mut self) -> Result<bool> {
+        let top = self.frames.len() - 1;
+        loop {
+            let frame = &mut self.frames[top];
+            // SAFETY: the object of a frame is alive and of a type that has the field; its children are alive, too.
+            unsafe {
+                let mut kept = Any::NONE;
+                let value = match frame.children {
+                    Children::Fields(..) => {
+                        let Some(field) = frame.children.next_field() else { return Ok(false) };
+                        if is_plain(field) {
+                            continue;
+                        }
+                        let Read { value, owned } = read(field, frame.object)?;
+                        if owned {
+                            kept = Any::from_raw(value);
+                        }
+                        frame.field = Some(field);
+                        value
+                    }
+                    _ => match frame.children.next_value() {
+                        Some(value) => value,
+                        None => return Ok(false),
+                    },
+                };
+                match self.leaf(&value) {
+                    Some(leaf) => {
+                        let frame = &mut self.frames[top];
+                        let copy = match leaf {
+                            Leaf::Copy(copy) => copy,
+                            Leaf::Original(original) => {
+                                frame.has_original = true;
+                                original
+                            }
+                        };
+                        // A field that refers to what it refers to already is not set.
+                        let is_same =
+                            copy.as_view().raw().bits() == value.bits() && copy.type_index() == value.type_index;
+                        if frame.field.is_none() || !is_same {
+                            feed(frame, copy)?;
+                        }
+                    }
+                    None => {
+                        let is_field = self.frames[top].field.is_some();
+                        if is_field && kept.is_none() {
+                            kept = Any::from_raw(retain(&value));
+                        }
+                        let frame = &self.frames[top];
+                        let references =
+                            if is_field { frame.field_references } else { 1 + u32::from(frame.children.are_owned()) };
+                        self.enter(&value, references, kept)?;
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the innermost object and gives it and its copy.
+    fn leave(&mut self) -> (*mut TVMFFIObject, Any) {
+        let Some(frame) = self.frames.pop() else { return (core::ptr::null_mut(), Any::NONE) };
+        let copy = match frame.copy {
+            CopyPlace::Here(copy) => copy,
+            CopyPlace::There(at) => self.copies[at].clone(),
+        };
+        if frame.is_shared && matches!(frame.info.index(), type_index::ARRAY | type_index::MAP) {
+            self.remember(frame.object, copy.clone());
+        }
+        if frame.has_original {
+            self.with_originals.push(copy.clone());
+        }
+        (frame.object, copy)
+    }
+
+    /// Puts copies in the places of originals that stood for them.
+    unsafe fn replace_originals(&mut self) -> Result<()> {
+        for copy in core::mem::take(&mut self.with_originals) {
+            // SAFETY: the copies are ours.
+            unsafe {
+                let object = copy.as_view().raw().payload.v_obj;
+                match copy.type_index() {
+                    type_index::LIST => self.replace_in_list(object)?,
+                    type_index::DICT => self.replace_in_dict(object)?,
+                    // Nobody changes an array or a map.
+                    type_index::ARRAY | type_index::MAP => {}
+                    _ => self.replace_in_fields(object)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The copy of a value that is a copied original.
+    unsafe fn copy_of(&self, value: &TVMFFIAny) -> Option<TVMFFIAny> {
+        if value.type_index < type_index::STATIC_OBJECT_BEGIN {
+            return None;
+        }
+        // SAFETY: the caller passes a valid value, which is an object.
+        let object = unsafe { value.payload.v_obj };
+        let copy = self.seen.get(object).and_then(|copy| self.copies.get(copy as usize))?;
+        Some(*copy.as_view().raw())
+    }
+
+    unsafe fn replace_in_list(&self, list: *mut TVMFFIObject) -> Result<()> {
+        // SAFETY: the caller passes a live list; copies are alive as long as `self`.
+        unsafe {
+            for index in 0..seq::elements(list).len() {
+                if let Some(copy) = self.copy_of(&seq::elements(list)[index]) {
+                    drop(Any::from_raw(seq::replace(list, index as i64, retain(&copy))?));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn replace_in_dict(&self, dict: *mut TVMFFIObject) -> Result<()> {
+        // SAFETY: as for `replace_in_list`.
+        unsafe {
+            let mut changes = Vec::new();
+            for (key, value) in map::iter(dict) {
+                let (new_key, new_value) = (self.copy_of(&key), self.copy_of(&value));
+                if new_key.is_some() || new_value.is_some() {
+                    let owned = |value: &TVMFFIAny| Any::from_raw(retain(value));
+                    changes.push((owned(&key), owned(&new_key.unwrap_or(key)), owned(&new_value.unwrap_or(value))));
+                }
+            }
+            for (old_key, key, value) in changes {
+                if let Some(old_value) = map::erase(dict, old_key.as_view().raw())? {
+                    drop(Any::from_raw(old_value));
+                }
+                map::set(dict, key.into_raw(), value.into_raw())?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn replace_in_fields(&self, object: *mut TVMFFIObject) -> Result<()> {
+        // SAFETY: the caller passes a live object of ours.
+        unsafe {
+            let Some(info) = TypeInfo::of((*object).type_index) else { return Ok(()) };
+            for field in info.fields() {
+                let value = field.get(object)?;
+                if let Some(copy) = self.copy_of(value.as_view().raw())
+                    && copy.bits() != value.as_view().raw().bits()
+                {
+                    field.set(object, &AnyView::from_raw(copy))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether values of this type never change and consist of nothing that does.
+fn is_constant(index: i32) -> bool {
+    index < type_index::STATIC_OBJECT_BEGIN && index != type_index::OBJECT_RVALUE_REF
+        || matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT)
+}
+
+/// Whether a field can only hold what is copied with the object: numbers, data types, devices.
+fn is_plain(field: Field) -> bool {
+    // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.
+    use type_index::{BOOL, DATA_TYPE, DEVICE, FLOAT, INT};
+    matches!(field.raw().field_static_type_index, INT | BOOL | FLOAT | DATA_TYPE | DEVICE)
+}
+
+/// Gives the copy of a child to the copy of its parent.
+unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
+    // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
+    unsafe {
+        let target = frame.target;
+        match frame.info.index() {
+            type_index::ARRAY => {
+                let cell = embedded::body_ptr::<TVMFFISeqCell>(target);
+                (*cell).data.cast::<TVMFFIAny>().add((*cell).size as usize).write(copy.into_raw());
+                (*cell).size += 1;
+            }
+            type_index::LIST => list::push(target, copy.into_raw())?,
+            type_index::MAP | type_index::DICT => match frame.key.take() {
+                None => frame.key = Some(copy),
+                Some(key) => {
+                    let expected = map::len(frame.object) as u64;
+                    map::set_expecting(target, key.into_raw(), copy.into_raw(), expected)?;
+                }
+            },
+            _ => {
+                if let Some(field) = frame.field {
+                    field.set(target, copy.as_view())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A copy that shares what the object refers to. When it is certain that each field of the copy adds one reference, the references
+/// to a field's value are counted.
+unsafe fn shallow_copy(value: &TVMFFIAny, info: TypeInfo, field_references: &mut u32) -> Result<Any> {
+    let Some(hook) = SHALLOW_COPY.get(info.index()) else {
+        bail!(
+            InternalError,
+            "Check failed: (copy_fn.has_value()) is false: Cannot deep copy object of type \"{}\" because it is not \
+             copy-constructible",
+            info.key()
+        );
+    };
+    if hook.type_index() != type_index::FUNCTION {
+        bail!(TypeError, "Cannot treat type `{}` as type `(0: ffi.Object) -> ffi.Object`", type_key(&hook));
+    }
+    // SAFETY: the column keeps the function; the caller passes a live object of the type.
+    unsafe {
+        let function = hook.raw().payload.v_obj;
+        if let Some(layout) = py_class::layout_of_copy(function) {
+            *field_references += 1;
+            return layout.copy(value.payload.v_obj);
+        }
+        let copy = call_function(function, &[*value])?;
+        if copy.type_index() < type_index::STATIC_OBJECT_BEGIN {
+            bail!(TypeError, "Cannot convert from type `{}` to `ffi.Object`", type_key(copy.as_view()));
+        }
+        Ok(copy)
+    }
+}

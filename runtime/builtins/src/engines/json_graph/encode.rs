@@ -1,0 +1,356 @@
+//! A graph of objects to nodes, whatever is made of them.
+//!
+//! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
+//! references to all that it still needs.
+
+use super::leaf;
+use super::node_table::{NodeTable, hash, may_call_hooks};
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::dataclass::{creation, enums};
+use crate::definition::signature::type_key;
+use crate::embedded::{self, map, seq};
+use crate::value::{Any, AnyView};
+use crate::walker::address_map::AddressMap;
+use crate::walker::cycle::CycleCheck;
+use crate::walker::field_value::{Read, give_up, read, type_of};
+use crate::walker::held_objects::HeldObjects;
+use crate::walker::reentry::hook;
+use crate::{Error, Result, bail, error};
+use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo, call_function};
+
+static HOOKS: AttrColumn = AttrColumn::new("__data_to_json__");
+
+/// Where the nodes go, one after the other.
+pub(super) trait Output {
+    /// A node, of a type with this key.
+    fn node(&mut self, key: &'static [u8], data: Data<'_>) -> Result<()>;
+}
+
+/// The data of a node.
+pub(super) enum Data<'a> {
+    /// None at all.
+    Absent,
+    /// A flag, a number, or a text.
+    Value(&'a TVMFFIAny),
+    /// A text.
+    Text(&'a [u8]),
+    /// Integers.
+    List(&'a [TVMFFIAny]),
+    /// The fields of an object: integers, and what is written in place.
+    Fields(Fields, &'a [TVMFFIAny]),
+    /// What a hook has made.
+    Made(Any),
+}
+
+/// Gives all nodes to the output; the last one is the root.
+pub(super) fn encode(root: &Any, output: &mut dyn Output) -> Result<i64> {
+    let mut encoder = Encoder {
+        output,
+        nodes: NodeTable::default(),
+        held: HeldObjects::default(),
+        frames: Vec::new(),
+        items: Vec::new(),
+        open_lists: AddressMap::default(),
+        cycles: CycleCheck::new(),
+    };
+    // SAFETY: the caller keeps the root alive.
+    unsafe { encoder.run(*root.as_view().raw()) }
+}
+
+struct Encoder<'a> {
+    output: &'a mut dyn Output,
+    nodes: NodeTable,
+    /// Keeps the nodes' values alive.
+    held: HeldObjects,
+    /// What is being encoded, the root first.
+    frames: Vec<Frame>,
+    /// The data of the frames so far: plain values.
+    items: Vec<TVMFFIAny>,
+    /// Lists and dicts on the stack have a 1.
+    open_lists: AddressMap,
+    cycles: CycleCheck,
+}
+
+/// An object whose parts are being encoded.
+struct Frame {
+    value: TVMFFIAny,
+    hash: u32,
+    parts: Parts,
+    /// Where its data begin.
+    first: usize,
+    /// Whether the frame has a reference to the object.
+    owned: bool,
+    /// Whether this frame and all below have references.
+    retained: bool,
+}
+
+/// Which part comes next.
+enum Parts {
+    /// Its index.
+    Elements(usize),
+    /// The position of the next entry; whether its key is done.
+    Entries(u64, bool),
+    Fields(Fields),
+}
+
+/// What is known about a value.
+enum Seen {
+    /// It is this node.
+    Known(i64),
+    /// Its node has been written; the hash.
+    Written(u32),
+    /// The hash and the parts, which come first.
+    Parts(u32, Parts),
+}
+
+// SAFETY of all unsafe blocks below: the caller of `encode` keeps the root alive. What a frame borrows lives as long as the frame
+// below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
+
+impl Encoder<'_> {
+    unsafe fn run(&mut self, root: TVMFFIAny) -> Result<i64> {
+        // SAFETY: see above.
+        unsafe {
+            if let Some(index) = self.enter(Read { value: root, owned: false })? {
+                return Ok(index);
+            }
+            'frames: loop {
+                let top = self.frames.len() - 1;
+                loop {
+                    let frame = &mut self.frames[top];
+                    let object = frame.value.payload.v_obj;
+                    let part = match &mut frame.parts {
+                        Parts::Elements(next) => {
+                            let Some(element) = seq::elements(object).get(*next) else { break };
+                            *next += 1;
+                            Read { value: *element, owned: false }
+                        }
+                        Parts::Entries(position, key_is_done) => {
+                            let Some((key, value)) = map::entry_at(object, *position) else { break };
+                            if *key_is_done {
+                                *position = map::next(object, *position);
+                            }
+                            *key_is_done = !*key_is_done;
+                            Read { value: if *key_is_done { key } else { value }, owned: false }
+                        }
+                        Parts::Fields(fields) => {
+                            let Some(field) = fields.next() else { break };
+                            let part = read(field, object)?;
+                            let declared = field.raw().field_static_type_index;
+                            if is_written_in_place(declared) {
+                                self.items.push(in_place(declared, part)?);
+                                continue;
+                            }
+                            part
+                        }
+                    };
+                    match self.enter(part)? {
+                        Some(index) => self.items.push(TVMFFIAny::int(index)),
+                        None => continue 'frames,
+                    }
+                }
+                let index = self.leave()?;
+                if self.frames.is_empty() {
+                    return Ok(index);
+                }
+                self.items.push(TVMFFIAny::int(index));
+            }
+        }
+    }
+
+    /// The node of a value, which is new or known; or `None` when its parts come first. Takes the reader's reference over.
+    unsafe fn enter(&mut self, mut part: Read) -> Result<Option<i64>> {
+        // SAFETY: see above.
+        unsafe {
+            match self.look_at(&mut part) {
+                Ok(Seen::Known(index)) => {
+                    give_up(part);
+                    Ok(Some(index))
+                }
+                Ok(Seen::Written(hash)) => Ok(Some(self.add(hash, part))),
+                Ok(Seen::Parts(hash, parts)) => {
+                    let (value, owned, first) = (part.value, part.owned, self.items.len());
+                    self.frames.push(Frame { value, hash, parts, first, owned, retained: false });
+                    if self.cycles.is_due(self.frames.len()) {
+                        let places = self.frames.iter().map(|frame| (frame.value.bits() as usize, 0));
+                        self.cycles.run("ToJSONGraph", places)?;
+                    }
+                    Ok(None)
+                }
+                Err(error) => {
+                    give_up(part);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Looks a value up, and writes its node if it is a new one without parts.
+    unsafe fn look_at(&mut self, part: &mut Read) -> Result<Seen> {
+        let value = part.value;
+        // SAFETY: see above.
+        unsafe {
+            if may_call_hooks(&value) {
+                self.retain_all(part);
+            }
+            let hash = hash(&value)?;
+            if let Some(index) = self.nodes.find(hash, &value)? {
+                return Ok(Seen::Known(index));
+            }
+            let parts = match value.type_index {
+                type_index::ARRAY => Parts::Elements(0),
+                type_index::LIST => {
+                    self.open(value.payload.v_obj, "List")?;
+                    Parts::Elements(0)
+                }
+                type_index::MAP => Parts::Entries(map::first(value.payload.v_obj), false),
+                type_index::DICT => {
+                    self.open(value.payload.v_obj, "Dict")?;
+                    Parts::Entries(map::first(value.payload.v_obj), false)
+                }
+                index if index >= type_index::STATIC_OBJECT_BEGIN && !is_leaf(index) => {
+                    let info = type_of(index)?;
+                    if let Some(data) = self.data_at_once(part, info)? {
+                        self.output.node(info.key_bytes(), Data::Made(data))?;
+                        return Ok(Seen::Written(hash));
+                    }
+                    Parts::Fields(info.fields())
+                }
+                _ => {
+                    leaf::write(&value, self.output)?;
+                    return Ok(Seen::Written(hash));
+                }
+            };
+            Ok(Seen::Parts(hash, parts))
+        }
+    }
+
+    /// Finishes the top frame.
+    unsafe fn leave(&mut self) -> Result<i64> {
+        // SAFETY: see above. There is a frame: the callers have just used it.
+        unsafe {
+            let frame = self.frames.pop().unwrap_unchecked();
+            let part = Read { value: frame.value, owned: frame.owned };
+            if matches!(part.value.type_index, type_index::LIST | type_index::DICT) {
+                self.open_lists.insert(part.value.payload.v_obj, 0);
+            }
+            let written = self.write(&frame);
+            self.items.truncate(frame.first);
+            match written {
+                Ok(()) => Ok(self.add(frame.hash, part)),
+                Err(error) => {
+                    give_up(part);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Writes the node of a frame whose parts are all done.
+    fn write(&mut self, frame: &Frame) -> Result<()> {
+        let info = type_of(frame.value.type_index)?;
+        let items = &self.items[frame.first..];
+        let data = match frame.parts {
+            Parts::Fields(_) => Data::Fields(info.fields(), items),
+            _ => Data::List(items),
+        };
+        self.output.node(info.key_bytes(), data)
+    }
+
+    /// Notes the node that the output got last. Takes the reader's reference over.
+    unsafe fn add(&mut self, hash: u32, part: Read) -> i64 {
+        if part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+            // SAFETY: see above.
+            unsafe { self.held.keep(part) };
+        }
+        self.nodes.add(hash, part.value)
+    }
+
+    fn open(&mut self, list: *mut TVMFFIObject, what: &str) -> Result<()> {
+        if self.open_lists.insert(list, 1) == Some(1) {
+            bail!(ValueError, "Cycle detected during serialization: a {what} contains itself");
+        }
+        Ok(())
+    }
+
+    /// The data of an object that is not written field by field.
+    unsafe fn data_at_once(&mut self, part: &mut Read, info: TypeInfo) -> Result<Option<Any>> {
+        // SAFETY: see above.
+        unsafe {
+            if enums::is_enum(info) {
+                return Ok(Some(enums::index_of(part.value.payload.v_obj, info)));
+            }
+            if let Some(hook) = hook(&HOOKS, info.index(), "(0: AnyView) -> Any")? {
+                self.retain_all(part);
+                return call_function(hook.payload.v_obj, &[part.value]).map(Some);
+            }
+        }
+        if !creation::has_creator(info) {
+            return Err(no_creator(info));
+        }
+        Ok(None)
+    }
+
+    /// Takes references to all that is borrowed, and to the part that is looked at. A hook may let go of it.
+    fn retain_all(&mut self, part: &mut Read) {
+        // SAFETY: see above.
+        unsafe {
+            if !part.owned && part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+                part.owned = true;
+                embedded::inc_ref(part.value.payload.v_obj);
+            }
+            for frame in self.frames.iter_mut().rev() {
+                if frame.retained {
+                    break;
+                }
+                frame.retained = true;
+                if !frame.owned {
+                    frame.owned = true;
+                    embedded::inc_ref(frame.value.payload.v_obj);
+                }
+            }
+            self.held.before_hook(self.nodes.objects());
+        }
+    }
+}
+
+/// Whether an object has no parts that are nodes.
+const fn is_leaf(index: i32) -> bool {
+    matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE)
+}
+
+/// Whether fields that are declared with this type index always hold a value of that type, and one that JSON has.
+const fn is_written_in_place(index: i32) -> bool {
+    matches!(index, type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE)
+}
+
+/// A field's value that is written where the field is.
+unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
+    if declared == type_index::NONE {
+        // SAFETY: the reader's reference is not needed any more.
+        unsafe { give_up(part) };
+        return Ok(TVMFFIAny::NONE);
+    }
+    if part.value.type_index != declared {
+        // SAFETY: as above; only the type index of the value is looked at.
+        let view = unsafe {
+            give_up(part);
+            AnyView::from_raw(TVMFFIAny::pointer(part.value.type_index, core::ptr::null_mut()))
+        };
+        bail!(TypeError, "a field whose type is number {declared} holds a value of type `{}`", type_key(&view));
+    }
+    Ok(part.value)
+}
+
+#[cold]
+fn no_creator(info: TypeInfo) -> Error {
+    error!(TypeError, "Type `{}` does not support ToJSONGraph (no native creator or __ffi_new__ type attr)", info.key())
+}
+
+impl Drop for Encoder<'_> {
+    fn drop(&mut self) {
+        for frame in self.frames.drain(..) {
+            // SAFETY: see above.
+            unsafe { give_up(Read { value: frame.value, owned: frame.owned }) };
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The operations on values and graphs of objects. Each engine has the global functions that it serves beside it; the typed
+//! operations of `structural` and `reflect` call the engines directly.
+
+pub(crate) mod access_path;
+pub(crate) mod deep_copy;
+pub(crate) mod json_graph;
+pub(crate) mod recursive;
+pub(crate) mod repr;
+pub(crate) mod structural;
+pub(crate) mod visit;

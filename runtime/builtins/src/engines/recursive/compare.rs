@@ -1,0 +1,439 @@
+//! Recursive comparison: equality, and an order where values have one.
+//!
+//! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
+//! references to all that it still needs.
+
+use core::cmp::Ordering;
+use core::ffi::c_void;
+
+use super::MAX_DEPTH;
+use super::leaf::compare_leaves;
+use super::pair_set::PairSet;
+use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use crate::definition::function::Arguments;
+use crate::definition::signature::{ANY_VIEW, BOOL, INT, Signature};
+use crate::definition::type_def::field::check;
+use crate::embedded::{self, map, release, seq};
+use crate::value::{Any, AnyView};
+use crate::walker::field_value::{Read, give_up, read, type_of};
+use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::{Error, Result, bail, error};
+use kernpack_core::reflect::{AttrColumn, Fields};
+
+static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__ffi_eq__");
+static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
+const EQUAL_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> bool) -> bool";
+const COMPARE_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> int) -> int";
+static EQUAL_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &BOOL);
+static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &INT);
+
+/// Compares two values. When only equality is asked for, all that is not equal is greater.
+///
+/// # Safety
+/// Both are valid values or views, but no rvalue references, and stay alive for the call.
+pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(ordering) = compare_leaves(left, right, equality_only)? {
+            return Ok(ordering);
+        }
+        let mut comparer = Comparer {
+            equality_only,
+            on_stack: PairSet::default(),
+            frames: Vec::new(),
+            base: 0,
+            pairs: Vec::new(),
+            retained_pairs: 0,
+            equal_reentry: None,
+            compare_reentry: None,
+        };
+        comparer.run(*left, *right)
+    }
+}
+
+/// A walk over two values at once.
+struct Comparer {
+    equality_only: bool,
+    /// The objects of the frames that have looked at a part with parts of its own.
+    on_stack: PairSet,
+    /// What is being compared, the roots first.
+    frames: Vec<Frame>,
+    /// Where the frames of the innermost run begin.
+    base: usize,
+    /// Values of the same keys, of the maps on the stack.
+    pairs: Vec<(TVMFFIAny, TVMFFIAny)>,
+    /// To so many of them we have references.
+    retained_pairs: usize,
+    equal_reentry: Option<Reentry>,
+    compare_reentry: Option<Reentry>,
+}
+
+/// Two objects whose parts are being compared.
+struct Frame {
+    left: *mut TVMFFIObject,
+    right: *mut TVMFFIObject,
+    parts: Parts,
+    /// Whether the frame has references to the objects.
+    left_owned: bool,
+    right_owned: bool,
+    /// Whether this frame and all below have references.
+    retained: bool,
+    /// Whether the objects are in the set of those on the stack.
+    listed: bool,
+}
+
+/// Which part comes next.
+enum Parts {
+    /// Its index.
+    Elements(usize),
+    /// Among the pairs: the first one of these maps, the next one, the one behind the last.
+    Entries(usize, usize, usize),
+    Fields(Fields),
+}
+
+#[cold]
+fn no_order_of_maps() -> Error {
+    error!(TypeError, "Cannot order Map/Dict values")
+}
+
+// SAFETY of all unsafe blocks below: the caller of `compare` keeps the roots alive. What a frame borrows lives as long as the frame
+// below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
+
+impl Comparer {
+    /// Compares two values, which are borrowed.
+    unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny) -> Result<Ordering> {
+        let outer = core::mem::replace(&mut self.base, self.frames.len());
+        let [left, right] = [left, right].map(|value| Read { value, owned: false });
+        // SAFETY: see above.
+        let outcome = unsafe {
+            match self.enter(left, right) {
+                Ok(None) => self.walk(),
+                Ok(Some(ordering)) => Ok(ordering),
+                Err(error) => Err(error),
+            }
+        };
+        self.drop_frames(self.base);
+        self.base = outer;
+        outcome
+    }
+
+    /// Goes on until the first frame of this run is done, or the result is known.
+    unsafe fn walk(&mut self) -> Result<Ordering> {
+        'frames: loop {
+            let top = self.frames.len() - 1;
+            loop {
+                // SAFETY: see above.
+                unsafe {
+                    let frame = &mut self.frames[top];
+                    let (left, right) = match &mut frame.parts {
+                        Parts::Elements(next) => {
+                            let (left, right) = (seq::elements(frame.left), seq::elements(frame.right));
+                            let (Some(left), Some(right)) = (left.get(*next), right.get(*next)) else { break };
+                            *next += 1;
+                            (Read { value: *left, owned: false }, Read { value: *right, owned: false })
+                        }
+                        Parts::Entries(_, next, end) => {
+                            if next == end {
+                                break;
+                            }
+                            let (left, right) = self.pairs[*next];
+                            *next += 1;
+                            (Read { value: left, owned: false }, Read { value: right, owned: false })
+                        }
+                        Parts::Fields(fields) => {
+                            let Some(field) = fields.next() else { break };
+                            if field.has(field_flag::COMPARE_OFF) {
+                                continue;
+                            }
+                            let left = read(field, frame.left)?;
+                            match read(field, frame.right) {
+                                Ok(right) => (left, right),
+                                Err(error) => {
+                                    give_up(left);
+                                    return Err(error);
+                                }
+                            }
+                        }
+                    };
+                    let ordering = match compare_leaves(&left.value, &right.value, self.equality_only) {
+                        Ok(None) => {
+                            if !core::mem::replace(&mut frame.listed, true) {
+                                self.on_stack.insert((frame.left.addr(), frame.right.addr()));
+                            }
+                            match self.enter(left, right)? {
+                                None => continue 'frames,
+                                Some(ordering) => ordering,
+                            }
+                        }
+                        decided => {
+                            give_up(left);
+                            give_up(right);
+                            decided?.unwrap_or(Ordering::Equal)
+                        }
+                    };
+                    if ordering.is_ne() {
+                        return self.decide(ordering);
+                    }
+                }
+            }
+            // SAFETY: see above.
+            let ordering = unsafe { self.leave() };
+            if self.frames.len() == self.base {
+                return Ok(ordering);
+            }
+            if ordering.is_ne() {
+                return self.decide(ordering);
+            }
+        }
+    }
+
+    /// What a difference inside the frames on the stack means for the whole: maps are equal or not, but have no order.
+    fn decide(&self, ordering: Ordering) -> Result<Ordering> {
+        let in_map = || self.frames[self.base..].iter().any(|frame| matches!(frame.parts, Parts::Entries(..)));
+        if !self.equality_only && in_map() {
+            return Err(no_order_of_maps());
+        }
+        Ok(ordering)
+    }
+
+    /// Compares two values, which are no leaves, or puts them on the stack. Takes the readers' references over.
+    unsafe fn enter(&mut self, left: Read, right: Read) -> Result<Option<Ordering>> {
+        // SAFETY: see above.
+        unsafe {
+            let prepared = self.prepare(left.value.payload.v_obj, right.value.payload.v_obj);
+            let (parts, hook) = match prepared {
+                Ok(Prepared::Parts(parts)) => (parts, None),
+                Ok(Prepared::Hook(parts, hook, is_equality)) => (parts, Some((hook, is_equality))),
+                outcome => {
+                    give_up(left);
+                    give_up(right);
+                    return match outcome {
+                        Ok(Prepared::Decided(ordering)) => Ok(Some(ordering)),
+                        Err(error) => Err(error),
+                        _ => Ok(None),
+                    };
+                }
+            };
+            self.frames.push(Frame {
+                left: left.value.payload.v_obj,
+                right: right.value.payload.v_obj,
+                parts,
+                left_owned: left.owned,
+                right_owned: right.owned,
+                retained: false,
+                listed: false,
+            });
+            let Some((hook, is_equality)) = hook else { return Ok(None) };
+            let ordering = self.call_hook(hook, is_equality)?;
+            self.drop_frames(self.frames.len() - 1);
+            Ok(Some(ordering))
+        }
+    }
+
+    /// What can be said about two objects of the same type before their parts are looked at.
+    unsafe fn prepare(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Prepared> {
+        // SAFETY: see above.
+        unsafe {
+            let index = (*left).type_index;
+            if self.on_stack.contains((left.addr(), right.addr())) {
+                if self.equality_only {
+                    return Ok(Prepared::Decided(Ordering::Equal));
+                }
+                bail!(ValueError, "RecursiveCompare: cyclic reference detected in ordering");
+            }
+            let info = type_of(index)?;
+            if index >= type_index::STATIC_OBJECT_END {
+                if self.equality_only
+                    && let Some(hook) = hook(&EQUAL_HOOKS, index, EQUAL_SIGNATURE)?
+                {
+                    return Ok(Prepared::Hook(Parts::Fields(info.fields()), hook, true));
+                }
+                if let Some(hook) = hook(&COMPARE_HOOKS, index, COMPARE_SIGNATURE)? {
+                    return Ok(Prepared::Hook(Parts::Fields(info.fields()), hook, false));
+                }
+            }
+            if self.frames.len() - self.base >= MAX_DEPTH {
+                bail!(ValueError, "RecursiveCompare: maximum stack depth ({MAX_DEPTH}) exceeded");
+            }
+            match index {
+                type_index::ARRAY | type_index::LIST => Ok(Prepared::Parts(Parts::Elements(0))),
+                type_index::MAP | type_index::DICT => match self.add_pairs(left, right)? {
+                    Some(parts) => Ok(Prepared::Parts(parts)),
+                    None if self.equality_only => Ok(Prepared::Decided(Ordering::Greater)),
+                    None => Err(no_order_of_maps()),
+                },
+                _ => Ok(Prepared::Parts(Parts::Fields(info.fields()))),
+            }
+        }
+    }
+
+    /// Puts the values of the keys of both maps behind those of the maps below; `None` when the keys differ.
+    unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
+        let first = self.pairs.len();
+        // SAFETY: see above. Positions bear that a key's hook changes the map, but the values would be lost: maps whose keys
+        // may have hooks are held while they are gone through.
+        unsafe {
+            if map::len(left) != map::len(right) {
+                return Ok(None);
+            }
+            self.pairs.reserve(map::len(left));
+            let mut position = map::first(left);
+            while let Some((key, value)) = map::entry_at(left, position) {
+                let may_call_hooks = key.type_index >= type_index::DYN_OBJECT_BEGIN;
+                let _held = may_call_hooks.then(|| {
+                    self.retain_all();
+                    let [left, right] = [left, right].map(|map| TVMFFIAny::pointer((*map).type_index, map.cast()));
+                    [key, value, left, right].map(|value| Any::from_raw(release::retain(&value)))
+                });
+                let other = match map::get(right, &key) {
+                    Ok(Some(other)) => other,
+                    outcome => {
+                        self.drop_pairs(first);
+                        return outcome.map(|_| None).map_err(Error::from);
+                    }
+                };
+                self.pairs.push((value, other));
+                if may_call_hooks {
+                    self.retain_pairs();
+                }
+                position = map::next(left, position);
+            }
+        }
+        Ok(Some(Parts::Entries(first, first, self.pairs.len())))
+    }
+
+    /// Takes the top frame, whose parts are all equal, from the stack.
+    unsafe fn leave(&mut self) -> Ordering {
+        let top = self.frames.len() - 1;
+        let Frame { left, right, parts, .. } = &self.frames[top];
+        let ordering = match parts {
+            // SAFETY: see above.
+            Parts::Elements(_) => unsafe { seq::elements(*left).len().cmp(&seq::elements(*right).len()) },
+            _ => Ordering::Equal,
+        };
+        self.drop_frames(top);
+        ordering
+    }
+
+    fn drop_frames(&mut self, base: usize) {
+        while self.frames.len() > base {
+            let Some(frame) = self.frames.pop() else { return };
+            if let Parts::Entries(first, ..) = frame.parts {
+                self.drop_pairs(first);
+            }
+            if frame.listed {
+                self.on_stack.remove((frame.left.addr(), frame.right.addr()));
+            }
+            for (object, owned) in [(frame.left, frame.left_owned), (frame.right, frame.right_owned)] {
+                // SAFETY: see above.
+                unsafe { give_up(Read { value: TVMFFIAny::pointer(0, object.cast()), owned }) };
+            }
+        }
+    }
+
+    fn drop_pairs(&mut self, first: usize) {
+        for (left, right) in self.pairs.drain(first..).take(self.retained_pairs.saturating_sub(first)) {
+            // SAFETY: to these we have references.
+            unsafe {
+                release::release(left);
+                release::release(right);
+            }
+        }
+        self.retained_pairs = self.retained_pairs.min(first);
+    }
+
+    fn retain_pairs(&mut self) {
+        for (left, right) in &self.pairs[self.retained_pairs..] {
+            // SAFETY: see above.
+            unsafe {
+                release::retain(left);
+                release::retain(right);
+            }
+        }
+        self.retained_pairs = self.pairs.len();
+    }
+
+    /// Takes references to all that is borrowed. A hook may let go of it.
+    fn retain_all(&mut self) {
+        for frame in self.frames.iter_mut().rev() {
+            if frame.retained {
+                break;
+            }
+            frame.retained = true;
+            for (object, owned) in [(frame.left, &mut frame.left_owned), (frame.right, &mut frame.right_owned)] {
+                if !*owned {
+                    *owned = true;
+                    // SAFETY: see above.
+                    unsafe { embedded::inc_ref(object) };
+                }
+            }
+        }
+        self.retain_pairs();
+    }
+
+    /// Calls a hook for the objects of the top frame.
+    unsafe fn call_hook(&mut self, hook: TVMFFIAny, is_equality: bool) -> Result<Ordering> {
+        self.retain_all();
+        let top = self.frames.len() - 1;
+        let frame = &mut self.frames[top];
+        frame.listed = true;
+        let (left, right) = (frame.left, frame.right);
+        self.on_stack.insert((left.addr(), right.addr()));
+        let (reentry, signature, callback): (_, _, crate::walker::reentry::Run) = if is_equality {
+            (&mut self.equal_reentry, &EQUAL_CALLBACK, equal_callback)
+        } else {
+            (&mut self.compare_reentry, &COMPARE_CALLBACK, compare_callback)
+        };
+        let function = reentry.get_or_insert_with(|| Reentry::new(signature, callback)).function();
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        let result = unsafe {
+            let [left, right] = [left, right].map(|object| TVMFFIAny::pointer((*object).type_index, object.cast()));
+            let args = [left, right, TVMFFIAny::NONE];
+            call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
+        }?;
+        let raw = *result.as_view().raw();
+        if is_equality {
+            check(result.as_view(), &BOOL)?;
+            return Ok(if raw.bits() != 0 { Ordering::Equal } else { Ordering::Greater });
+        }
+        check(result.as_view(), &INT)?;
+        // C++ keeps 32 bits of it.
+        Ok((raw.bits() as i32).cmp(&0))
+    }
+}
+
+enum Prepared {
+    Decided(Ordering),
+    Parts(Parts),
+    /// The hook, and whether it says equal or not.
+    Hook(Parts, TVMFFIAny, bool),
+}
+
+impl Drop for Comparer {
+    fn drop(&mut self) {
+        self.drop_frames(0);
+    }
+}
+
+/// What a hook for equality calls with two values.
+unsafe fn equal_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
+    // SAFETY: promised by the caller; the result is a plain value.
+    unsafe { Ok(Any::from_raw(TVMFFIAny::bool(compare_for_hook(comparer, args)?.is_eq()))) }
+}
+
+/// What a hook for the order calls with two values.
+unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
+    // SAFETY: promised by the caller; the result is a plain value.
+    unsafe { Ok(Any::from_raw(TVMFFIAny::int(compare_for_hook(comparer, args)? as i64))) }
+}
+
+unsafe fn compare_for_hook(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Ordering> {
+    // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.
+    Arguments::of(args).look_at(|[left, right]| unsafe {
+        let comparer = &mut *comparer.cast::<Comparer>();
+        match compare_leaves(left, right, comparer.equality_only)? {
+            Some(ordering) => Ok(ordering),
+            None => comparer.run(*left, *right),
+        }
+    })
+}

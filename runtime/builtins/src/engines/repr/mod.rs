@@ -1,0 +1,35 @@
+//! Printing any value, as Python's `repr` would.
+
+mod leaf;
+mod number;
+mod printer;
+mod text;
+mod visitor;
+
+pub(crate) use printer::MAX_DEPTH;
+use printer::Printer;
+
+use crate::definition::function::{Arguments, Builtin};
+use crate::definition::signature::{ANY, STRING, Signature};
+use crate::value::{Any, AnyView};
+use crate::{Result, embedded};
+
+pub(crate) const BUILTINS: &[Builtin] =
+    &[Builtin { name: "ffi.ReprPrint", signature: Signature::Typed(&[&ANY], &STRING), run: print }];
+
+fn print(args: &Arguments<'_>) -> Result<Any> {
+    let value = args.lookup(0)?;
+    let mut printer = Printer::new();
+    // SAFETY: the caller keeps the value alive.
+    unsafe { printer.print(&value)? };
+    // SAFETY: a new text, whose reference goes over to the value.
+    Ok(unsafe { Any::from_raw(embedded::new_string(printer.text())) })
+}
+
+/// The text of a value.
+pub(crate) fn text_of(value: &AnyView<'_>) -> Result<Vec<u8>> {
+    let mut printer = Printer::new();
+    // SAFETY: the view keeps the value alive.
+    unsafe { printer.print(value.lent().raw())? };
+    Ok(printer.into_text())
+}

@@ -1,0 +1,485 @@
+//! Structural equality, and where two values differ first.
+//!
+//! A walk with a stack of its own, so that depth is limited by memory only. What it reads from objects it borrows; before a hook
+//! runs, which may change anything, it takes references to all that it still needs.
+
+mod hooks;
+mod maps;
+
+use core::ptr;
+
+use super::leaf::leaves_equal;
+use super::region::Region;
+use super::trace::Trace;
+use super::{Options, kind, tensor};
+use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, seq_hash_kind, type_index};
+use crate::embedded::{map, seq, shape};
+use crate::engines::access_path::Kind;
+use crate::value::Any;
+use crate::walker::address_map::AddressMap;
+use crate::walker::cycle::CycleCheck;
+use crate::walker::field_value::{Read, give_up, read};
+use crate::walker::held_objects::HeldObjects;
+use crate::walker::reentry::{Reentry, hook};
+use crate::{Result, bail};
+use kernpack_core::reflect::{AttrColumn, Field, Fields, TypeInfo};
+
+static HOOKS: AttrColumn = AttrColumn::new("__s_equal__");
+const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, \
+    2: (0: AnyView, 1: AnyView, 2: int, 3: AnyView) -> bool) -> bool";
+
+/// Whether two values are structurally equal.
+///
+/// # Safety
+/// Both are valid values or views, but no rvalue references, and stay alive for the call.
+pub(crate) unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<bool> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(equal) = leaves_equal(left, right) {
+            return Ok(equal);
+        }
+        let mut comparer = Comparer::new(options, None);
+        comparer.run(*left, *right, Region::initial(options.map_free_vars))
+    }
+}
+
+/// The paths to the first difference, in an array of two; none when there is no difference.
+///
+/// # Safety
+/// As for [`equal`].
+pub(crate) unsafe fn first_mismatch(left: &TVMFFIAny, right: &TVMFFIAny, options: Options) -> Result<Any> {
+    let mut comparer = Comparer::new(options, Some(Trace::default()));
+    // SAFETY: promised by the caller.
+    let equal = unsafe { comparer.run(*left, *right, Region::initial(options.map_free_vars)) }?;
+    Ok(comparer.trace.take().filter(|_| !equal).map_or(Any::NONE, Trace::into_paths))
+}
+
+/// A walk over two values at once.
+struct Comparer {
+    skip_tensor_content: bool,
+    /// The region of the hook that runs.
+    region: Region,
+    /// What the variables and shared nodes on the left have been found equal to, and the other way round.
+    to_right: AddressMap,
+    to_left: AddressMap,
+    /// Keeps the objects in these two alive.
+    held: HeldObjects,
+    /// What is being compared, the roots first.
+    frames: Vec<Frame>,
+    trace: Option<Trace>,
+    cycles: CycleCheck,
+    reentry: Option<Reentry>,
+}
+
+/// Two objects whose parts are being compared.
+struct Frame {
+    left: *mut TVMFFIObject,
+    right: *mut TVMFFIObject,
+    parts: Parts,
+    /// The region of their parts.
+    region: Region,
+    /// The region that they are in.
+    outer_region: Region,
+    /// Whether the frame has references to the objects.
+    left_owned: bool,
+    right_owned: bool,
+    /// Whether this frame and all below have references.
+    retained: bool,
+}
+
+/// Which part comes next, or is being compared.
+enum Parts {
+    /// The index of the next element.
+    Elements(usize),
+    /// The position of the next entry on the left; and of the one before, with the object that its key stands for on the right,
+    /// when that is another one.
+    Entries { next: u64, current: u64, right_key: *mut TVMFFIObject },
+    /// The kind of the objects, the next fields, the one that is being compared.
+    Fields(i32, Fields, Option<Field>),
+}
+
+/// What comes of looking at the parts of the top frame.
+enum Step {
+    /// A part differs, and the trace has the way to it.
+    Different,
+    /// All parts are equal.
+    Done,
+    /// The parts of a part come first.
+    Deeper,
+}
+
+// SAFETY of all unsafe blocks below: the callers of `equal` and `first_mismatch` keep the roots alive. What a frame borrows lives
+// as long as the frame below it keeps its objects alive and unchanged, which only hooks can end: `retain_all` comes before them.
+
+impl Comparer {
+    fn new(options: Options, trace: Option<Trace>) -> Self {
+        Self {
+            skip_tensor_content: options.skip_tensor_content,
+            region: Region::NONE,
+            to_right: AddressMap::default(),
+            to_left: AddressMap::default(),
+            held: HeldObjects::default(),
+            frames: Vec::new(),
+            trace,
+            cycles: CycleCheck::new(),
+            reentry: None,
+        }
+    }
+
+    /// Compares two values, which are borrowed.
+    unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny, region: Region) -> Result<bool> {
+        let base = self.frames.len();
+        let [left, right] = [left, right].map(|value| Read { value, owned: false });
+        // SAFETY: see above.
+        let outcome = unsafe {
+            match self.enter(left, right, region) {
+                Ok(None) => self.walk(base),
+                Ok(Some(equal)) => Ok(equal),
+                Err(error) => Err(error),
+            }
+        };
+        if outcome.is_err() {
+            self.drop_frames(base);
+        }
+        outcome
+    }
+
+    /// Goes on until the frame above `base` is done.
+    unsafe fn walk(&mut self, base: usize) -> Result<bool> {
+        loop {
+            // SAFETY: see above. There is a frame: this only goes on while there is one above `base`.
+            unsafe {
+                let step = match self.frames.last().unwrap_unchecked().parts {
+                    Parts::Elements(_) => self.compare_elements()?,
+                    Parts::Entries { .. } => self.compare_entries()?,
+                    Parts::Fields(..) => self.compare_fields()?,
+                };
+                let equal = match step {
+                    Step::Deeper => continue,
+                    Step::Done => self.leave(),
+                    Step::Different => {
+                        self.drop_frames(self.frames.len() - 1);
+                        false
+                    }
+                };
+                if !equal {
+                    self.unwind(base)?;
+                    return Ok(false);
+                }
+            }
+            if self.frames.len() == base {
+                return Ok(true);
+            }
+        }
+    }
+
+    unsafe fn compare_elements(&mut self) -> Result<Step> {
+        let top = self.frames.len() - 1;
+        loop {
+            // SAFETY: see above.
+            unsafe {
+                let frame = &mut self.frames[top];
+                let Parts::Elements(next) = &mut frame.parts else { return Ok(Step::Done) };
+                let (left, right) = (seq::elements(frame.left), seq::elements(frame.right));
+                let rest = left.iter().zip(right).skip(*next);
+                // Up to the first pair that is not equal as it stands.
+                let Some((at, (left, right))) =
+                    (*next..).zip(rest).find(|(_, (left, right))| leaves_equal(left, right) != Some(true))
+                else {
+                    *next = left.len().min(right.len());
+                    let sizes = (left.len(), right.len());
+                    return Ok(self.compare_sizes(sizes.0, sizes.1));
+                };
+                *next = at + 1;
+                let region = frame.region;
+                let equal = leaves_equal(left, right).is_none() && {
+                    let [left, right] = [left, right].map(|value| Read { value: *value, owned: false });
+                    match self.enter(left, right, region)? {
+                        Some(equal) => equal,
+                        None => return Ok(Step::Deeper),
+                    }
+                };
+                if !equal {
+                    self.record_current(top)?;
+                    return Ok(Step::Different);
+                }
+            }
+        }
+    }
+
+    /// What the lengths of two sequences say when all elements that both have are equal.
+    fn compare_sizes(&mut self, left: usize, right: usize) -> Step {
+        if left == right {
+            return Step::Done;
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.missing_element(left, right);
+        }
+        Step::Different
+    }
+
+    unsafe fn compare_fields(&mut self) -> Result<Step> {
+        let top = self.frames.len() - 1;
+        loop {
+            // SAFETY: see above.
+            unsafe {
+                let frame = &mut self.frames[top];
+                let Parts::Fields(_, fields, current) = &mut frame.parts else { return Ok(Step::Done) };
+                let Some(field) = fields.next() else { return Ok(Step::Done) };
+                if field.has(field_flag::SEQ_HASH_IGNORE) {
+                    continue;
+                }
+                *current = Some(field);
+                let left = read(field, frame.left)?;
+                let right = match read(field, frame.right) {
+                    Ok(right) => right,
+                    Err(error) => {
+                        give_up(left);
+                        return Err(error);
+                    }
+                };
+                let equal = match leaves_equal(&left.value, &right.value) {
+                    Some(equal) => {
+                        give_up(left);
+                        give_up(right);
+                        equal
+                    }
+                    None => {
+                        let region = frame.region.of_field(field.raw().flags);
+                        match self.enter(left, right, region)? {
+                            Some(equal) => equal,
+                            None => return Ok(Step::Deeper),
+                        }
+                    }
+                };
+                if !equal {
+                    self.record_current(top)?;
+                    return Ok(Step::Different);
+                }
+            }
+        }
+    }
+
+    /// Compares two values, or puts them on the stack. Takes the readers' references over.
+    unsafe fn enter(&mut self, left: Read, right: Read, region: Region) -> Result<Option<bool>> {
+        // SAFETY: see above.
+        unsafe {
+            match self.prepare(&left.value, &right.value, region) {
+                Ok(Prepared::Parts(parts, own_region, None)) => {
+                    let frame = Frame {
+                        left: left.value.payload.v_obj,
+                        right: right.value.payload.v_obj,
+                        parts,
+                        region: own_region,
+                        outer_region: region,
+                        left_owned: left.owned,
+                        right_owned: right.owned,
+                        retained: false,
+                    };
+                    self.push(frame)?;
+                    Ok(None)
+                }
+                Ok(Prepared::Parts(parts, own_region, Some(hook))) => {
+                    self.retain_all();
+                    let [left, right] = [left, right].map(|part| part.retained());
+                    let kind = if let Parts::Fields(kind, ..) = parts { kind } else { seq_hash_kind::TREE_NODE };
+                    match self.call_hook(hook, [left, right], own_region) {
+                        Ok(true) => Ok(Some(self.finish(left, right, kind, region))),
+                        outcome => {
+                            give_up(left);
+                            give_up(right);
+                            outcome.map(Some)
+                        }
+                    }
+                }
+                outcome => {
+                    give_up(left);
+                    give_up(right);
+                    match outcome {
+                        Err(error) => Err(error),
+                        Ok(prepared) => Ok(Some(matches!(prepared, Prepared::Equal))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What can be said about two values before their parts are looked at.
+    unsafe fn prepare(&mut self, left: &TVMFFIAny, right: &TVMFFIAny, region: Region) -> Result<Prepared> {
+        // SAFETY: see above.
+        unsafe {
+            if let Some(equal) = leaves_equal(left, right) {
+                return Ok(if equal { Prepared::Equal } else { Prepared::Different });
+            }
+            let index = left.type_index;
+            let (left, right) = (left.payload.v_obj, right.payload.v_obj);
+            let equal = match index {
+                type_index::ARRAY | type_index::LIST => {
+                    // The way to a missing element is wanted only with a trace.
+                    if self.trace.is_some() || seq::elements(left).len() == seq::elements(right).len() {
+                        return Ok(Prepared::Parts(Parts::Elements(0), region, None));
+                    }
+                    false
+                }
+                type_index::MAP | type_index::DICT => {
+                    if self.trace.is_some() || map::len(left) == map::len(right) {
+                        let next = map::first(left);
+                        let parts = Parts::Entries { next, current: next, right_key: ptr::null_mut() };
+                        return Ok(Prepared::Parts(parts, region, None));
+                    }
+                    false
+                }
+                type_index::SHAPE => shape::dimensions(left) == shape::dimensions(right),
+                type_index::TENSOR => tensor::equal(left, right, self.skip_tensor_content)?,
+                _ => return self.prepare_objects(left, right, region, index),
+            };
+            Ok(if equal { Prepared::Equal } else { Prepared::Different })
+        }
+    }
+
+    unsafe fn prepare_objects(
+        &self,
+        left: *mut TVMFFIObject,
+        right: *mut TVMFFIObject,
+        region: Region,
+        index: i32,
+    ) -> Result<Prepared> {
+        let decided = |equal: bool| Ok(if equal { Prepared::Equal } else { Prepared::Different });
+        let (info, kind) = kind::of(index)?;
+        let mut own_region = region;
+        match kind {
+            seq_hash_kind::UNIQUE_INSTANCE => return decided(left == right),
+            seq_hash_kind::CONST_TREE_NODE if left == right => return decided(true),
+            seq_hash_kind::FREE_VAR | seq_hash_kind::DAG_NODE => {
+                if let Some(known) = self.to_right.get(left) {
+                    return decided(known == right.addr() as u64);
+                }
+                if self.to_left.get(right).is_some() {
+                    return decided(false);
+                }
+                if kind == seq_hash_kind::FREE_VAR {
+                    own_region = region.inside_variable();
+                }
+            }
+            _ => {}
+        }
+        let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
+        // SAFETY: the record is the type table's.
+        let fields = unsafe { TypeInfo::from_raw(info) }.fields();
+        Ok(Prepared::Parts(Parts::Fields(kind, fields, None), own_region, hook))
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<()> {
+        self.frames.push(frame);
+        if self.cycles.is_due(self.frames.len()) {
+            let places = self.frames.iter().map(|frame| (frame.left.addr(), frame.right.addr()));
+            self.cycles.run("StructuralEqual", places)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the top frame, whose parts are all equal, from the stack; false when its objects differ all the same.
+    unsafe fn leave(&mut self) -> bool {
+        // SAFETY: see above. There is a frame: the callers have just used it.
+        unsafe {
+            let frame = self.frames.pop().unwrap_unchecked();
+            let [left, right] = frame.parts_read();
+            let kind = if let Parts::Fields(kind, ..) = frame.parts { kind } else { seq_hash_kind::TREE_NODE };
+            self.finish(left, right, kind, frame.outer_region)
+        }
+    }
+
+    /// Whether two objects are equal whose parts are. Takes the readers' references over.
+    unsafe fn finish(&mut self, left: Read, right: Read, kind: i32, region: Region) -> bool {
+        let is_same = left.value.bits() == right.value.bits();
+        // SAFETY: see above.
+        unsafe {
+            match kind {
+                seq_hash_kind::DAG_NODE => self.bind(left, right),
+                seq_hash_kind::FREE_VAR if is_same || region.defines() => self.bind(left, right),
+                _ => {
+                    give_up(left);
+                    give_up(right);
+                    return kind != seq_hash_kind::FREE_VAR;
+                }
+            }
+        }
+        true
+    }
+
+    /// Notes that two objects stand for the same. Takes the frame's references over.
+    unsafe fn bind(&mut self, left: Read, right: Read) {
+        // SAFETY: see above.
+        unsafe {
+            let (left_object, right_object) = (left.value.payload.v_obj, right.value.payload.v_obj);
+            self.held.keep(left);
+            self.held.keep(right);
+            self.to_right.insert(left_object, right_object.expose_provenance() as u64);
+            self.to_left.insert(right_object, left_object.expose_provenance() as u64);
+        }
+    }
+
+    /// Takes the frames above `base` from the stack and notes the way to what differs.
+    unsafe fn unwind(&mut self, base: usize) -> Result<()> {
+        if self.trace.is_some() {
+            for at in (base..self.frames.len()).rev() {
+                // SAFETY: see above.
+                unsafe { self.record_current(at)? };
+            }
+        }
+        self.drop_frames(base);
+        Ok(())
+    }
+
+    /// Notes the step from a frame's objects to the parts that are being compared.
+    unsafe fn record_current(&mut self, at: usize) -> Result<()> {
+        let Some(trace) = &mut self.trace else { return Ok(()) };
+        let Frame { left, parts, .. } = &self.frames[at];
+        match *parts {
+            Parts::Elements(next) => trace.element(next - 1),
+            Parts::Fields(_, _, current) => trace.attribute(current.map_or(&[], Field::name_bytes)),
+            // SAFETY: see above.
+            Parts::Entries { current, right_key, .. } => unsafe {
+                let Some((key, _)) = map::entry_at(*left, current) else {
+                    bail!(RuntimeError, "a map was changed while it was compared");
+                };
+                let right_key = match right_key.as_ref() {
+                    None => key,
+                    Some(header) => TVMFFIAny::pointer(header.type_index, right_key.cast()),
+                };
+                trace.entry((Kind::MapItem, &key), (Kind::MapItem, &right_key));
+            },
+        }
+        Ok(())
+    }
+
+    fn drop_frames(&mut self, base: usize) {
+        while self.frames.len() > base {
+            let Some(frame) = self.frames.pop() else { return };
+            for part in frame.parts_read() {
+                // SAFETY: see above.
+                unsafe { give_up(part) };
+            }
+        }
+    }
+}
+
+enum Prepared {
+    Equal,
+    Different,
+    /// The parts, their region, the hook that compares them.
+    Parts(Parts, Region, Option<TVMFFIAny>),
+}
+
+impl Frame {
+    fn parts_read(&self) -> [Read; 2] {
+        [(self.left, self.left_owned), (self.right, self.right_owned)]
+            .map(|(object, owned)| Read { value: TVMFFIAny::pointer(0, object.cast()), owned })
+    }
+}
+
+impl Drop for Comparer {
+    fn drop(&mut self) {
+        self.drop_frames(0);
+    }
+}

@@ -1,0 +1,438 @@
+//! Structural hash, bit for bit the stock library's.
+//!
+//! A walk with a stack of its own, so that depth is limited by memory only. What it reads from objects it borrows; before a hook
+//! runs, which may change anything, it takes references to all that it still needs.
+
+use core::ffi::c_void;
+
+use super::leaf::hash_leaf;
+use super::region::Region;
+use super::{Options, kind, tensor};
+use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
+use crate::definition::function::Arguments;
+use crate::definition::signature::{ANY_VIEW, INT, Signature};
+use crate::definition::type_def::field::check;
+use crate::embedded::any_hash::combine;
+use crate::embedded::{self, map, release, seq, shape};
+use crate::value::{Any, AnyView};
+use crate::walker::address_map::AddressMap;
+use crate::walker::cycle::CycleCheck;
+use crate::walker::field_value::{Read, give_up, read, type_info};
+use crate::walker::held_objects::HeldObjects;
+use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::{Result, abi::field_flag};
+use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
+
+static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
+const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
+static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &INT, &INT], &INT);
+
+/// The structural hash of a value.
+///
+/// # Safety
+/// `value` is a valid value or view, but no rvalue reference, and stays alive for the call.
+pub(crate) unsafe fn hash(value: &TVMFFIAny, options: Options) -> Result<u64> {
+    if let Some(hash) = hash_leaf(value) {
+        return Ok(hash);
+    }
+    let mut hasher = Hasher {
+        skip_tensor_content: options.skip_tensor_content,
+        region: Region::NONE,
+        free_vars: 0,
+        graph_nodes: 0,
+        memo: AddressMap::default(),
+        held: HeldObjects::default(),
+        frames: Vec::new(),
+        entries: Vec::new(),
+        retained_entries: 0,
+        cycles: CycleCheck::new(),
+        reentry: None,
+    };
+    // SAFETY: promised by the caller.
+    unsafe { hasher.run(*value, Region::initial(options.map_free_vars)) }
+}
+
+/// A walk.
+struct Hasher {
+    skip_tensor_content: bool,
+    /// The region of the hook that runs.
+    region: Region,
+    free_vars: u32,
+    graph_nodes: u32,
+    /// Hashes of the objects that are done.
+    memo: AddressMap,
+    /// Keeps objects in the memo alive.
+    held: HeldObjects,
+    /// What is being hashed, the root first.
+    frames: Vec<Frame>,
+    /// Entries of the maps on the stack: the key's hash and the value.
+    entries: Vec<(u64, TVMFFIAny)>,
+    /// To so many values of them we have references.
+    retained_entries: usize,
+    cycles: CycleCheck,
+    reentry: Option<Reentry>,
+}
+
+/// An object whose parts are being hashed.
+struct Frame {
+    object: *mut TVMFFIObject,
+    /// The hash so far.
+    hash: u64,
+    parts: Parts,
+    /// The region of its parts.
+    region: Region,
+    /// The region that it is in.
+    outer_region: Region,
+    /// Whether the frame has a reference to the object.
+    owned: bool,
+    /// Whether this frame and all below have references.
+    retained: bool,
+}
+
+/// Which part comes next.
+enum Parts {
+    Elements(usize),
+    /// Among the entries: the first one of this map, the next one.
+    Entries(usize, usize),
+    Fields(i32, Fields),
+}
+
+/// What is known about a value at once, or that its parts are on the stack now.
+type Entered = Option<u64>;
+
+// SAFETY of all unsafe blocks below: the caller of `hash` keeps the root alive. What a frame borrows lives as long as the frame
+// below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
+
+impl Hasher {
+    /// The hash of a value, which is borrowed.
+    unsafe fn run(&mut self, value: TVMFFIAny, region: Region) -> Result<u64> {
+        let base = self.frames.len();
+        // SAFETY: see above.
+        let outcome = unsafe {
+            match self.enter(Read { value, owned: false }, region) {
+                Ok(None) => self.walk(base),
+                Ok(Some(hash)) => Ok(hash),
+                Err(error) => Err(error),
+            }
+        };
+        if outcome.is_err() {
+            self.drop_frames(base);
+        }
+        outcome
+    }
+
+    /// Goes on until the frame above `base` is done.
+    unsafe fn walk(&mut self, base: usize) -> Result<u64> {
+        'frames: loop {
+            let top = self.frames.len() - 1;
+            loop {
+                // SAFETY: see above.
+                unsafe {
+                    let frame = &mut self.frames[top];
+                    let (part, region) = match &mut frame.parts {
+                        Parts::Elements(next) => {
+                            let Some(element) = seq::elements(frame.object).get(*next) else { break };
+                            *next += 1;
+                            (Read { value: *element, owned: false }, frame.region)
+                        }
+                        Parts::Entries(_, next) => {
+                            let rest = &self.entries[*next..];
+                            let Some(&(key, value)) = rest.first() else { break };
+                            let same = rest.iter().take_while(|entry| entry.0 == key).count();
+                            *next += same;
+                            frame.hash = combine(frame.hash, key);
+                            if same > 1 {
+                                // Which one is first is not known, so their values do not count.
+                                continue;
+                            }
+                            (Read { value, owned: false }, frame.region)
+                        }
+                        Parts::Fields(_, fields) => {
+                            let Some(field) = fields.next() else { break };
+                            if field.has(field_flag::SEQ_HASH_IGNORE) {
+                                continue;
+                            }
+                            (read(field, frame.object)?, frame.region.of_field(field.raw().flags))
+                        }
+                    };
+                    if part.value.type_index < type_index::STATIC_OBJECT_BEGIN
+                        && let Some(hash) = hash_leaf(&part.value)
+                    {
+                        frame.hash = combine(frame.hash, hash);
+                        continue;
+                    }
+                    match self.enter(part, region)? {
+                        Some(hash) => {
+                            let frame = &mut self.frames[top];
+                            frame.hash = combine(frame.hash, hash);
+                        }
+                        None => continue 'frames,
+                    }
+                }
+            }
+            let hash = self.leave();
+            if self.frames.len() == base {
+                return Ok(hash);
+            }
+            let below = &mut self.frames[top - 1];
+            below.hash = combine(below.hash, hash);
+        }
+    }
+
+    /// Hashes a value, or puts it on the stack. Takes the reader's reference over.
+    unsafe fn enter(&mut self, part: Read, region: Region) -> Result<Entered> {
+        // SAFETY: see above.
+        unsafe {
+            if let Some(hash) = hash_leaf(&part.value) {
+                give_up(part);
+                return Ok(Some(hash));
+            }
+            let object = part.value.payload.v_obj;
+            let index = (*object).type_index;
+            let (hash, parts) = match index {
+                type_index::ARRAY | type_index::LIST => {
+                    let size = seq::elements(object).len() as u64;
+                    (combine(type_info(index)?.type_key_hash, size), Parts::Elements(0))
+                }
+                type_index::MAP | type_index::DICT => {
+                    let hash = combine(type_info(index)?.type_key_hash, map::len(object) as u64);
+                    let first = self.add_entries(object);
+                    (hash, Parts::Entries(first, first))
+                }
+                type_index::SHAPE => {
+                    let dimensions = shape::dimensions(object);
+                    let hash = combine(type_info(index)?.type_key_hash, dimensions.len() as u64);
+                    let hash = dimensions.iter().fold(hash, |hash, dimension| combine(hash, dimension.cast_unsigned()));
+                    give_up(part);
+                    return Ok(Some(hash));
+                }
+                type_index::TENSOR => {
+                    let hash = tensor::hash(object, type_info(index)?.type_key_hash, self.skip_tensor_content);
+                    give_up(part);
+                    return hash.map(Some);
+                }
+                _ => return self.enter_object(part, region, index),
+            };
+            self.push(Frame { object, hash, parts, region, outer_region: region, owned: part.owned, retained: false })?;
+            Ok(None)
+        }
+    }
+
+    unsafe fn enter_object(&mut self, part: Read, region: Region, index: i32) -> Result<Entered> {
+        // SAFETY: see above.
+        unsafe {
+            let object = part.value.payload.v_obj;
+            let prepared = self.prepare(object, index);
+            let (info, kind, hook) = match prepared {
+                Ok(Prepared::Known(hash)) => {
+                    give_up(part);
+                    return Ok(Some(hash));
+                }
+                Ok(Prepared::Parts(info, kind, hook)) => (info, kind, hook),
+                Err(error) => {
+                    give_up(part);
+                    return Err(error);
+                }
+            };
+            let inner = if kind == seq_hash_kind::FREE_VAR { region.inside_variable() } else { region };
+            let Some(hook) = hook else {
+                let frame = Frame {
+                    object,
+                    hash: info.type_key_hash,
+                    // The record is the type table's.
+                    parts: Parts::Fields(kind, TypeInfo::from_raw(info).fields()),
+                    region: inner,
+                    outer_region: region,
+                    owned: part.owned,
+                    retained: false,
+                };
+                self.push(frame)?;
+                return Ok(None);
+            };
+            self.retain_all();
+            let part = part.retained();
+            match self.call_hook(hook, object, info.type_key_hash, inner) {
+                Ok(hash) => Ok(Some(self.finish(part, kind, hash, region))),
+                Err(error) => {
+                    give_up(part);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// What is known about an object before its fields are looked at.
+    unsafe fn prepare(&self, object: *mut TVMFFIObject, index: i32) -> Result<Prepared> {
+        let (info, kind) = kind::of(index)?;
+        if let Some(hash) = self.memo.get(object) {
+            return Ok(Prepared::Known(hash));
+        }
+        Ok(Prepared::Parts(info, kind, hook(&HOOKS, index, HOOK_SIGNATURE)?))
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<()> {
+        self.frames.push(frame);
+        if self.cycles.is_due(self.frames.len()) {
+            let places = self.frames.iter().map(|frame| (frame.object.addr(), 0));
+            self.cycles.run("StructuralHash", places)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the top frame, whose parts are all hashed, from the stack.
+    fn leave(&mut self) -> u64 {
+        // SAFETY: see above. There is a frame: the callers have just used it.
+        unsafe {
+            let frame = self.frames.pop().unwrap_unchecked();
+            let mut hash = frame.hash;
+            let part = Read { value: TVMFFIAny::pointer(0, frame.object.cast()), owned: frame.owned };
+            match frame.parts {
+                Parts::Elements(_) => give_up(part),
+                Parts::Entries(first, _) => {
+                    self.drop_entries(first);
+                    give_up(part);
+                }
+                Parts::Fields(kind, _) => hash = self.finish(part, kind, hash, frame.outer_region),
+            }
+            hash
+        }
+    }
+
+    /// The hash of an object from that of its fields. Takes the reader's reference over.
+    unsafe fn finish(&mut self, part: Read, kind: i32, fields: u64, region: Region) -> u64 {
+        // SAFETY: see above.
+        unsafe {
+            let object = part.value.payload.v_obj;
+            let hash = match kind {
+                seq_hash_kind::FREE_VAR if region.defines() => {
+                    let number = self.free_vars;
+                    self.free_vars = number.wrapping_add(1);
+                    combine(fields, u64::from(number))
+                }
+                seq_hash_kind::FREE_VAR => object.addr() as u64,
+                seq_hash_kind::DAG_NODE => {
+                    let number = self.graph_nodes;
+                    self.graph_nodes = number.wrapping_add(1);
+                    combine(fields, u64::from(number))
+                }
+                _ => fields,
+            };
+            self.memo.insert(object, hash);
+            self.held.keep(part);
+            hash
+        }
+    }
+
+    /// Puts the entries of a map behind those of the maps below, by the hashes of their keys; gives where the first one is.
+    /// Keys whose hash depends on when they are met do not count.
+    unsafe fn add_entries(&mut self, object: *mut TVMFFIObject) -> usize {
+        let first = self.entries.len();
+        // SAFETY: see above.
+        unsafe {
+            self.entries.reserve(map::len(object));
+            for (key, value) in map::iter(object) {
+                let hash = match key.type_index {
+                    // Unlike a value, a key is hashed as it is.
+                    type_index::FLOAT => Some(combine(type_index::FLOAT as u64, key.bits())),
+                    _ => hash_leaf(&key).or_else(|| self.memo.get(key.payload.v_obj)),
+                };
+                if let Some(hash) = hash {
+                    self.entries.push((hash, value));
+                }
+            }
+        }
+        self.entries[first..].sort_unstable_by_key(|entry| entry.0);
+        first
+    }
+
+    fn drop_entries(&mut self, first: usize) {
+        for (_, value) in self.entries.drain(first..).take(self.retained_entries.saturating_sub(first)) {
+            // SAFETY: to these we have references.
+            unsafe { release::release(value) };
+        }
+        self.retained_entries = self.retained_entries.min(first);
+    }
+
+    fn drop_frames(&mut self, base: usize) {
+        while self.frames.len() > base {
+            let Some(frame) = self.frames.pop() else { return };
+            if let Parts::Entries(first, _) = frame.parts {
+                self.drop_entries(first);
+            }
+            // SAFETY: see above.
+            unsafe { give_up(Read { value: TVMFFIAny::pointer(0, frame.object.cast()), owned: frame.owned }) };
+        }
+    }
+
+    /// Takes references to all that is borrowed. A hook may let go of it.
+    fn retain_all(&mut self) {
+        // SAFETY: see above.
+        unsafe {
+            for frame in self.frames.iter_mut().rev() {
+                if frame.retained {
+                    break;
+                }
+                frame.retained = true;
+                if !frame.owned {
+                    frame.owned = true;
+                    embedded::inc_ref(frame.object);
+                }
+            }
+            for (_, value) in &self.entries[self.retained_entries..] {
+                release::retain(value);
+            }
+            self.retained_entries = self.entries.len();
+            self.held.before_hook(self.memo.iter().map(|(object, _)| object));
+        }
+    }
+
+    /// The hash that a hook makes of an object and the hash so far. Nothing is borrowed but the object, which the caller holds.
+    unsafe fn call_hook(
+        &mut self,
+        hook: TVMFFIAny,
+        object: *mut TVMFFIObject,
+        hash: u64,
+        region: Region,
+    ) -> Result<u64> {
+        let outer = core::mem::replace(&mut self.region, region);
+        let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
+        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
+        let result = unsafe {
+            let object = TVMFFIAny::pointer((*object).type_index, object.cast());
+            let args = [object, TVMFFIAny::int(hash.cast_signed()), TVMFFIAny::NONE];
+            call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
+        };
+        self.region = outer;
+        let result = result?;
+        check(result.as_view(), &INT)?;
+        Ok(result.as_view().raw().bits())
+    }
+}
+
+enum Prepared {
+    Known(u64),
+    Parts(&'static TVMFFITypeInfo, i32, Option<TVMFFIAny>),
+}
+
+impl Drop for Hasher {
+    fn drop(&mut self) {
+        self.drop_frames(0);
+    }
+}
+
+/// What a hook calls: a value, the hash so far, the region.
+unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
+    let args = Arguments::of(args);
+    // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
+    args.look_at(|[value]| unsafe {
+        let hash = match hash_leaf(value) {
+            Some(hash) => hash,
+            None => {
+                let hasher = &mut *hasher.cast::<Hasher>();
+                let region = hasher.region.of_hook(args.int(2) as i32);
+                hasher.run(*value, region)?
+            }
+        };
+        Ok(Any::from_raw(TVMFFIAny::int(combine(args.int(1).cast_unsigned(), hash).cast_signed())))
+    })
+}

@@ -1,0 +1,217 @@
+//! `ffi.VisitErrorContext`: an error's record of the objects that were being visited, the innermost first.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+use super::outcome::is_error;
+use crate::Error;
+use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIObject, seq_hash_kind, type_index};
+use crate::definition::instance::{Body, copy_function, creator, new_function, new_instance};
+use crate::definition::setters::{ObjectField, set_object};
+use crate::definition::signature::{Accepts, OBJECT, Type};
+use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::embedded::release::{is_object, retain};
+use crate::embedded::{self, dec_ref, inc_ref, list, seq};
+use crate::function::guard_nameless;
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::AnyView;
+
+/// What follows the header of a context.
+#[derive(Clone)]
+#[repr(C)]
+struct ContextBody {
+    // A list of objects; never empty of it.
+    pattern: ObjRef<ObjectRoot>,
+    previous: Option<ObjRef<ObjectRoot>>,
+}
+
+impl Default for ContextBody {
+    fn default() -> Self {
+        Self::new(Vec::new(), null_mut())
+    }
+}
+
+impl ContextBody {
+    /// `previous` is NULL or a reference that goes over to the context.
+    fn new(pattern: Vec<TVMFFIAny>, previous: *mut TVMFFIObject) -> Self {
+        // SAFETY: a new list, whose reference goes over to the context; the other one is the caller's promise.
+        unsafe {
+            Self {
+                pattern: ObjRef::from_object(seq::new_list(pattern)),
+                previous: (!previous.is_null()).then(|| ObjRef::from_object(previous)),
+            }
+        }
+    }
+}
+
+impl Body for ContextBody {
+    const SELF: &'static [&'static Type] = &[&TYPE];
+
+    fn definition() -> &'static BuiltinType {
+        &CONTEXT
+    }
+}
+
+/// The type.
+pub(crate) static CONTEXT: BuiltinType = BuiltinType {
+    key: "ffi.VisitErrorContext",
+    index: Index::dynamic(),
+    parent: || type_index::OBJECT,
+    metadata: Some(Metadata {
+        total_size: 40,
+        creator: Some(creator::<ContextBody>),
+        structural_kind: seq_hash_kind::UNSUPPORTED,
+    }),
+    fields: &[
+        BuiltinField {
+            name: "reverse_visit_pattern",
+            doc: "",
+            schema: LIST_OF_OBJECTS.schema,
+            flags: 0,
+            offset: 24,
+            size: 8,
+            align: 8,
+            static_type_index: type_index::LIST,
+            default: TVMFFIAny::NONE,
+            getter: field::get_object,
+            setter: set_pattern,
+        },
+        BuiltinField {
+            name: "prev_error_context",
+            doc: "",
+            schema: OPTIONAL_OBJECT.schema,
+            flags: 0,
+            offset: 32,
+            size: 8,
+            align: 8,
+            static_type_index: type_index::ANY,
+            default: TVMFFIAny::NONE,
+            getter: field::get_object,
+            setter: set_object::<OptionalObject>,
+        },
+    ],
+    methods: &[],
+    attrs: &[
+        ("__ffi_new__", new_function::<ContextBody>("ffi.VisitErrorContext.__ffi_new__")),
+        ("__ffi_shallow_copy__", copy_function::<ContextBody>("ffi.VisitErrorContext.__ffi_shallow_copy__")),
+        ("__ffi_type_final__", Attr::Flag(true)),
+    ],
+};
+
+/// The type in signatures.
+pub(super) static TYPE: Type = Type {
+    schema: r#"{"type":"ffi.VisitErrorContext"}"#,
+    text: "ffi.VisitErrorContext",
+    accepts: Accepts::Kind(|| CONTEXT.index.get()),
+};
+
+static LIST_OF_OBJECTS: Type = Type {
+    schema: r#"{"type":"ffi.List","args":[{"type":"ffi.Object"}]}"#,
+    text: "List<ffi.Object>",
+    accepts: Accepts::Items(&OPTIONAL_OBJECT),
+};
+
+static OPTIONAL_OBJECT: Type = Type {
+    schema: r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#,
+    text: "Optional<ffi.Object>",
+    accepts: Accepts::Optional(&OBJECT),
+};
+
+struct OptionalObject;
+
+impl ObjectField for OptionalObject {
+    const TYPE: &'static Type = &OPTIONAL_OBJECT;
+}
+
+/// Stores a list of objects; an array is copied.
+///
+/// # Safety
+/// The ABI's convention of setters.
+unsafe extern "C" fn set_pattern(slot: *mut c_void, value: *const TVMFFIAny) -> i32 {
+    // SAFETY: the convention; the signature lets arrays and lists through.
+    guard_nameless(|| unsafe {
+        let view = AnyView::from_raw(*value);
+        field::check(&view, &LIST_OF_OBJECTS)?;
+        let Some(object) = view.object() else { return Ok(()) };
+        let list = if (*object).type_index == type_index::LIST {
+            inc_ref(object);
+            object
+        } else {
+            seq::new_list_of_shared(seq::elements(object))
+        };
+        dec_ref(slot.cast::<*mut TVMFFIObject>().replace(list));
+        Ok(())
+    })
+}
+
+/// Whether an object is such a context.
+///
+/// # Safety
+/// It is alive, or NULL.
+pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    !object.is_null() && unsafe { (*object).type_index } == CONTEXT.host_index()
+}
+
+/// The objects that a context recorded, borrowed.
+///
+/// # Safety
+/// `context` is a live context that nobody changes meanwhile.
+pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
+    // SAFETY: promised by the caller.
+    unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.object()) }
+}
+
+/// The error, or a copy when others hold it as well: nodes are recorded in the error itself, which they may be reading.
+pub(crate) fn own(error: Error) -> Error {
+    // SAFETY: the error is alive until its reference is given up, and its cell what is in it; the copy gets references of its own.
+    unsafe {
+        let object = error.into_raw();
+        let original = Error::from_object(object);
+        if embedded::is_unique(object) {
+            return original;
+        }
+        let cell = embedded::body::<TVMFFIErrorCell>(object);
+        let mut extra = cell.extra_context;
+        let mut own_context = null_mut();
+        if is_context(extra) {
+            let body = embedded::body::<ContextBody>(extra);
+            let nodes = pattern(extra).iter().map(|node| retain(node)).collect();
+            let previous = body.previous.clone().map_or(null_mut(), ObjRef::into_object);
+            own_context = new_instance(ContextBody::new(nodes, previous));
+            extra = own_context;
+        }
+        let (kind, message, backtrace) = (cell.kind.as_slice(), cell.message.as_slice(), cell.backtrace.as_slice());
+        let copy = embedded::new_error(kind, message, backtrace, cell.cause_chain, extra);
+        if !own_context.is_null() {
+            dec_ref(own_context);
+        }
+        Error::from_object(copy)
+    }
+}
+
+/// Adds a node to a failure's context; values that are no objects leave no trace. The error is changed in place, also when others
+/// hold it: all languages do it so on the way up, where an error has one owner.
+///
+/// # Safety
+/// `outcome` is a live error outcome, and `node` is a valid view.
+#[cold]
+pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
+    debug_assert!(is_error(outcome));
+    if !is_object(node) {
+        return;
+    }
+    // SAFETY: promised by the caller; an error's cell owns its context.
+    unsafe {
+        let cell = embedded::body_ptr::<TVMFFIErrorCell>(outcome.payload.v_obj);
+        let extra = (*cell).extra_context;
+        if is_context(extra) {
+            let pattern = embedded::body::<ContextBody>(extra).pattern.object();
+            // The one failure is that there is no memory; then the record is a node short.
+            let _ = list::push(pattern, retain(node));
+            return;
+        }
+        // The reference to what was there before moves into the new context.
+        (*cell).extra_context = new_instance(ContextBody::new(vec![retain(node)], extra));
+    }
+}

@@ -1,0 +1,160 @@
+//! `ffi.StructuralMutator`: an object whose table says how a value is mutated.
+
+use super::default_mutate::default_mutate;
+use super::outcome::{guard, into_result};
+use crate::Result;
+use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+use crate::definition::function::Arguments;
+use crate::definition::instance::{Body, copy_function};
+use crate::definition::signature::{Accepts, Type};
+use crate::definition::type_def::{Attr, BuiltinType, Index, Metadata};
+use crate::embedded::release::is_object;
+use crate::embedded::{self, is_unique};
+use crate::object::is_shared;
+use crate::value::Any;
+
+/// Mutates a value: an outcome, see [`super::outcome`]. Also the type of native `__s_mutate__` hooks.
+pub(super) type Mutate = unsafe extern "C" fn(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny;
+
+/// The functions of a mutator.
+#[repr(C)]
+pub(super) struct MutatorTable {
+    /// Leaves the value itself as it is.
+    pub(super) mutate: Mutate,
+    /// May change the value in place: nobody else refers to it.
+    pub(super) maybe_inplace_mutate: Mutate,
+    /// What a variable or shared node was mapped to; none when it was not.
+    pub(super) var_remap_get: Mutate,
+    /// Remembers what a variable or shared node is mapped to.
+    pub(super) var_remap_set: RemapSet,
+}
+
+/// See [`MutatorTable::var_remap_set`].
+pub(super) type RemapSet =
+    unsafe extern "C" fn(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny;
+
+/// What follows the header of a mutator; those of other languages have more behind it.
+#[repr(C)]
+pub(super) struct MutatorCell {
+    pub(super) table: *const MutatorTable,
+    pub(super) region: i32,
+    pub(super) padding: u32,
+}
+
+// SAFETY: the table is constant; the region belongs to the one traversal that uses the mutator.
+unsafe impl Send for MutatorCell {}
+// SAFETY: as above.
+unsafe impl Sync for MutatorCell {}
+
+/// A copy of a mutator is not the whole of it: what its table works on is missing. So it gets a table that needs nothing more.
+impl Clone for MutatorCell {
+    fn clone(&self) -> Self {
+        Self { table: &DEFAULT_TABLE, region: self.region, padding: 0 }
+    }
+}
+
+impl Body for MutatorCell {
+    const SELF: &'static [&'static Type] = &[&TYPE];
+
+    fn definition() -> &'static BuiltinType {
+        &MUTATOR
+    }
+}
+
+/// The type.
+pub(crate) static MUTATOR: BuiltinType = BuiltinType {
+    key: "ffi.StructuralMutator",
+    index: Index::dynamic(),
+    parent: || type_index::OBJECT,
+    metadata: Some(Metadata { total_size: 40, creator: None, structural_kind: seq_hash_kind::UNSUPPORTED }),
+    fields: &[],
+    methods: &[],
+    attrs: &[
+        ("__ffi_shallow_copy__", copy_function::<MutatorCell>("ffi.StructuralMutator.__ffi_shallow_copy__")),
+        ("__ffi_type_final__", Attr::Flag(false)),
+    ],
+};
+
+/// The type in signatures.
+pub(super) static TYPE: Type = Type {
+    schema: r#"{"type":"ffi.StructuralMutator"}"#,
+    text: "ffi.StructuralMutator",
+    accepts: Accepts::Kind(|| MUTATOR.index.get()),
+};
+
+static DEFAULT_TABLE: MutatorTable = MutatorTable {
+    mutate: mutate_by_default,
+    maybe_inplace_mutate: maybe_inplace_mutate_by_default,
+    var_remap_get: remember_nothing,
+    var_remap_set: forget,
+};
+
+unsafe extern "C" fn mutate_by_default(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table.
+    guard(|| unsafe { default_mutate(mutator, value, false) })
+}
+
+unsafe extern "C" fn maybe_inplace_mutate_by_default(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
+    // SAFETY: the convention of the table.
+    guard(|| unsafe { default_mutate(mutator, value, true) })
+}
+
+unsafe extern "C" fn remember_nothing(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
+    TVMFFIAny::NONE
+}
+
+unsafe extern "C" fn forget(_: *mut TVMFFIObject, _: TVMFFIAny, _: TVMFFIAny) -> TVMFFIAny {
+    TVMFFIAny::NONE
+}
+
+/// The functions of a mutator of any language; an error for an object that has none.
+///
+/// # Safety
+/// `mutator` is a live mutator, and the table lives as long as it does.
+#[inline]
+pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a MutatorTable> {
+    // SAFETY: promised by the caller.
+    unsafe { embedded::body::<MutatorCell>(mutator).table.as_ref() }
+        .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
+}
+
+/// Whether a value may be changed in place: an object that nobody else refers to, and that Rust code may not be reading without a
+/// reference of its own.
+///
+/// # Safety
+/// `value` is a valid view.
+#[inline]
+pub(super) unsafe fn is_exclusive(value: &TVMFFIAny) -> bool {
+    // SAFETY: promised by the caller.
+    is_object(value) && unsafe { is_unique(value.payload.v_obj) && !is_shared(value.payload.v_obj) }
+}
+
+/// The value itself when the outcome says so.
+pub(super) fn value_or_unchanged(args: &Arguments<'_>, outcome: TVMFFIAny) -> Result<Any> {
+    if outcome.type_index == type_index::UNCHANGED {
+        return args.owned(1);
+    }
+    // SAFETY: the outcome is owned and given up.
+    unsafe { into_result(outcome) }
+}
+
+/// `ffi.StructuralMutatorMutate`.
+pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
+    let mutator = args.object(0);
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    value_or_unchanged(args, unsafe { (table(mutator)?.mutate)(mutator, *args.view(1).raw()) })
+}
+
+/// `ffi.StructuralMutatorVarRemapGet`.
+pub(super) fn run_remap_get(args: &Arguments<'_>) -> Result<Any> {
+    let mutator = args.object(0);
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    unsafe { into_result((table(mutator)?.var_remap_get)(mutator, *args.view(1).raw())) }
+}
+
+/// `ffi.StructuralMutatorVarRemapSet`.
+pub(super) fn run_remap_set(args: &Arguments<'_>) -> Result<Any> {
+    let (mutator, var, mapped) = (args.object(0), *args.view(1).raw(), *args.view(2).raw());
+    // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
+    unsafe { into_result((table(mutator)?.var_remap_set)(mutator, var, mapped)).map(|_| Any::NONE) }
+}

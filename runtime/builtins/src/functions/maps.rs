@@ -1,0 +1,310 @@
+//! Maps and dicts as functions.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::values;
+use crate::abi::{TVMFFIMapCell, TVMFFIObject, type_index};
+use crate::definition::function::{Arguments, Builtin};
+use crate::definition::functor::functor;
+use crate::definition::signature::{ANY, DICT_OBJECT, DICT_OF_ANY, FUNCTION, INT, MAP_OBJECT, Signature, VOID};
+use crate::embedded::release::{release, retain};
+use crate::embedded::{self, map};
+use crate::value::{Any, IntoAny};
+use crate::{Result, error};
+
+pub(crate) const BUILTINS: &[Builtin] = &[
+    Builtin {
+        name: "ffi.Map",
+        signature: Signature::Packed,
+        run: |args| {
+            check_pairs(args)?;
+            // SAFETY: the caller's views are valid for the call.
+            unsafe { Ok(Any::from_object(map::new_map_of_views(args.raw())?)) }
+        },
+    },
+    Builtin { name: "ffi.MapSize", signature: Signature::Typed(&[&MAP_OBJECT], &INT), run: size },
+    Builtin { name: "ffi.MapGetItem", signature: Signature::Typed(&[&MAP_OBJECT, &ANY], &ANY), run: get_item },
+    Builtin { name: "ffi.MapCount", signature: Signature::Typed(&[&MAP_OBJECT, &ANY], &INT), run: count },
+    Builtin { name: "ffi.MapForwardIterFunctor", signature: Signature::Typed(&[&MAP_OBJECT], &FUNCTION), run: iterate },
+    Builtin {
+        name: "ffi.MapGetItemOrMissing",
+        signature: Signature::Typed(&[&MAP_OBJECT, &ANY], &ANY),
+        run: get_item_or_missing,
+    },
+    Builtin {
+        name: "ffi.Dict",
+        signature: Signature::Packed,
+        run: |args| {
+            check_pairs(args)?;
+            // SAFETY: the caller's views are valid for the call.
+            unsafe { Ok(Any::from_object(map::new_dict_of_views(args.raw())?)) }
+        },
+    },
+    Builtin { name: "ffi.DictSize", signature: Signature::Typed(&[&DICT_OBJECT], &INT), run: size },
+    Builtin { name: "ffi.DictGetItem", signature: Signature::Typed(&[&DICT_OBJECT, &ANY], &ANY), run: get_item },
+    Builtin {
+        name: "ffi.DictSetItem",
+        signature: Signature::Typed(&[&DICT_OF_ANY, &ANY, &ANY], &VOID),
+        run: |args| {
+            let (value, key) = (args.owned(2)?, args.owned(1)?);
+            if let Some(dict) = dict(args) {
+                // SAFETY: the argument is a dict; key and value move into it.
+                unsafe { map::set(dict, key.into_raw(), value.into_raw())? };
+            }
+            Ok(Any::NONE)
+        },
+    },
+    Builtin { name: "ffi.DictCount", signature: Signature::Typed(&[&DICT_OBJECT, &ANY], &INT), run: count },
+    Builtin {
+        name: "ffi.DictErase",
+        signature: Signature::Typed(&[&DICT_OF_ANY, &ANY], &VOID),
+        run: |args| {
+            let key = args.lookup(1)?;
+            if let Some(dict) = dict(args) {
+                // SAFETY: the argument is a dict; the value that was in it is ours.
+                unsafe { map::erase(dict, &key)?.into_iter().for_each(|value| release(value)) };
+            }
+            Ok(Any::NONE)
+        },
+    },
+    Builtin {
+        name: "ffi.DictClear",
+        signature: Signature::Typed(&[&DICT_OF_ANY], &VOID),
+        run: |args| {
+            if let Some(dict) = dict(args) {
+                // SAFETY: the argument is a dict.
+                unsafe { map::clear(dict) };
+            }
+            Ok(Any::NONE)
+        },
+    },
+    Builtin {
+        name: "ffi.DictForwardIterFunctor",
+        signature: Signature::Typed(&[&DICT_OBJECT], &FUNCTION),
+        run: iterate,
+    },
+    Builtin {
+        name: "ffi.DictGetItemOrMissing",
+        signature: Signature::Typed(&[&DICT_OBJECT, &ANY], &ANY),
+        run: get_item_or_missing,
+    },
+];
+
+/// The bit of `slots` that marks the small form, whose positions are 0, 1, 2, ...
+const SMALL: u64 = 1 << 63;
+
+/// Keys and values come in turn.
+fn check_pairs(args: &Arguments<'_>) -> Result<()> {
+    match args.all().len() % 2 {
+        0 => Ok(()),
+        rest => Err(error!(InternalError, "Check failed: args.size() % 2 == 0 ({rest} vs. 0) : ")),
+    }
+}
+
+/// An argument of type [`DICT_OF_ANY`]; a map is converted, so that only a copy would be changed: it is left alone.
+fn dict(args: &Arguments<'_>) -> Option<*mut TVMFFIObject> {
+    let object = args.object(0);
+    // SAFETY: the argument is a dict or a map that the caller keeps alive.
+    (unsafe { (*object).type_index } == type_index::DICT).then_some(object)
+}
+
+fn size(args: &Arguments<'_>) -> Result<Any> {
+    // SAFETY: the first argument is a map or a dict.
+    Ok(unsafe { map::len(args.object(0)) }.into_any())
+}
+
+fn get_item(args: &Arguments<'_>) -> Result<Any> {
+    let key = args.lookup(1)?;
+    // SAFETY: the first argument is a map or a dict; the value is alive as long as it is in it.
+    unsafe { Ok(Any::from_raw(retain(&map::at(args.object(0), &key)?))) }
+}
+
+fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
+    let key = args.lookup(1)?;
+    // SAFETY: as in `get_item`.
+    unsafe {
+        match map::get(args.object(0), &key)? {
+            Some(value) => Ok(Any::from_raw(retain(&value))),
+            None => Ok(values::missing()),
+        }
+    }
+}
+
+fn count(args: &Arguments<'_>) -> Result<Any> {
+    let key = args.lookup(1)?;
+    // SAFETY: the first argument is a map or a dict.
+    let found = unsafe { map::get(args.object(0), &key) }?.is_some();
+    Ok(i64::from(found).into_any())
+}
+
+fn iterate(args: &Arguments<'_>) -> Result<Any> {
+    let map = args.owned(0)?;
+    let object = map.as_view().object().unwrap_or(core::ptr::null_mut());
+    // SAFETY: the argument is a map or a dict, which the walk keeps alive.
+    unsafe {
+        let cell = embedded::body::<TVMFFIMapCell>(object);
+        let first = map::first(object);
+        let state = Iteration {
+            object,
+            can_change: (*object).type_index == type_index::DICT,
+            end: if cell.slots & SMALL != 0 { cell.size } else { map::END },
+            position: AtomicU64::new(first),
+            following: AtomicU64::new(map::next(object, first)),
+            _map: map,
+        };
+        Ok(functor(state, Iteration::step))
+    }
+}
+
+/// A walk through a map's entries. A dict may change meanwhile: then entries may be left out, and the walk may end early.
+struct Iteration {
+    object: *mut TVMFFIObject,
+    can_change: bool,
+    /// Where the walk ends in a small map: entries that come later are left out.
+    end: u64,
+    position: AtomicU64,
+    /// What followed the entry when the walk came to it: where to go on when the entry is gone.
+    following: AtomicU64,
+    _map: Any,
+}
+
+// SAFETY: the object is kept alive by a value that may be sent and shared, too.
+unsafe impl Send for Iteration {}
+// SAFETY: as above.
+unsafe impl Sync for Iteration {}
+
+impl Iteration {
+    /// 0: the key; 1: the value; anything else: goes on to the next entry, and says whether there is one.
+    fn step(&self, command: i64) -> Result<Any> {
+        let position = self.position.load(Ordering::Relaxed);
+        // SAFETY: the map is alive; positions may be any numbers.
+        unsafe {
+            match command {
+                0 | 1 => match map::entry_at(self.object, position) {
+                    Some((key, _)) if command == 0 => Ok(Any::from_raw(retain(&key))),
+                    Some((_, value)) => Ok(Any::from_raw(retain(&value))),
+                    None => Err(error!(IndexError, "the iteration is over, or its entry was removed")),
+                },
+                _ => Ok(self.go_on(position).into_any()),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The map is alive.
+    unsafe fn go_on(&self, position: u64) -> bool {
+        // SAFETY: promised by the caller; positions may be any numbers.
+        unsafe {
+            let mut next = map::next(self.object, position);
+            if self.can_change {
+                if next == map::END && map::entry_at(self.object, position).is_none() {
+                    next = self.following.load(Ordering::Relaxed);
+                    if map::entry_at(self.object, next).is_none() {
+                        next = map::END;
+                    }
+                }
+                self.following.store(map::next(self.object, next), Ordering::Relaxed);
+            }
+            if next == self.end {
+                next = map::END;
+            }
+            self.position.store(next, Ordering::Relaxed);
+            next != map::END
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Function;
+    use crate::value::{Any, IntoAny};
+
+    fn call(function: &str, arguments: &[Any]) -> Any {
+        let arguments: Vec<_> = arguments.iter().map(|value| *value.as_view()).collect();
+        Function::global(function).unwrap().call(&arguments[..]).unwrap()
+    }
+
+    /// A dict of 0 to `count`, each with itself.
+    fn dict(count: i64) -> Any {
+        call("ffi.Dict", &(0..count).flat_map(|key| [key.into_any(), key.into_any()]).collect::<Vec<_>>())
+    }
+
+    fn set(dict: &Any, key: i64) {
+        call("ffi.DictSetItem", &[dict.clone(), key.into_any(), 0.into_any()]);
+    }
+
+    /// The keys that a walk through a dict comes to, which is changed at each of them.
+    fn walk(dict: &Any, change: impl Fn(i64)) -> Vec<i64> {
+        let step: Function = call("ffi.DictForwardIterFunctor", std::slice::from_ref(dict)).to().unwrap();
+        let mut keys = Vec::new();
+        while keys.len() < 100 {
+            keys.push(step.call_as((0,)).unwrap());
+            change(keys[keys.len() - 1]);
+            if !step.call_as::<bool>((2,)).unwrap() {
+                break;
+            }
+        }
+        keys
+    }
+
+    #[test]
+    fn dicts_may_change_during_a_walk() {
+        for count in 1..40 {
+            let all: Vec<i64> = (0..count).collect();
+            assert_eq!(walk(&dict(count), |_| {}), all);
+            // Whatever is done, a walk only comes to keys that are there, and ends.
+            let changed = dict(count);
+            let erase = |key: i64| _ = call("ffi.DictErase", &[changed.clone(), key.into_any()]);
+            let erased = walk(&changed, erase);
+            assert!(erased.iter().all(|key| all.contains(key)), "{erased:?}");
+            let changed = dict(count);
+            let cleared = walk(&changed, |_| _ = call("ffi.DictClear", std::slice::from_ref(&changed)));
+            assert_eq!(cleared, [0]);
+            let changed = dict(count);
+            let grown = walk(&changed, |key| set(&changed, key + 1000));
+            assert!(grown.len() <= 100);
+            let changed = dict(count);
+            let renewed = walk(&changed, |key| set(&changed, key));
+            assert!(renewed.iter().all(|key| all.contains(key)), "{renewed:?}");
+        }
+    }
+
+    #[test]
+    fn a_walk_is_over_at_the_end() {
+        let step: Function = call("ffi.DictForwardIterFunctor", &[dict(1)]).to().unwrap();
+        assert!(!step.call_as::<bool>((2,)).unwrap());
+        assert!(!step.call_as::<bool>((2,)).unwrap());
+        let error = step.call((0,)).unwrap_err();
+        assert_eq!(error.to_string(), "IndexError: the iteration is over, or its entry was removed");
+        let error = step.call(("x",)).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "Mismatched type on argument #0 when calling: `(0: int) -> Any`. Expected `int` but got `ffi.SmallStr`"
+        );
+    }
+
+    #[test]
+    fn keys_and_values_come_in_turn() {
+        for function in ["ffi.Map", "ffi.Dict"] {
+            let error = Function::global(function).unwrap().call((1,)).unwrap_err();
+            assert_eq!(error.to_string(), "InternalError: Check failed: args.size() % 2 == 0 (1 vs. 0) : ");
+        }
+    }
+
+    #[test]
+    fn a_missing_value_is_one_object() {
+        let missing = call("ffi.GetInvalidObject", &[]);
+        let got = call("ffi.MapGetItemOrMissing", &[call("ffi.Map", &[]), 1.into_any()]);
+        assert_eq!(got.as_view().object(), missing.as_view().object());
+        assert_ne!(call("ffi.GetKwargsObject", &[]).as_view().object(), missing.as_view().object());
+    }
+
+    #[test]
+    fn a_map_given_for_a_dict_stays_as_it_is() {
+        let map = call("ffi.Map", &[1.into_any(), 2.into_any()]);
+        call("ffi.DictSetItem", &[map.clone(), 3.into_any(), 4.into_any()]);
+        call("ffi.DictErase", &[map.clone(), 1.into_any()]);
+        call("ffi.DictClear", std::slice::from_ref(&map));
+        assert_eq!(call("ffi.MapSize", &[map]).to::<i64>().unwrap(), 1);
+    }
+}

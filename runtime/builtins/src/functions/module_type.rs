@@ -1,0 +1,61 @@
+//! What reflection knows about modules.
+
+use core::ffi::c_void;
+
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::definition::signature::{ARRAY_OBJECT, LIST_OBJECT, type_key};
+use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::embedded::{self, seq};
+use crate::error;
+use crate::function::guard_nameless;
+use crate::module;
+use crate::value::AnyView;
+
+pub(crate) static MODULE: BuiltinType = BuiltinType {
+    key: "ffi.Module",
+    index: Index::fixed(type_index::MODULE),
+    parent: || type_index::OBJECT,
+    // The size of the C++ class, which begins with a pointer to its virtual functions.
+    metadata: Some(Metadata { total_size: 48, creator: None, structural_kind: 0 }),
+    fields: &[BuiltinField {
+        name: "imports_",
+        doc: "",
+        schema: r#"{"type":"ffi.Array","args":[{"type":"Any"}]}"#,
+        flags: 0,
+        offset: 24,
+        size: 8,
+        align: 8,
+        static_type_index: type_index::ARRAY,
+        default: TVMFFIAny::NONE,
+        getter: field::get_object,
+        setter: set_imports,
+    }],
+    methods: &[],
+    attrs: &[("__ffi_type_final__", Attr::Flag(true))],
+};
+
+/// Replaces the imports.
+///
+/// # Safety
+/// The ABI's convention of setters: `field` is the imports of a module that nobody else uses meanwhile.
+unsafe extern "C" fn set_imports(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
+    // SAFETY: the ABI's convention of setters; `value` is a valid view.
+    guard_nameless(|| unsafe {
+        let view = AnyView::from_raw(*value);
+        let new = if ARRAY_OBJECT.accepts(&view) {
+            let array = (*value).payload.v_obj;
+            embedded::inc_ref(array);
+            array
+        } else if LIST_OBJECT.accepts(&view) {
+            seq::new_array_of_shared(seq::elements((*value).payload.v_obj))
+        } else {
+            return Err(error!(TypeError, "Cannot convert from type `{}` to `Array<Any>`", type_key(&view)));
+        };
+        let old = field.cast::<*mut TVMFFIObject>().replace(new);
+        module::imports_replaced();
+        if !old.is_null() {
+            embedded::dec_ref(old);
+        }
+        Ok(())
+    })
+}

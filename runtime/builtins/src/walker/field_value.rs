@@ -1,0 +1,125 @@
+//! Reading the fields of objects without a reference of one's own where that is possible.
+
+use core::ptr;
+
+use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
+use crate::definition::type_def::field;
+#[cfg(feature = "embedded")]
+use crate::embedded::type_table;
+#[cfg(feature = "embedded")]
+use crate::host;
+use crate::{Error, Result, embedded, error};
+use kernpack_core::reflect::{Field, TypeInfo};
+
+/// The record of a type. Who serves is known: there are objects already, or an operation has asked for the host.
+#[inline]
+pub(crate) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
+    #[cfg(feature = "embedded")]
+    if host::origin_while_binding() == host::Origin::Embedded {
+        // Our own table without the way through the host's.
+        // SAFETY: NULL, or a record that lives forever.
+        return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
+    }
+    type_info_of_host(index)
+}
+
+/// The type with an index; of the same record.
+#[inline]
+pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
+    // SAFETY: `type_info` gives records of the type table.
+    type_info(index).map(|info| unsafe { TypeInfo::from_raw(info) })
+}
+
+/// Out of line: where we serve, nobody comes here.
+#[inline(never)]
+fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
+    TypeInfo::of(index).map(TypeInfo::raw).ok_or_else(|| unknown(index))
+}
+
+#[cold]
+fn unknown(index: i32) -> Error {
+    error!(InternalError, "Cannot find type info for type_index={index}")
+}
+
+/// A value that was read from an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Read {
+    pub(crate) value: TVMFFIAny,
+    /// Whether the reader owns a reference; otherwise the value is borrowed from the object.
+    pub(crate) owned: bool,
+}
+
+/// Reads a field. What known getters would copy is borrowed.
+///
+/// # Safety
+/// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and nobody sets
+/// the field.
+#[inline]
+pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Read> {
+    let mut value = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller.
+    let owned = unsafe { read_into(field, object, &mut value)? };
+    Ok(Read { value, owned })
+}
+
+/// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,
+/// which has to wait until what a foreign getter wrote in parts is in the cache.
+///
+/// # Safety
+/// As for [`read`].
+#[inline]
+pub(crate) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &mut TVMFFIAny) -> Result<bool> {
+    let Some(getter) = field.raw().getter else { return Err(unreadable(field)) };
+    // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
+    unsafe {
+        let address = field.address(object);
+        if ptr::fn_addr_eq(getter, field::get_any as TVMFFIFieldGetter) {
+            *value = *address.cast::<TVMFFIAny>();
+            return Ok(false);
+        }
+        if ptr::fn_addr_eq(getter, field::get_object as TVMFFIFieldGetter) {
+            let part = *address.cast::<*mut TVMFFIObject>();
+            *value = match part.as_ref() {
+                None => TVMFFIAny::NONE,
+                Some(header) => TVMFFIAny::pointer(header.type_index, part.cast()),
+            };
+            return Ok(false);
+        }
+        *value = TVMFFIAny::NONE;
+        if getter(address, value) != 0 {
+            return Err(Error::take_raised());
+        }
+        Ok(value.type_index >= type_index::STATIC_OBJECT_BEGIN)
+    }
+}
+
+#[cold]
+fn unreadable(field: Field) -> Error {
+    error!(TypeError, "field '{}' cannot be read", field.name())
+}
+
+impl Read {
+    /// The value with a reference of the reader's own. The value is an object.
+    ///
+    /// # Safety
+    /// The object is alive.
+    pub(crate) unsafe fn retained(self) -> Self {
+        if !self.owned {
+            // SAFETY: promised by the caller.
+            unsafe { embedded::inc_ref(self.value.payload.v_obj) };
+        }
+        Self { owned: true, ..self }
+    }
+}
+
+/// Gives up the reference of an owned value.
+///
+/// # Safety
+/// The value is not used afterwards.
+#[inline]
+pub(crate) unsafe fn give_up(read: Read) {
+    if read.owned {
+        // SAFETY: an owned value is an object to which the reader has a reference.
+        unsafe { embedded::dec_ref(read.value.payload.v_obj) };
+    }
+}

@@ -1,0 +1,62 @@
+//! Objects whose addresses an operation remembers, and that therefore have to stay alive until it is done.
+
+use super::field_value::Read;
+use crate::abi::TVMFFIObject;
+use crate::embedded;
+
+/// References to such objects.
+///
+/// An object that is part of another one needs none as long as nobody changes the other one, and only hooks may do that. So the
+/// operation says when it calls its first hook.
+#[derive(Default)]
+pub(crate) struct HeldObjects {
+    objects: Vec<*mut TVMFFIObject>,
+    hooks_may_have_run: bool,
+}
+
+impl HeldObjects {
+    /// Keeps an object. Takes the reader's reference over, if there is one.
+    ///
+    /// # Safety
+    /// The value is a live object, borrowed from one that the operation keeps alive, or owned.
+    pub(crate) unsafe fn keep(&mut self, part: Read) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let object = part.value.payload.v_obj;
+            if part.owned && !self.hooks_may_have_run && !embedded::is_unique(object) {
+                // Whom the reader has it from has a reference, too.
+                embedded::dec_ref(object);
+            } else if part.owned || self.hooks_may_have_run {
+                if !part.owned {
+                    embedded::inc_ref(object);
+                }
+                self.objects.push(object);
+            }
+        }
+    }
+
+    /// Before the first hook runs: keeps all that the operation remembers; later calls do nothing.
+    ///
+    /// # Safety
+    /// These are the addresses, with exposed provenance, of what was given to [`HeldObjects::keep`].
+    pub(crate) unsafe fn before_hook(&mut self, remembered: impl Iterator<Item = usize>) {
+        if core::mem::replace(&mut self.hooks_may_have_run, true) {
+            return;
+        }
+        for address in remembered {
+            let object = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: no hook has run yet, so that all of them are still alive.
+            unsafe { embedded::inc_ref(object) };
+            self.objects.push(object);
+        }
+    }
+}
+
+impl Drop for HeldObjects {
+    fn drop(&mut self) {
+        for object in self.objects.drain(..) {
+            // SAFETY: the reference is ours.
+            unsafe { embedded::dec_ref(object) };
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How much of the thread's stack is left, for recursion whose depth foreign code decides: a hook that calls back into the
+//! operation that called it. Such a recursion ends in an error before it ends the process.
+
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+
+use crate::{Result, bail};
+
+/// What has to be left for one more level: an interpreter's frames between two of ours, and the destructors and messages on the
+/// way back.
+const RESERVE: usize = 192 * 1024;
+
+thread_local! {
+    /// The lowest address that the thread may use before a level that is refused; 0 when not known yet.
+    static LIMIT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An error when too little of this thread's stack is left for another level of recursion.
+#[inline]
+pub(crate) fn check() -> Result<()> {
+    let place = MaybeUninit::<u8>::uninit();
+    let here = place.as_ptr().addr();
+    let limit = match LIMIT.try_with(Cell::get) {
+        Ok(0) => find_limit(),
+        Ok(limit) => limit,
+        // The thread is ending; it recurses no more.
+        Err(_) => return Ok(()),
+    };
+    if here < limit {
+        bail!(
+            RecursionError,
+            "maximum recursion depth exceeded: the thread's stack has no room for another call of a hook"
+        );
+    }
+    Ok(())
+}
+
+#[cold]
+fn find_limit() -> usize {
+    let limit = stack_start().map_or(1, |start| start.saturating_add(RESERVE));
+    let _ = LIMIT.try_with(|cell| cell.set(limit));
+    limit
+}
+
+/// The lowest address of this thread's stack.
+fn stack_start() -> Option<usize> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut start, mut size) = (core::ptr::null_mut(), 0);
+    // SAFETY: the attributes are initialized by the first call, read by the second one and destroyed by the third one.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let status = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (status == 0 && size > RESERVE).then_some(start.addr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn recurse(depth: usize) -> Result<usize> {
+        check()?;
+        let ballast = std::hint::black_box([depth; 64]);
+        let deeper = recurse(depth + 1)?;
+        Ok(deeper + ballast[0])
+    }
+
+    #[test]
+    fn recursion_ends_in_an_error() {
+        let run = || {
+            assert!(check().is_ok());
+            let error = recurse(0).unwrap_err();
+            assert_eq!(error.kind(), "RecursionError");
+            assert!(error.message().starts_with("maximum recursion depth exceeded"));
+        };
+        run();
+        std::thread::Builder::new().stack_size(512 * 1024).spawn(run).unwrap().join().unwrap();
+    }
+}

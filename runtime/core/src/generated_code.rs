@@ -1,0 +1,151 @@
+//! What generated code calls. Public because generated code lives in user crates; not covered by semantic versioning.
+
+pub use core::ffi::c_void;
+
+pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
+pub use crate::device::DeviceKindInfo;
+pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
+pub use crate::exports::on_load;
+pub use crate::function::{
+    FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
+};
+pub use crate::kernel::{
+    DeviceKernelInfo, HostKernelTypes, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
+    host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
+};
+pub use crate::module::device_image::ArgType;
+pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
+pub use crate::multiversion::cpu_level;
+
+pub use crate::object::derived::{
+    FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
+    is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
+    visit_base_mut, visit_field, visit_field_mut,
+};
+pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
+pub use crate::object::{
+    CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
+    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, Storage, ThreadSafety,
+    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
+    writable_field_def,
+};
+pub use crate::object::{
+    EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
+    family_def, family_index, tag_def,
+};
+pub use crate::parallel::kernel::{
+    ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
+};
+pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
+pub use crate::registration::{Collected, DependencyInfo, LibraryInfo};
+pub use crate::tensor::{TensorView, TensorViewMut};
+pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
+
+/// Checks at compile time what can be checked about an object type without a base.
+pub const fn assert_object_layout<T: Object>() {
+    assert!(align_of::<T>() <= 8, "an object type can be aligned to at most 8 bytes");
+    assert!(
+        core::mem::offset_of!(ObjectCell<T>, body) == OBJECT_HEADER_SIZE,
+        "an object's value follows its header directly"
+    );
+}
+
+/// The schema of a type, for the tables that generated code fills: `SchemaOf::<T>::TYPE`.
+///
+/// A type without a schema gets a placeholder (from [`NoSchema`]) in place of a compile error: the conversion of the same
+/// type, next to the table, is a compile error already, and that one says what to do.
+pub struct SchemaOf<T>(core::marker::PhantomData<T>);
+
+impl<T: Schema> SchemaOf<T> {
+    /// The schema.
+    pub const TYPE: TypeSchema = <T as Schema>::TYPE;
+}
+
+/// The placeholder; the inherent constant of [`SchemaOf`] goes before it.
+pub trait NoSchema {
+    /// Stands where a schema would.
+    const TYPE: TypeSchema = TypeSchema::new("Any");
+}
+
+impl<T> NoSchema for SchemaOf<T> {}
+
+/// The constructor of an artifact: hands what a function collects to [`on_load`].
+///
+/// It runs before the constructors of C++ in the same artifact, which may look for what is registered. 101 is the first priority that
+/// is not the compiler's own; it is left to `kernpack-capi`, which decides before this whose implementation serves.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __constructor {
+    ($collected:expr) => {
+        extern "C" fn constructor() {
+            $crate::generated_code::on_load($collected);
+        }
+
+        #[used]
+        #[unsafe(link_section = ".init_array.00102")]
+        static CONSTRUCTOR: extern "C" fn() = constructor;
+    };
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_cuda_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack = { \
+             features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them"
+        );
+    };
+}
+
+/// In the generated module of a crate with OpenCL kernels: nothing, when kernpack has what runs them.
+#[cfg(feature = "opencl")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_opencl_kernels {
+    () => {};
+}
+
+/// In the generated module of a crate with OpenCL kernels: a compile error, unless what runs them is there.
+#[cfg(not(feature = "opencl"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_opencl_kernels {
+    () => {
+        ::core::compile_error!(
+            "build.rs brings OpenCL kernels (`.opencl(..)`), which needs kernpack's feature `opencl` to run them; write `kernpack = { \
+             features = [\"opencl\"], .. }` in Cargo.toml"
+        );
+    };
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(feature = "zstd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {};
+}
+
+/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+#[cfg(not(feature = "zstd"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_compressed_modules {
+    () => {
+        ::core::compile_error!(
+            "build.rs compresses modules (`.compress(true)`), which needs kernpack's feature `zstd` to restore them; write `kernpack = \
+             { features = [\"zstd\"], .. }` in Cargo.toml"
+        );
+    };
+}

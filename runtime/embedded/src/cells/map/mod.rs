@@ -1,0 +1,549 @@
+//! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads and writes inline.
+//!
+//! The *small* form has up to four pairs, searched one by one. Setting a key when four are there turns it into the *dense*
+//! form (`dense_map`). Both share the cell that `map_cell` describes.
+//!
+//! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
+//! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
+//! the newest.
+//!
+//! ```
+//! use kernpack::sys::abi::TVMFFIAny;
+//! use kernpack::sys::embedded::{dec_ref, map, new_string};
+//! let dict = map::new_dict(vec![(new_string(b"one"), TVMFFIAny::int(1))]).unwrap();
+//! // SAFETY: the dict is ours until `dec_ref`.
+//! unsafe {
+//!     map::set(dict, new_string(b"two"), TVMFFIAny::int(2)).unwrap();
+//!     assert_eq!(map::get(dict, &new_string(b"two")).unwrap().unwrap().bits(), 2);
+//!     assert_eq!(map::iter(dict).count(), 2);
+//!     dec_ref(dict);
+//! }
+//! ```
+
+mod cell;
+mod dense;
+mod entries;
+
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+
+use crate::cells::any_hash;
+use crate::cells::dec_ref;
+use crate::cells::failure::Failure;
+use crate::cells::release::{release, release_elements, retain, to_owned};
+use cell::{
+    MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, dense_table, free_storage, is_small, new_dense, new_small,
+    small_pairs, store, switch_to,
+};
+use dense::{DenseTable, Entry, Search, free_blocks};
+pub use entries::{END, Entries, entry_at, first, iter, next, value_at};
+
+// SAFETY of the private functions: `body` belongs to a live map or dict that nobody else uses during the call; `data` points
+// to what the ABI says for its form.
+
+/// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
+pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::MAP, pairs.into_iter())
+}
+
+/// Creates a dict (a map that is changed in place while shared); see [`new_map`].
+pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::DICT, pairs.into_iter())
+}
+
+/// Like [`new_map`], of keys and values in turn.
+///
+/// # Errors
+/// As for [`new_map`].
+///
+/// # Safety
+/// The caller owns the keys and values, and does not use them afterwards. There are as many keys as values.
+pub unsafe fn new_map_of_moved(values: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    create(type_index::MAP, values.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value)))
+}
+
+fn create(
+    type_index: i32,
+    mut pairs: impl ExactSizeIterator<Item = (TVMFFIAny, TVMFFIAny)>,
+) -> Result<*mut TVMFFIObject, Failure> {
+    let capacity = pairs.len() as u64;
+    let map = if capacity < SMALL_MAX {
+        new_small(type_index, capacity)
+    } else {
+        new_dense(type_index, DenseTable::with_capacity(capacity))
+    };
+    for (key, value) in pairs.by_ref() {
+        // SAFETY: the map is new and ours; the pair's ownership moves into it.
+        if let Err(failure) = unsafe { set(map, key, value) } {
+            // SAFETY: the map and the remaining pairs are ours and not used any more.
+            unsafe {
+                dec_ref(map);
+                release_elements(pairs.flat_map(|(key, value)| [key, value]));
+            }
+            return Err(failure);
+        }
+    }
+    Ok(map)
+}
+
+/// Creates a map of views (a packed function's arguments): keys and values in turn, set one after the other in an empty map.
+/// The caller owns the reference.
+///
+/// # Errors
+/// A view cannot be turned into an owned value, or a key's hash or equality hook failed.
+///
+/// # Safety
+/// Each view follows the ABI's rules for its type index, and what it refers to is alive. A last key without a value is not
+/// looked at.
+pub unsafe fn new_map_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { create_of_views(type_index::MAP, views) }
+}
+
+/// Creates a dict of views; see [`new_map_of_views`].
+///
+/// # Errors
+/// As for [`new_map_of_views`].
+///
+/// # Safety
+/// As for [`new_map_of_views`].
+pub unsafe fn new_dict_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { create_of_views(type_index::DICT, views) }
+}
+
+unsafe fn create_of_views(type_index: i32, views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
+    let count = (views.len() / 2) as u64;
+    // Begins small whatever the count, because it is the form that says where a key goes that comes again.
+    let map = new_small(type_index, count.min(SMALL_MAX));
+    // SAFETY: the views are the caller's promise; the map is new and ours.
+    unsafe {
+        for pair in views.as_chunks::<2>().0 {
+            if let Err(failure) = set_view(map, pair, count) {
+                dec_ref(map);
+                return Err(failure);
+            }
+        }
+    }
+    Ok(map)
+}
+
+unsafe fn set_view(map: *mut TVMFFIObject, [key, value]: &[TVMFFIAny; 2], expected: u64) -> Result<(), Failure> {
+    // SAFETY: the caller promises valid views and a map of its own.
+    unsafe {
+        let key = to_owned(key)?;
+        match to_owned(value) {
+            Ok(value) => set_expecting(map, key, value, expected),
+            Err(failure) => {
+                release(key);
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// All entries with their hashes.
+unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
+    // SAFETY: see above.
+    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
+}
+
+/// The keys and values, which now belong to the caller; the map has none any more.
+unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
+    // SAFETY: see above.
+    unsafe {
+        let taken = Entries::new(body).flat_map(|(key, value)| [key, value]).collect();
+        if is_small(body) {
+            (*body).cell.size = 0;
+        } else {
+            let mut table = dense_table(body);
+            table.forget_entries();
+            store(body, &table);
+        }
+        taken
+    }
+}
+
+/// Number of entries.
+///
+/// # Safety
+/// `map` is a live map or dict.
+pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { (*body_of(map)).cell.size as usize }
+}
+
+/// The value of `key`, borrowed from the map.
+///
+/// # Errors
+/// The key's hash or equality hook failed.
+///
+/// # Safety
+/// `map` is a live map or dict that nobody changes meanwhile, and `key` is a valid value or view, but no rvalue reference.
+pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let body = body_of(map);
+        if is_small(body) {
+            return Ok(find_small(body, key)?.map(|index| small_pairs(body)[index].value));
+        }
+        if (*body).cell.size == 0 {
+            return Ok(None);
+        }
+        Ok(dense_table(body).find(key, any_hash::hash(key)?)?.map(|item| (*item).value))
+    }
+}
+
+unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
+    // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed a dict.
+    unsafe {
+        let mut index = 0;
+        while is_small(body) && index < (*body).cell.size as usize {
+            if any_hash::equal(&(*(*body).cell.data.cast::<Pair>().add(index)).key, key)? {
+                return Ok(Some(index));
+            }
+            index += 1;
+        }
+    }
+    Ok(None)
+}
+
+/// The value of `key`, borrowed from the map.
+///
+/// # Errors
+/// `KeyError`: the key is not there; or the key's hash or equality hook failed.
+///
+/// # Safety
+/// As for [`get`].
+pub unsafe fn at(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<TVMFFIAny, Failure> {
+    // SAFETY: promised by the caller.
+    match unsafe { get(map, key) }? {
+        Some(value) => Ok(value),
+        None => Err(Failure::new("KeyError", "key is not in Map")),
+    }
+}
+
+/// Sets the value of `key`. A map (not a dict) must not be shared; copy it first if it is.
+///
+/// # Errors
+/// The key's hash or equality hook failed; then nothing was changed and key and value are released.
+///
+/// # Safety
+/// `map` is a live map or dict that nobody else uses during the call; the ownership of `key` and `value` moves into it.
+pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
+    // SAFETY: promised by the caller.
+    unsafe { set_expecting(map, key, value, 0) }
+}
+
+/// Like [`set`], for a map that will have about `expected` entries.
+///
+/// # Errors
+/// As for [`set`].
+///
+/// # Safety
+/// As for [`set`].
+pub unsafe fn set_expecting(
+    map: *mut TVMFFIObject,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    expected: u64,
+) -> Result<(), Failure> {
+    // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
+    unsafe {
+        match insert(body_of(map), key, value, expected) {
+            Ok(None) => Ok(()),
+            Ok(Some(old)) => {
+                release(old);
+                release(key);
+                Ok(())
+            }
+            Err(failure) => {
+                release(key);
+                release(value);
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// The old value if the key was there; then the given key is not used.
+unsafe fn insert(
+    body: *mut MapBody,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    expected: u64,
+) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        if !is_small(body) {
+            return insert_dense(body, key, value);
+        }
+        let slots = (*body).cell.slots & !SMALL;
+        let full = (*body).cell.size >= slots;
+        if full && slots >= SMALL_MAX {
+            // Also for a key that is there already, as C++ does it.
+            let entries = hashed_entries(body)?;
+            switch_to(body, &DenseTable::build(&entries, expected.max(entries.len() as u64)));
+            return insert_dense(body, key, value);
+        }
+        if let Some(index) = find_small(body, &key)? {
+            let old = core::mem::replace(&mut small_pairs(body)[index].value, value);
+            return Ok(Some(old));
+        }
+        if full {
+            grow_small(body, (slots * 2).clamp(SMALL_MIN, SMALL_MAX));
+        }
+        (*body).cell.data.cast::<Pair>().add((*body).cell.size as usize).write(Pair { key, value });
+        (*body).cell.size += 1;
+    }
+    Ok(None)
+}
+
+unsafe fn grow_small(body: *mut MapBody, slots: u64) {
+    // SAFETY: see above; the pairs are moved as plain data.
+    unsafe {
+        let data = libc::malloc(slots as usize * size_of::<Pair>()).cast::<Pair>();
+        if data.is_null() {
+            std::alloc::handle_alloc_error(core::alloc::Layout::new::<[Pair; SMALL_MAX as usize]>());
+        }
+        let pairs = small_pairs(body);
+        data.copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
+        let old = ((*body).cell.data, (*body).cell.data_deleter);
+        (*body).cell.data = data.cast();
+        (*body).cell.data_deleter = Some(free_blocks);
+        (*body).cell.slots = slots | SMALL;
+        free_storage(old);
+    }
+}
+
+unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        let hash = any_hash::hash(&key)?;
+        let mut table = dense_table(body);
+        match table.search(&key, hash)? {
+            Search::Found { slot, .. } => {
+                let old = table.renew(slot, value);
+                store(body, &table);
+                Ok(Some(old))
+            }
+            Search::Absent { end } => {
+                let entry = (key, value, hash);
+                if table.insert(&entry, end) {
+                    store(body, &table);
+                } else {
+                    let mut entries = hashed_entries(body)?;
+                    entries.push(entry);
+                    // For a power of two, `build` makes a table of twice as many slots.
+                    switch_to(body, &DenseTable::build(&entries, table.slots.max(SMALL_MAX)));
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Removes `key` and hands its value out; `None` when it was not there.
+///
+/// # Errors
+/// The key's hash or equality hook failed; then nothing was changed.
+///
+/// # Safety
+/// As for [`set`]; `key` stays the caller's.
+pub unsafe fn erase(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: promised by the caller. The removed key is released when the map is consistent again.
+    unsafe {
+        let body = body_of(map);
+        let (old_key, old_value) = if is_small(body) {
+            let Some(index) = find_small(body, key)? else { return Ok(None) };
+            let pairs = small_pairs(body);
+            let removed = pairs[index];
+            pairs.copy_within(index + 1.., index);
+            (*body).cell.size -= 1;
+            (removed.key, removed.value)
+        } else {
+            if (*body).cell.size == 0 {
+                return Ok(None);
+            }
+            let mut table = dense_table(body);
+            let found = table.search(key, any_hash::hash(key)?)?;
+            let Search::Found { slot, previous } = found else { return Ok(None) };
+            let removed = table.remove(slot, previous);
+            store(body, &table);
+            removed
+        };
+        release(old_key);
+        Ok(Some(old_value))
+    }
+}
+
+/// Removes all entries.
+///
+/// # Safety
+/// As for [`set`].
+pub unsafe fn clear(map: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    unsafe { release_elements(take_entries(body_of(map))) }
+}
+
+/// A shallow copy of the same type, with the same order; the caller owns the reference.
+///
+/// # Safety
+/// As for [`get`].
+pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
+    // SAFETY: promised by the caller; each key and value gets a second owner.
+    unsafe {
+        let body = body_of(map);
+        if !is_small(body) {
+            let table = dense_table(body);
+            for item in table.items() {
+                retain(&(*item).key);
+                retain(&(*item).value);
+            }
+            return new_dense((*map).type_index, table.duplicate());
+        }
+        let copy = new_small((*map).type_index, (*body).cell.size);
+        let pairs = small_pairs(body);
+        for pair in pairs.iter() {
+            retain(&pair.key);
+            retain(&pair.value);
+        }
+        (*body_of(copy)).cell.data.cast::<Pair>().copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
+        (*body_of(copy)).cell.size = (*body).cell.size;
+        copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::{inc_ref, new_string, new_string_object, strong_count};
+
+    /// A map beside a plain list of its entries, in order.
+    struct Model {
+        map: *mut TVMFFIObject,
+        expected: Vec<(i64, i64)>,
+    }
+
+    impl Model {
+        fn set(&mut self, key: i64, value: i64) {
+            // SAFETY: the map is ours.
+            unsafe {
+                set(self.map, TVMFFIAny::int(key), TVMFFIAny::int(value)).unwrap();
+                let small = is_small(body_of(self.map));
+                match self.expected.iter().position(|(k, _)| *k == key) {
+                    Some(index) if small => self.expected[index].1 = value,
+                    Some(index) => {
+                        self.expected.remove(index);
+                        self.expected.push((key, value));
+                    }
+                    None => self.expected.push((key, value)),
+                }
+            }
+        }
+
+        fn erase(&mut self, key: i64) {
+            let index = self.expected.iter().position(|(k, _)| *k == key);
+            let expected = index.map(|index| self.expected.remove(index).1 as u64);
+            // SAFETY: the map is ours.
+            let erased = unsafe { erase(self.map, &TVMFFIAny::int(key)).unwrap() };
+            assert_eq!(erased.map(|value| value.bits()), expected);
+        }
+
+        fn check(&self) {
+            // SAFETY: the map is ours and not changed.
+            unsafe {
+                let entries: Vec<_> = iter(self.map).map(|(k, v)| (k.bits() as i64, v.bits() as i64)).collect();
+                assert_eq!(entries, self.expected);
+                assert_eq!(len(self.map), self.expected.len());
+                for (key, value) in &self.expected {
+                    let found = get(self.map, &TVMFFIAny::int(*key)).unwrap();
+                    assert_eq!(found.unwrap().bits() as i64, *value);
+                }
+                assert!(get(self.map, &TVMFFIAny::int(-1)).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn random_operations_match_a_list() {
+        let mut state = 12345u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for (keys, steps) in [(3, 200), (6, 400), (40, 3000), (2000, 20000)] {
+            let mut model = Model { map: new_map(vec![]).unwrap(), expected: vec![] };
+            for step in 0..steps {
+                // Multiples of a power of two collide often.
+                let key = (random(keys) << (random(2) * 7)) as i64;
+                if random(3) == 0 {
+                    model.erase(key)
+                } else {
+                    model.set(key, step)
+                }
+                if keys < 100 || step % 1000 == 0 {
+                    model.check();
+                }
+            }
+            model.check();
+            // SAFETY: the maps are ours.
+            unsafe {
+                let copied = Model { map: copy(model.map), expected: model.expected.clone() };
+                copied.check();
+                dec_ref(copied.map);
+                clear(model.map);
+                model.expected.clear();
+                model.check();
+                model.set(1, 2);
+                model.check();
+                dec_ref(model.map);
+            }
+        }
+    }
+
+    #[test]
+    fn forms_and_creation() {
+        for count in 0..9 {
+            let pairs = (0..count).map(|i| (TVMFFIAny::int(i), TVMFFIAny::int(i * i))).collect();
+            let map = new_map(pairs).unwrap();
+            let model = Model { map, expected: (0..count).map(|i| (i, i * i)).collect() };
+            model.check();
+            // SAFETY: the map is ours.
+            unsafe {
+                assert_eq!(is_small(body_of(map)), count < 4, "{count}");
+                dec_ref(map);
+            }
+        }
+        let twice = vec![(TVMFFIAny::int(1), TVMFFIAny::int(2)), (TVMFFIAny::int(1), TVMFFIAny::int(3))];
+        let model = Model { map: new_dict(twice).unwrap(), expected: vec![(1, 3)] };
+        model.check();
+        // SAFETY: the map is ours.
+        unsafe {
+            assert_eq!((*model.map).type_index, type_index::DICT);
+            dec_ref(model.map);
+        }
+    }
+
+    #[test]
+    fn references_are_owned() {
+        let object = new_string_object(b"shared value");
+        let value = TVMFFIAny::pointer(type_index::STR, object.cast());
+        // SAFETY: the test owns every reference that it gives up.
+        unsafe {
+            let map = new_map(vec![]).unwrap();
+            for key in 0..20u8 {
+                inc_ref(object);
+                set(map, new_string(&[b'k'; 10][..key as usize % 10]), value).unwrap();
+            }
+            assert_eq!((len(map), strong_count(object)), (10, 11));
+            release(erase(map, &new_string(b"kk")).unwrap().unwrap());
+            assert_eq!(strong_count(object), 10);
+            let copied = copy(map);
+            assert_eq!(strong_count(object), 19);
+            dec_ref(map);
+            dec_ref(copied);
+            assert_eq!(strong_count(object), 1);
+            dec_ref(object);
+        }
+    }
+}

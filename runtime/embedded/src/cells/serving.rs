@@ -1,0 +1,41 @@
+//! Which implementation serves this process, as far as the cells need to know.
+//!
+//! Cells are the same whoever serves, but some of their operations need the tables: hashing a map key asks for the
+//! attribute columns of its type, and a failed callback leaves its error in the error slot.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::abi::ApiTable;
+
+use super::any_hash;
+
+/// NULL until somebody else than we serves.
+static SERVING: AtomicPtr<ApiTable> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Says whose tables the cells use; the host calls it once, when it binds. Before that it is [`crate::table()`].
+pub fn set_serving(table: &'static ApiTable) {
+    SERVING.store(core::ptr::from_ref(table).cast_mut(), Ordering::Release);
+    any_hash::forget_columns();
+}
+
+/// The tables in use.
+pub fn serving() -> &'static ApiTable {
+    let table = SERVING.load(Ordering::Acquire);
+    if table.is_null() {
+        return own();
+    }
+    // SAFETY: only `set_serving` stores a pointer, and it is given a `'static` reference.
+    unsafe { &*table }
+}
+
+#[cfg(feature = "tables")]
+fn own() -> &'static ApiTable {
+    crate::api::table()
+}
+
+/// The tables are needed only for types and functions, and there are none before the host is bound.
+#[cfg(not(feature = "tables"))]
+fn own() -> &'static ApiTable {
+    crate::notice::notice(format_args!("kernpack: no implementation of the TVM FFI is bound yet"));
+    std::process::abort()
+}

@@ -1,0 +1,128 @@
+//! Strings and bytes: up to 7 bytes inside the value, longer ones as objects with a NUL behind the last byte.
+
+use crate::abi::{TVMFFIAny, TVMFFIAnyPayload, TVMFFIByteArray, TVMFFIObject, type_index};
+
+use super::object::{ObjectCell, new_object_with_tail};
+
+/// The longest text that fits into a value.
+const SMALL_MAX: usize = 7;
+
+/// An owned string value. `bytes` should be UTF-8; nothing checks it.
+#[inline]
+pub fn new_string(bytes: &[u8]) -> TVMFFIAny {
+    new_text(bytes, type_index::SMALL_STR, type_index::STR)
+}
+
+/// An owned bytes value.
+#[inline]
+pub fn new_bytes(bytes: &[u8]) -> TVMFFIAny {
+    new_text(bytes, type_index::SMALL_BYTES, type_index::BYTES)
+}
+
+/// A string object, also when it is short.
+pub fn new_string_object(bytes: &[u8]) -> *mut TVMFFIObject {
+    new_text_object(bytes, type_index::STR)
+}
+
+/// A bytes object, also when it is short.
+pub fn new_bytes_object(bytes: &[u8]) -> *mut TVMFFIObject {
+    new_text_object(bytes, type_index::BYTES)
+}
+
+/// A bytes object over memory that `owner` keeps readable and unchanged; nothing is copied.
+///
+/// # Safety
+/// `bytes` stays valid as long as `owner` is not dropped, wherever `owner` is moved.
+pub unsafe fn new_bytes_object_of<T: Send + 'static>(bytes: *const [u8], owner: T) -> *mut TVMFFIObject {
+    /// What readers look at, then what keeps it alive.
+    #[repr(C)]
+    struct Body<T> {
+        array: TVMFFIByteArray,
+        _owner: T,
+    }
+    let array = TVMFFIByteArray { data: bytes.cast::<u8>(), size: bytes.len() };
+    super::new_object(type_index::BYTES, Body { array, _owner: owner })
+}
+
+#[inline]
+fn new_text(bytes: &[u8], small_index: i32, object_index: i32) -> TVMFFIAny {
+    if bytes.len() <= SMALL_MAX {
+        let mut content = [0; 8];
+        content[..bytes.len()].copy_from_slice(bytes);
+        return TVMFFIAny {
+            type_index: small_index,
+            small_len: bytes.len() as u32,
+            payload: TVMFFIAnyPayload { v_bytes: content },
+        };
+    }
+    TVMFFIAny::pointer(object_index, new_text_object(bytes, object_index).cast())
+}
+
+fn new_text_object(bytes: &[u8], object_index: i32) -> *mut TVMFFIObject {
+    let object = new_object_with_tail(object_index, TVMFFIByteArray::EMPTY, bytes.len() + 1);
+    // SAFETY: the object is new and ours; its tail has room for the bytes and the NUL, and the body is a byte array.
+    unsafe {
+        let cell = object.cast::<ObjectCell<TVMFFIByteArray>>();
+        let tail = cell.add(1).cast::<u8>();
+        tail.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        tail.add(bytes.len()).write(0);
+        (*cell).body = TVMFFIByteArray { data: tail, size: bytes.len() };
+    }
+    object
+}
+
+/// The bytes of a string or bytes value of any form: raw C string, byte array pointer, small, object. `None` for others.
+///
+/// # Safety
+/// `value` follows the ABI's rules for its type index, and what it refers to lives as long as the borrow.
+#[inline]
+pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
+    // SAFETY: for each type index the ABI says which payload is valid; the caller promises that the value follows it.
+    unsafe {
+        match value.type_index {
+            type_index::SMALL_STR | type_index::SMALL_BYTES => {
+                let len = (value.small_len as usize).min(SMALL_MAX);
+                Some(core::slice::from_raw_parts((&raw const value.payload).cast::<u8>(), len))
+            }
+            type_index::STR | type_index::BYTES => {
+                let cell = value.payload.v_obj.cast::<ObjectCell<TVMFFIByteArray>>();
+                Some((*cell).body.as_slice())
+            }
+            type_index::RAW_STR => {
+                if value.payload.v_c_str.is_null() {
+                    return None;
+                }
+                Some(core::ffi::CStr::from_ptr(value.payload.v_c_str).to_bytes())
+            }
+            type_index::BYTE_ARRAY_PTR => {
+                let array = value.payload.v_ptr.cast::<TVMFFIByteArray>();
+                if array.is_null() { None } else { Some((*array).as_slice()) }
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::dec_ref;
+
+    #[test]
+    fn small_and_heap_forms() {
+        for len in [0usize, 1, 7, 8, 100] {
+            let bytes: Vec<u8> = (0..len as u8).map(|i| b'a' + i % 26).collect();
+            let value = new_string(&bytes);
+            assert_eq!(value.type_index == type_index::SMALL_STR, len <= 7);
+            // SAFETY: the value is new; its object, if any, is released once below.
+            unsafe {
+                assert_eq!(text_of(&value).unwrap(), bytes);
+                if value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+                    let data = text_of(&value).unwrap().as_ptr();
+                    assert_eq!(*data.add(len), 0, "NUL behind the last byte");
+                    dec_ref(value.payload.v_obj);
+                }
+            }
+        }
+    }
+}

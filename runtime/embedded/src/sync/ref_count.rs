@@ -1,0 +1,101 @@
+//! The reference counts of an object: one word, which all languages change inline and by the same rules (abi.md, section 2).
+//!
+//! The low 32 bits count strong references; the high 32 bits count weak ones, of which all strong references together
+//! own one. `tests/loom` checks this file.
+
+use super::atomic::{AtomicU64, Ordering};
+
+/// The counts of a new object.
+pub(crate) const ONE_STRONG_ONE_WEAK: u64 = ONE_WEAK | 1;
+const ONE_WEAK: u64 = 1 << 32;
+const STRONG_MASK: u64 = 0xffff_ffff;
+
+/// The last strong references were given up: the object is to be destroyed.
+#[must_use]
+pub(crate) struct LastStrong {
+    before: u64,
+}
+
+impl LastStrong {
+    /// Has to be called before the object is destroyed. True when its storage is to be freed with it, false when the weak
+    /// reference of the strong ones is to be given up afterwards.
+    #[inline]
+    pub(crate) fn is_last_of_all(&self, counts: &AtomicU64) -> bool {
+        acquire(counts);
+        self.before & !STRONG_MASK == ONE_WEAK
+    }
+}
+
+/// Adds strong references; the caller owns one already.
+#[inline]
+pub(crate) fn add_strong(counts: &AtomicU64, number: u32) {
+    counts.fetch_add(u64::from(number), Ordering::Relaxed);
+}
+
+/// Adds a strong reference, in the one order of all sequentially consistent accesses; the caller owns one already.
+#[inline]
+pub(crate) fn add_strong_in_order(counts: &AtomicU64) {
+    counts.fetch_add(1, Ordering::SeqCst);
+}
+
+/// [`is_unique`] in the one order of all sequentially consistent accesses.
+#[inline]
+pub(crate) fn is_unique_in_order(counts: &AtomicU64) -> bool {
+    counts.load(Ordering::SeqCst) == ONE_STRONG_ONE_WEAK
+}
+
+/// Adds a weak reference; the caller owns a reference already.
+#[inline]
+pub(crate) fn add_weak(counts: &AtomicU64) {
+    counts.fetch_add(ONE_WEAK, Ordering::Relaxed);
+}
+
+/// Gives up strong references.
+///
+/// Who has the only reference of both kinds does not write that it goes: nobody is left to read it, and a load costs much less
+/// than a read-modify-write.
+#[inline]
+pub(crate) fn give_up_strong(counts: &AtomicU64, number: u32) -> Option<LastStrong> {
+    if number == 1 && is_unique(counts) {
+        return Some(LastStrong { before: ONE_STRONG_ONE_WEAK });
+    }
+    let before = counts.fetch_sub(u64::from(number), Ordering::Release);
+    (before as u32 == number).then_some(LastStrong { before })
+}
+
+/// Gives up a weak reference; true when the storage is to be freed.
+#[inline]
+pub(crate) fn give_up_weak(counts: &AtomicU64) -> bool {
+    let last = counts.fetch_sub(ONE_WEAK, Ordering::Release) == ONE_WEAK;
+    if last {
+        acquire(counts);
+    }
+    last
+}
+
+/// What others did with the object before they gave up their references is seen from here on. A load does this as well as
+/// a fence, because it reads the end of a chain of read-modify-writes in which every one of theirs is a release; and the
+/// thread sanitizer understands it.
+#[inline]
+fn acquire(counts: &AtomicU64) {
+    counts.load(Ordering::Acquire);
+}
+
+/// Makes a strong reference of a weak one, which the caller keeps; false when the object is already destroyed.
+#[inline]
+pub(crate) fn try_promote(counts: &AtomicU64) -> bool {
+    let step = |count: u64| (count & STRONG_MASK != 0).then_some(count + 1);
+    counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
+}
+
+/// Whether exactly one strong and no weak reference exists.
+#[inline]
+pub(crate) fn is_unique(counts: &AtomicU64) -> bool {
+    counts.load(Ordering::Acquire) == ONE_STRONG_ONE_WEAK
+}
+
+/// Number of strong references at some moment.
+#[inline]
+pub(crate) fn strong(counts: &AtomicU64) -> u32 {
+    (counts.load(Ordering::Relaxed) & STRONG_MASK) as u32
+}

@@ -1,0 +1,46 @@
+//! Reader and writer of `__tvm_ffi__library_bin`: the import tree that travels inside a shared library.
+//!
+//! ```text
+//! u64 number of bytes that follow
+//! u64 n + 1, then n + 1 row pointers (u64) into the import list
+//! u64 m, then m module indices (u64): the imports of module i are those from row pointer i to row pointer i + 1
+//! n times: kind (u64 length, bytes), and payload (u64 length, bytes) unless the kind is "_lib"
+//! ```
+//!
+//! Integers are little endian and unaligned. Module 0 is the root; `_lib` stands for the shared library itself, at
+//! most once. A module imports only modules after itself, so the tree has no cycles.
+//!
+//! ```
+//! use kernpack_formats::library_bin::{LibraryBin, LibraryBinWriter};
+//!
+//! let mut writer = LibraryBinWriter::new();
+//! let library = writer.add_library()?;
+//! let image = writer.add_module("cuda", b"payload")?;
+//! writer.import(library, image)?;
+//! let blob = writer.to_vec();
+//!
+//! let tree = LibraryBin::parse(&blob)?;
+//! assert_eq!(tree.imports(0).collect::<Vec<_>>(), [1]);
+//! assert_eq!(tree.modules()[1].kind(), "cuda");
+//! assert_eq!(tree.modules()[1].payload(), Some(&b"payload"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[doc(hidden)]
+pub mod order;
+mod reader;
+mod writer;
+
+pub use reader::{Entry, LibraryBin};
+pub use writer::{LibraryBinWriter, WriteError};
+
+/// The kind that marks the shared library's own place in the tree.
+pub const LIBRARY_KIND: &str = "_lib";
+
+/// Name of the symbol that holds the blob.
+pub const LIBRARY_BIN_SYMBOL: &str = "__tvm_ffi__library_bin";
+
+const FORMAT: &str = "library_bin";
+
+#[cfg(test)]
+mod tests;
