@@ -22,7 +22,7 @@ static WAS_THERE: AtomicBool = AtomicBool::new(true);
 
 extern "C" fn too_early() {
     host::api();
-    WAS_THERE.store(Function::get_global("early_use.add").unwrap().is_some(), Ordering::Relaxed);
+    WAS_THERE.store(Function::find_global("early_use.add").unwrap().is_some(), Ordering::Relaxed);
 }
 
 #[used]
@@ -36,7 +36,7 @@ fn what_comes_after_the_first_use_is_registered_all_the_same() {
     let x = ObjRef::new(Point { x: 7 });
     assert_eq!(kernpack::reflect::repr(&x).unwrap(), "early_use.Point(x=7)");
     assert!(
-        Function::get_global("ffi.ModuleGetKind").unwrap().is_some(),
+        Function::find_global("ffi.ModuleGetKind").unwrap().is_some(),
         "what every artifact brings that serves itself"
     );
     assert!(kernpack::load_problems().is_empty(), "{:?}", kernpack::load_problems());

@@ -1,6 +1,6 @@
 //! Kernels for the CPU and for devices, and modules that fit compression and that do not.
 
-use kernpack_build::Payload;
+use kernpack_build::Module;
 
 fn main() -> kernpack_build::Result<()> {
     // Bytes without a pattern, from a xorshift generator (Marsaglia 2003).
@@ -11,13 +11,13 @@ fn main() -> kernpack_build::Result<()> {
         state ^= state << 17;
         (state >> 32) as u8
     });
-    let noise = Payload::bytes("profiles.table", noise.take(4096).collect::<Vec<_>>());
+    let noise = Module::from_bytes("profiles.table", noise.take(4096).collect::<Vec<_>>());
     kernpack_build::Library::new()
         .c(["kernels/sum.c", "kernels/twice.cpp"])
         .llvm_ir(["kernels/answer.ll"])
         .cuda_llvm_ir(["kernels/scale.ll"])
         .opencl(["kernels/scale.cl"])
-        .import(&Payload::bytes("profiles.table", vec![7; 100_000]).import(&noise))
+        .import(&Module::from_bytes("profiles.table", vec![7; 100_000]).import(&noise))
         .compress(true)
         .build()
 }

@@ -1,4 +1,4 @@
-"""The table of types and operations, tests/data/objects.json, and how stock Python runs it. tests/tests/objects_table.rs
+"""The table of types and operations, tests/data/objects.json, and how stock Python runs it. tests/tests/object/table.rs
 and tests/c/objects_table.cc run the same rows from Rust and C++.
 
 `types` lists what is registered for each type: its parent, its documentation, its fields (type, documentation), which of

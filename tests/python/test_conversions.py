@@ -1,4 +1,4 @@
-"""The conversion rules of conversions.json, from stock Python. tests/tests/conversions.rs runs the same rows from Rust.
+"""The conversion rules of conversions.json, from stock Python. tests/tests/function/conversions.rs runs the same rows from Rust.
 
 A row names a function of the library in tests/conversions-lib, its arguments, and the result or the error (kind and
 message). JSON values stand for themselves; what JSON lacks is an object with one key:

@@ -3,6 +3,43 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The folder below the target folder in which tests write: what cargo calls `CARGO_TARGET_TMPDIR`.
+///
+/// # Panics
+/// Where the running program is no test that cargo built.
+#[must_use]
+pub fn scratch() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    test.ancestors().nth(3).expect("tests are in target/<profile>/deps").join("tmp")
+}
+
+/// The command that runs one test of this program again, in a process of its own: `test_again(module_path!(), "name")`.
+///
+/// # Panics
+/// Where the running program does not know where it is.
+#[must_use]
+pub fn test_again(module_path: &str, test: &str) -> Command {
+    let mut again = Command::new(std::env::current_exe().expect("a test knows where it is"));
+    again.args(["--exact", &format!("{}{test}", prefix(module_path))]);
+    again
+}
+
+/// The same for all tests of a module: `tests_again(module_path!())`.
+///
+/// # Panics
+/// Where the running program does not know where it is.
+#[must_use]
+pub fn tests_again(module_path: &str) -> Command {
+    let mut again = Command::new(std::env::current_exe().expect("a test knows where it is"));
+    again.arg(prefix(module_path));
+    again
+}
+
+/// What the names of a module's tests begin with: its path without the crate's name.
+fn prefix(module_path: &str) -> String {
+    module_path.split_once("::").map_or_else(String::new, |(_, module)| format!("{module}::"))
+}
+
 /// The command that builds these packages, and the folder in which the results are after it.
 ///
 /// # Panics
@@ -21,4 +58,16 @@ pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
         None => panic!("no profile folder in {}", test.display()),
     }
     (cargo, profile_dir.to_owned())
+}
+
+/// The packages that give the runtime all the features that it has in a build of the workspace.
+const WITH_ALL_FEATURES: [&str; 2] = ["kernpack-tests", "kernpack-core"];
+
+/// The same for programs, with the runtime that the tests were built with: no other is built for them.
+///
+/// # Panics
+/// Where the running program is no test that cargo built.
+#[must_use]
+pub fn cargo_build_programs(packages: &[&str]) -> (Command, PathBuf) {
+    cargo_build(&[packages, &WITH_ALL_FEATURES].concat())
 }

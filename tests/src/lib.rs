@@ -3,8 +3,11 @@
 
 pub mod beside;
 pub mod cuda_stand_in;
+pub mod headers;
+pub mod library;
 pub mod skip;
 pub mod stock;
+pub mod symbols;
 
 /// How many objects the chains have that no operation may recurse through: a million, or what `KERNPACK_CHAIN_LENGTH` says where a
 /// checker makes everything slow.

@@ -13,7 +13,7 @@ kernpack::library!(
 
 fn main() {
     // `left` keeps it.
-    assert!(kernpack::Function::get_global("colors.mix").unwrap().is_some());
+    assert!(kernpack::Function::find_global("colors.mix").unwrap().is_some());
     // What the other dependencies of these tests are is no matter.
     let problems = kernpack::load_problems().join("\n");
     for name in ["clash", "colors", "conversions", "forgetful", "left", "right", "shapes"] {

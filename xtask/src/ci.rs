@@ -3,7 +3,7 @@
 use crate::beside::Beside;
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, book, demo, runner};
+use crate::{Result, book, demo, floors, runner};
 use std::process::Command;
 use std::time::Instant;
 
@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result {
     for (name, mut command) in checks(&environment) {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
+    keep("floors", floors::run());
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));

@@ -17,6 +17,7 @@ mod cuda;
 mod debian;
 mod demo;
 mod environment;
+mod floors;
 mod fuzz;
 mod gpu;
 mod node;
@@ -45,6 +46,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
+  floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         ["test", "--gpu"] => gpu::run(),
         ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(),
+        ["floors"] => floors::run(),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),

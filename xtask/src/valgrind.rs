@@ -16,9 +16,9 @@ use std::process::Command;
 
 const SUPPRESSIONS: &str = "tests/conformance/rust/valgrind.supp";
 
-/// Tests in `tests/tests`.
+/// Modules of `tests/tests/object`.
 const OBJECTS: [&str; 8] =
-    ["object_core", "objects", "object_fields", "object_methods", "families", "enums", "attr_visitor", "structural"];
+    ["core::", "conversions::", "fields::", "methods::", "families::", "enums::", "attr_visitor::", "structural::"];
 
 /// The options of every run.
 const OPTIONS: [&str; 5] = [
@@ -134,11 +134,7 @@ fn see_a_mistake(workspace: &Workspace, valgrind: &Path, library: &Path, reports
 fn objects(workspace: &Workspace, valgrind: &Path, reports: &Reports) -> Result {
     let environment = Environment::prepare()?;
     let mut cargo = environment.cargo("test");
-    cargo.args(["--workspace", "--no-fail-fast"]);
-    for test in OBJECTS {
-        cargo.args(["--test", test]);
-    }
-    cargo.args(["--", "--test-threads=2"]);
+    cargo.args(["--workspace", "--no-fail-fast", "--test", "object", "--", "--test-threads=2"]).args(OBJECTS);
     let mut runner = format!("{} --error-exitcode=9", valgrind.display());
     for option in options(workspace, reports) {
         runner.push(' ');

@@ -61,8 +61,8 @@ fn a_machine_without_a_toolchain_can_not() {
         "error: a library without kernels cannot be built here; see what is marked as needed above\n"
     );
     let text = text(output);
-    assert!(text.starts_with("missing  Rust           there is no rustc in RUSTC or PATH\n"), "{text}");
-    assert!(text.contains("missing  CUDA compiler  there is no nvcc in NVCC, CUDA_HOME, CUDA_PATH or PATH"), "{text}");
+    assert!(text.starts_with("missing  Rust           rustc not found in RUSTC or PATH\n"), "{text}");
+    assert!(text.contains("missing  CUDA compiler  nvcc not found in NVCC, CUDA_HOME, CUDA_PATH or PATH"), "{text}");
 }
 
 /// Programs that say what ours ask for.

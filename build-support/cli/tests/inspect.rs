@@ -115,12 +115,34 @@ fn files_that_are_no_libraries() {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {problem}\n"));
     }
-    check(&[], "Cargo.toml", "Cargo.toml: it is no shared library (no ELF header)");
-    check(&[], "/dev/zero", "cannot read /dev/zero: it is no regular file");
+    check(&[], "Cargo.toml", "Cargo.toml: not a shared library (no ELF header)");
+    check(&[], "/dev/zero", "cannot read /dev/zero: not a regular file");
     check(&[], "/nowhere.so", "cannot read /nowhere.so: No such file or directory (os error 2)");
     let left = built("left");
     let left = left.to_str().unwrap();
     check(&["--extract", "cuda", "-o", "/dev/null"], left, &format!("{left}: it has no import tree, so no images"));
+}
+
+#[test]
+fn an_option_with_its_value_in_one_word() {
+    let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("left.svg");
+    inspect(&[&format!("--svg={}", picture.display())], &built("left"));
+    assert_eq!(std::fs::read_to_string(picture).unwrap().matches("<rect").count(), 1);
+}
+
+#[test]
+fn command_lines_that_are_wrong() {
+    for (arguments, problem) in [
+        (&["look", "a.so"][..], "unknown command `look`; see cargo kernpack --help"),
+        (&["inspect", "--lod", "a.so"], "unknown option `--lod`; see cargo kernpack inspect --help"),
+        (&["inspect", "a.so", "--svg"], "missing value for option `--svg`; see cargo kernpack inspect --help"),
+        (&["inspect"], "missing argument FILE; see cargo kernpack inspect --help"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
+        let output = command.arg("kernpack").args(arguments).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {problem}\n"));
+    }
 }
 
 /// A constructor that ends its process: reading is not loading, and loading is in another process.

@@ -62,7 +62,7 @@ fn a_crate_builds_and_passes_its_tests() {
     assert_eq!(again.status.code(), Some(1));
     let message = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(
-        message.starts_with("error: fresh-kit is there already, with ") && message.contains("nothing is overwritten")
+        message.starts_with("error: fresh-kit exists already, with ") && message.contains("nothing is overwritten")
     );
 
     let Some(python) = std::env::var_os("KERNPACK_PYTHON") else {

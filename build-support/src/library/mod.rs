@@ -14,7 +14,7 @@ use crate::opencl::{self, OpenClImage};
 use crate::outputs::Output;
 use crate::outputs::compile_commands;
 use crate::outputs::progress;
-use crate::pack::payload::Payload;
+use crate::pack::module::Module;
 use crate::session::Session;
 use crate::{Error, Result, c, cuda, generate, multiversion, outputs, pack};
 
@@ -36,7 +36,7 @@ pub struct Library {
     includes: Vec<PathBuf>,
     defines: Vec<(String, Option<String>)>,
     flags: Vec<String>,
-    imports: Vec<Payload>,
+    imports: Vec<Module>,
     compress: bool,
     signatures: Vec<(String, String)>,
     compile_commands: Option<PathBuf>,
@@ -181,21 +181,20 @@ impl Library {
         self
     }
 
-    /// Makes the library carry and import a module of any kind. Whoever loads the library needs a loader of the kind; the crate
-    /// itself can register one, as a packed function named `ffi.Module.load_from_bytes.<kind>`.
+    /// Makes the library carry and import a module of any kind, with what that imports. A module that is imported more than once is
+    /// stored once.
+    ///
+    /// The program that loads the library needs a loader of the kind; the crate itself can register one, as a packed function named
+    /// `ffi.Module.load_from_bytes.<kind>`.
     ///
     /// ```no_run
+    /// use kernpack_build::{Library, Module};
+    ///
     /// # fn main() -> kernpack_build::Result<()> {
-    /// kernpack_build::Library::new().module("my.table", vec![1, 2, 3]).build()
+    /// Library::new().import(&Module::from_bytes("my.table", vec![1, 2, 3])).build()
     /// # }
     /// ```
-    pub fn module(self, kind: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        self.import(&Payload::bytes(kind, bytes))
-    }
-
-    /// Makes the library carry and import a module, with what that imports. A module that is imported more than once is stored
-    /// once.
-    pub fn import(mut self, module: &Payload) -> Self {
+    pub fn import(mut self, module: &Module) -> Self {
         self.imports.push(module.clone());
         self
     }
@@ -380,10 +379,10 @@ impl Library {
             outputs.push(Output::of("opencl", &path, &image.source, names));
         }
         let mut objects = multiversion::link::link(session, &versions, inputs, &kernels)?;
-        let mut payloads = Vec::new();
+        let mut modules = Vec::new();
         warnings(&mut lines, &cuda.warnings);
         warnings(&mut lines, &checked);
-        payloads.extend(pack::cuda_payloads(&cuda.images)?);
+        modules.extend(pack::cuda_modules(&cuda.images)?);
         if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
             let _ = writeln!(
                 lines,
@@ -393,11 +392,11 @@ impl Library {
                 skipped.reason
             );
         }
-        payloads.extend(opencl.iter().map(OpenClImage::payload));
-        payloads.extend(self.imports);
+        modules.extend(opencl.iter().map(OpenClImage::module));
+        modules.extend(self.imports);
         let mut kinds = Vec::new();
-        if !payloads.is_empty() {
-            let packed = pack::pack(session, &payloads, self.compress)?;
+        if !modules.is_empty() {
+            let packed = pack::pack(session, &modules, self.compress)?;
             outputs.push(Output::new("blob", &packed.object));
             objects.push(packed.object);
             kinds = packed.kinds;

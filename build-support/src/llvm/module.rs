@@ -170,7 +170,7 @@ impl ModuleImpl for LlvmModule {
     }
 
     /// The module's own functions, and what Apache TVM asks such a module when it exports it.
-    fn get_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
         match name {
             "__tvm_is_system_module" => Ok(Some(Function::from_fn(|| false))),
             "__tvm_get_system_lib_prefix" => Ok(Some(Function::from_fn(|| None::<String>))),
@@ -178,7 +178,7 @@ impl ModuleImpl for LlvmModule {
                 let target = format!("{{\"kind\": \"llvm\", \"mtriple\": \"{}\"}}", self.target.triple);
                 Ok(Some(Function::from_fn(move || target.clone())))
             }
-            name if self.functions.iter().any(|function| function == name) => self.library()?.get_function(name, false),
+            name if self.functions.iter().any(|function| function == name) => self.library()?.find_function(name),
             _ => Ok(None),
         }
     }

@@ -9,7 +9,7 @@ use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage};
 
 use crate::cuda::ptx::PtxKernel;
 use crate::describe::device_source::{self, SourceKernel};
-use crate::pack::payload::Payload;
+use crate::pack::module::Module;
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -29,12 +29,12 @@ impl OpenClImage {
     }
 
     /// The module of kind `opencl` that the library carries.
-    pub(crate) fn payload(&self) -> Payload {
+    pub(crate) fn module(&self) -> Module {
         let functions = self
             .kernels
             .iter()
             .map(|kernel| DeviceFunction::new(&kernel.name, kernel.arg_types.clone(), kernel.dynamic_shared_memory));
-        Payload::bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
+        Module::from_bytes("opencl", DeviceImage::new("cl", functions.collect(), &self.code).to_vec())
     }
 }
 

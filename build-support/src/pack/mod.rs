@@ -1,8 +1,8 @@
 //! The import tree of the crate's library: from the modules that a build script has to the object that defines
 //! `__tvm_ffi__library_bin`.
 
+pub(crate) mod module;
 pub(crate) mod object_packer;
-pub(crate) mod payload;
 
 use std::collections::HashMap;
 use std::io;
@@ -13,13 +13,13 @@ use kernpack_formats::export::{Blob, Packer, Target};
 use kernpack_formats::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
 
 use crate::cuda::CudaImage;
+use crate::pack::module::Module;
 use crate::pack::object_packer::ObjectPacker;
-use crate::pack::payload::Payload;
 use crate::session::Session;
 use crate::{Error, Result};
 
 /// The modules of CUDA images.
-pub(crate) fn cuda_payloads(images: &[CudaImage]) -> Result<Vec<Payload>> {
+pub(crate) fn cuda_modules(images: &[CudaImage]) -> Result<Vec<Module>> {
     Error::collect(images.iter().map(|image| {
         let size = std::fs::metadata(&image.code)
             .map_err(|e| Error::new(format!("{}: its image {}: {e}", image.source, image.code.display())))?
@@ -32,7 +32,7 @@ pub(crate) fn cuda_payloads(images: &[CudaImage]) -> Result<Vec<Payload>> {
         let mut head = DeviceImage::new(image.format, functions.collect(), &[]).to_vec();
         head.truncate(head.len() - size_of::<u64>());
         head.extend_from_slice(&size.to_le_bytes());
-        Ok(Payload::head_and_file("kernpack.cuda", head, image.code.clone()))
+        Ok(Module::head_and_file("kernpack.cuda", head, image.code.clone()))
     }))
 }
 
@@ -52,20 +52,20 @@ struct Entry {
 }
 
 enum Content {
-    AsItIs(Payload),
+    AsItIs(Module),
     #[cfg(feature = "zstd")]
     Compressed(Vec<u8>),
 }
 
 /// Writes the tree of a library that imports these modules. Files are read when the object is written.
-pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Result<Packed> {
+pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Result<Packed> {
     if compress && !cfg!(feature = "zstd") {
         return Err(Error::new(".compress(true): kernpack-build was built without its feature `zstd`"));
     }
-    let (payloads, tree) = tree(imports);
+    let (modules, tree) = tree(imports);
     let order = kernpack_formats::library_bin::order::import_order(&tree);
     // The library, module 0, is always first.
-    let entries = order.iter().skip(1).map(|&module| entry(session, &payloads[module - 1], compress));
+    let entries = order.iter().skip(1).map(|&module| entry(session, &modules[module - 1], compress));
     let entries = Error::collect(entries)?;
     let failed =
         |e: &dyn std::fmt::Display| Error::new(format!("{LIBRARY_BIN_SYMBOL}: the modules cannot be packed: {e}"));
@@ -75,7 +75,7 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
         .iter()
         .map(|entry| -> Write<'_> {
             match &entry.content {
-                Content::AsItIs(payload) => Box::new(|out| payload.write_to(session, out)),
+                Content::AsItIs(module) => Box::new(|out| module.write_to(session, out)),
                 #[cfg(feature = "zstd")]
                 Content::Compressed(bytes) => Box::new(|out| out.write_all(bytes)),
             }
@@ -99,54 +99,54 @@ pub(crate) fn pack(session: &Session, imports: &[Payload], compress: bool) -> Re
     let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
     let object = ObjectPacker.pack(&blob, &target, &session.work_dir).map_err(|e| failed(&e.message()))?;
     let mut kinds: Vec<String> = entries.iter().map(|entry| entry.kind.clone()).collect();
-    kinds.extend(payloads.iter().map(|payload| payload.kind().to_owned()));
+    kinds.extend(modules.iter().map(|module| module.kind().to_owned()));
     kinds.sort();
     kinds.dedup();
     Ok(Packed { object, kinds })
 }
 
 /// Every module once, and who imports whom: row 0 is the library, row `i` module `i - 1`.
-fn tree(imports: &[Payload]) -> (Vec<Payload>, Vec<Vec<usize>>) {
-    let mut payloads: Vec<Payload> = Vec::new();
+fn tree(imports: &[Module]) -> (Vec<Module>, Vec<Vec<usize>>) {
+    let mut modules: Vec<Module> = Vec::new();
     let mut numbers = HashMap::new();
     let mut tree = vec![Vec::new()];
     // Modules whose imports are still to be looked at; a module's row exists before it is here.
     let mut pending = vec![(0, imports.to_vec())];
     while let Some((importer, imports)) = pending.pop() {
-        for payload in imports {
-            let number = *numbers.entry(payload.address()).or_insert_with(|| {
+        for module in imports {
+            let number = *numbers.entry(module.address()).or_insert_with(|| {
                 tree.push(Vec::new());
-                pending.push((tree.len() - 1, payload.imports().to_vec()));
-                payloads.push(payload.clone());
+                pending.push((tree.len() - 1, module.imports().to_vec()));
+                modules.push(module.clone());
                 tree.len() - 1
             });
             tree[importer].push(number);
         }
     }
-    (payloads, tree)
+    (modules, tree)
 }
 
-fn entry(session: &Session, payload: &Payload, compress: bool) -> Result<Entry> {
-    let size = payload.size(session)?;
+fn entry(session: &Session, module: &Module, compress: bool) -> Result<Entry> {
+    let size = module.size(session)?;
     if size == 0 {
         return Err(Error::new(format!(
             "the module of kind `{}` is empty; hosts cannot load that, so give it at least one byte",
-            payload.kind()
+            module.kind()
         )));
     }
     #[cfg(feature = "zstd")]
     if compress {
         use kernpack_formats::zstd;
         let mut bytes = Vec::new();
-        payload.write_to(session, &mut bytes).map_err(|e| Error::new(e.to_string()))?;
-        let compressed = zstd::compress(payload.kind(), &bytes);
-        if compressed.len() < bytes.len() && payload.kind() != zstd::KIND {
+        module.write_to(session, &mut bytes).map_err(|e| Error::new(e.to_string()))?;
+        let compressed = zstd::compress(module.kind(), &bytes);
+        if compressed.len() < bytes.len() && module.kind() != zstd::KIND {
             let size = compressed.len() as u64;
             return Ok(Entry { kind: zstd::KIND.to_owned(), size, content: Content::Compressed(compressed) });
         }
     }
     let _ = compress;
-    Ok(Entry { kind: payload.kind().to_owned(), size, content: Content::AsItIs(payload.clone()) })
+    Ok(Entry { kind: module.kind().to_owned(), size, content: Content::AsItIs(module.clone()) })
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     use crate::cargo::environment::Environment;
 
     /// The blob of a library that imports these modules, and its kinds; `name` is a folder of the test's own.
-    fn packed(name: &str, imports: &[Payload], compress: bool) -> Result<(Vec<u8>, Vec<String>)> {
+    fn packed(name: &str, imports: &[Module], compress: bool) -> Result<(Vec<u8>, Vec<String>)> {
         let folder = std::env::temp_dir().join(format!("kernpack-pack-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("data.bin"), b"content of a file").unwrap();
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn modules_are_nested_and_shared() {
-        let shared = Payload::file("t.data", "data.bin");
-        let one = Payload::bytes("t.one", *b"1").import(&shared);
-        let two = Payload::bytes("t.two", *b"2").import(&shared).import(&one);
+        let shared = Module::from_file("t.data", "data.bin");
+        let one = Module::from_bytes("t.one", *b"1").import(&shared);
+        let two = Module::from_bytes("t.two", *b"2").import(&shared).import(&one);
         let (blob, kinds) = packed("tree", &[one.clone(), two, one], false).unwrap();
         assert_eq!(kinds, ["t.data", "t.one", "t.two"]);
         let tree = LibraryBin::parse(&blob).unwrap();
@@ -203,30 +203,30 @@ mod tests {
     fn mistakes_are_named() {
         let rows = [
             (
-                Payload::bytes("t.x", Vec::new()),
+                Module::from_bytes("t.x", Vec::new()),
                 "the module of kind `t.x` is empty; hosts cannot load that, so give it at least one byte",
             ),
             (
-                Payload::bytes("_lib", *b"x"),
+                Module::from_bytes("_lib", *b"x"),
                 "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"_lib\" is no module kind",
             ),
             (
-                Payload::bytes("", *b"x"),
+                Module::from_bytes("", *b"x"),
                 "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"\" is no module kind",
             ),
         ];
         for (payload, expected) in rows {
             assert_eq!(packed("mistakes", &[payload], false).unwrap_err().to_string(), expected);
         }
-        let error = packed("missing", &[Payload::file("t.x", "none.bin")], false).unwrap_err().to_string();
+        let error = packed("missing", &[Module::from_file("t.x", "none.bin")], false).unwrap_err().to_string();
         assert!(error.starts_with("none.bin: no such file; paths are relative to the package, "), "{error}");
     }
 
     #[cfg(feature = "zstd")]
     #[test]
     fn modules_are_compressed() {
-        let payloads = [Payload::bytes("t.zeros", vec![0; 10_000]), Payload::bytes("t.small", *b"x")];
-        let (blob, kinds) = packed("compressed", &payloads, true).unwrap();
+        let modules = [Module::from_bytes("t.zeros", vec![0; 10_000]), Module::from_bytes("t.small", *b"x")];
+        let (blob, kinds) = packed("compressed", &modules, true).unwrap();
         assert_eq!(kinds, ["kernpack.zstd", "t.small", "t.zeros"]);
         assert!(blob.len() < 500, "{}", blob.len());
         let tree = LibraryBin::parse(&blob).unwrap();

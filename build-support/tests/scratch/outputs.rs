@@ -18,7 +18,7 @@ fn text(value: &Value) -> String {
 
 fn package(name: &str, folder: &str) -> Package {
     let calls = ".c([\"a.c\", \"b.cpp\"]).llvm_ir([\"d.ll\"]).include(\"more headers\").define(\"X\", Some(\"a b\"))\
-                 .module(\"my.kind\", vec![1, 2]).compile_commands(\"../compile_commands.json\")";
+                 .import(&kernpack_build::Module::from_bytes(\"my.kind\", vec![1, 2])).compile_commands(\"../compile_commands.json\")";
     Package::in_folder(folder, name, calls)
         .file("a.c", &c_kernel(&format!("{name}_a"), "A").replacen('\n', "\n#include \"a.h\"\n", 1))
         .file("b.cpp", &c_kernel(&format!("{name}_b"), "1"))

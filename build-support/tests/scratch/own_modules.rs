@@ -20,7 +20,7 @@ impl ModuleImpl for Table {
         "scratch.table"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let bytes = self.0.clone();
         Ok((name == "bytes").then(|| Function::from_fn(move || bytes.clone())))
     }
@@ -35,16 +35,16 @@ pub fn load_table(bytes: Bytes) -> Module {
 
 const CALLS: &str = r#"
         .c(["kernels/one.c"])
-        .import(&kernpack_build::Payload::bytes("scratch.table", *b"top").import(&shared()))
+        .import(&kernpack_build::Module::from_bytes("scratch.table", *b"top").import(&shared()))
         .import(&shared())
-        .module("scratch.table", vec![0; 50_000])
+        .import(&kernpack_build::Module::from_bytes("scratch.table", vec![0; 50_000]))
         .compress(true)"#;
 
 const SHARED: &str = r#"
 /// The same module whenever it is asked for.
-fn shared() -> kernpack_build::Payload {
+fn shared() -> kernpack_build::Module {
     thread_local! {
-        static SHARED: kernpack_build::Payload = kernpack_build::Payload::file("scratch.table", "data/table.bin");
+        static SHARED: kernpack_build::Module = kernpack_build::Module::from_file("scratch.table", "data/table.bin");
     }
     SHARED.with(Clone::clone)
 }
@@ -86,7 +86,7 @@ fn travel_in_the_library_and_come_back() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_blob_of_64_mib_links_with_less_than_300_mb() {
-    let calls = ".import(&kernpack_build::Payload::file(\"scratch.large\", \"data/table.bin\"))";
+    let calls = ".import(&kernpack_build::Module::from_file(\"scratch.large\", \"data/table.bin\"))";
     let library = LIBRARY.replace("scratch.table", "scratch.large");
     let package = Package::new("large-module", calls).file("src/lib.rs", &library).file("data/table.bin", "small");
     package.build();

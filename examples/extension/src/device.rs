@@ -17,7 +17,7 @@ pub const EXT_DEV: Device = Device::new(device_type::EXT_DEV, 0);
 /// It is the CPU's, so it needs TVM's runtime in the process.
 #[packed_func(name = "device_api.ext_dev")]
 pub fn device_api() -> Result<Any> {
-    match Function::get_global("device_api.cpu")? {
+    match Function::find_global("device_api.cpu")? {
         Some(cpu) => cpu.call(()),
         None => bail!(
             RuntimeError,

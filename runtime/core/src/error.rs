@@ -4,9 +4,8 @@ use core::fmt;
 use core::panic::Location;
 use core::ptr;
 
-use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
+use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update};
 use crate::embedded::failure::Failure;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{abi, embedded, host};
 
 /// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
@@ -269,37 +268,6 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl Schema for Error {
-    const TYPE: TypeSchema = TypeSchema::new("ffi.Error");
-}
-
-impl<'a> FromAny<'a> for Error {
-    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
-        let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for an error.
-        unsafe {
-            if (*object).type_index != type_index::ERROR {
-                return Err(Mismatch::TYPE);
-            }
-            embedded::inc_ref(object);
-            Ok(Self::from_object(object))
-        }
-    }
-}
-
-impl IntoAny for Error {
-    fn into_any(self) -> Any {
-        // SAFETY: the reference goes over to the value.
-        unsafe { Any::from_object(self.into_raw()) }
-    }
-}
-
-impl ToArg for Error {
-    fn to_arg(&self) -> Arg<'_> {
-        Arg::owned(self.clone().into_any())
-    }
-}
 
 macro_rules! from_std_errors {
     ($($type:ty => $kind:literal),* $(,)?) => {$(

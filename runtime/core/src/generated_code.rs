@@ -5,7 +5,6 @@ pub use core::ffi::c_void;
 pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
-pub use crate::exports::on_load;
 pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };
@@ -15,8 +14,6 @@ pub use crate::kernel::{
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
-pub use crate::multiversion::cpu_level;
-
 pub use crate::object::derived::{
     FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
     is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
@@ -25,9 +22,8 @@ pub use crate::object::derived::{
 pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
-    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, Storage, ThreadSafety,
-    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
-    writable_field_def,
+    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, ThreadSafety, TypeDef,
+    TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
 };
 pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
@@ -37,9 +33,9 @@ pub use crate::parallel::kernel::{
     ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
 };
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
-pub use crate::registration::{Collected, DependencyInfo, LibraryInfo};
+pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};
-pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, TypeSchema};
+pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {

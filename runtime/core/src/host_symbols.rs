@@ -25,8 +25,11 @@ macro_rules! symbol {
 
 macro_rules! functions {
     (
-        required { $($name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
-        optional { $($opt_name:ident : $opt_field:ident ( $($opt_arg:ident : $opt_type:ty),* ) $(-> $opt_ret:ty)?;)* }
+        required { $($(#[doc = $doc:literal])+ $name:ident : $field:ident ( $($arg:ident : $type:ty),* ) $(-> $ret:ty)?;)* }
+        optional {
+            $($(#[doc = $opt_doc:literal])+ $opt_name:ident : $opt_field:ident ( $($opt_arg:ident : $opt_type:ty),* )
+                $(-> $opt_ret:ty)?;)*
+        }
     ) => {
         $(
             unsafe extern "C" fn $field($($arg: $type),*) $(-> $ret)? {

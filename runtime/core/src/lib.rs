@@ -3,11 +3,12 @@
 //! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
 //! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
 
+mod artifact;
 #[doc(hidden)]
 pub mod container;
 pub mod device;
 mod error;
-mod exports;
+mod exported;
 #[doc(hidden)]
 pub mod function;
 #[doc(hidden)]

@@ -9,9 +9,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::abi::SafeCall;
+use crate::artifact;
 use crate::embedded::notice::notice;
-use crate::exports;
-use crate::registration::collected;
 
 /// The highest version that may be picked: `baseline`, or a level. For tests, and for users who look for the version that differs.
 const VARIABLE: &str = "KERNPACK_CPU_LEVEL";
@@ -95,7 +94,7 @@ crate::__linker_symbol!("__kernpack_pick_version_v1", pick_version);
 
 /// The name of the version of a kernel that runs: `baseline` when there is only one.
 pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
-    let call = exports::own_entry_point(name, call) as *const c_void;
+    let call = artifact::own_entry_point(name, call) as *const c_void;
     let mut next = LAST.load(Ordering::Acquire);
     // SAFETY: tables are part of this artifact, which is never unloaded, and only atomic fields of them change.
     while let Some(library) = unsafe { next.as_ref() } {
@@ -111,18 +110,15 @@ pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     level_name(0)
 }
 
-/// The name of the version of a crate's kernels that runs; all are of the same.
-pub fn cpu_level(crate_name: &str) -> &'static str {
-    let mut kernels = collected().kernels.iter().filter(|kernel| kernel.crate_name == crate_name);
-    kernels.next().map_or(level_name(0), |kernel| level_of(kernel.name, kernel.call))
-}
+/// What there is only one version of.
+pub(crate) const BASELINE: &str = "baseline";
 
 fn level_name(level: usize) -> &'static str {
     match level {
         2 => "x86-64-v2",
         3 => "x86-64-v3",
         4 => "x86-64-v4",
-        _ => "baseline",
+        _ => BASELINE,
     }
 }
 

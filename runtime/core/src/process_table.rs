@@ -68,7 +68,7 @@ impl<T: Sync + 'static> ProcessTable<T> {
 
     /// Finds the process's table, or offers our own as it.
     fn share(&self) -> Result<*mut T> {
-        let offered = match Function::get_global(self.function)? {
+        let offered = match Function::find_global(self.function)? {
             Some(theirs) => theirs,
             None => {
                 let own = self.own;

@@ -6,7 +6,7 @@
 
 use core::ffi::c_void;
 use core::fmt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIAny, type_index};
 use crate::container::sequence;
@@ -14,13 +14,13 @@ use crate::container::sequence;
 use crate::device;
 use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
-use crate::function::{Function, FunctionInfo};
+use crate::function::{Function, FunctionInfo, install_hook};
 use crate::host::{self, Origin};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::value::Schema;
-use crate::{Error, Result, embedded, exports, module};
+use crate::{Error, Result, artifact, embedded, module, multiversion, object};
 
 /// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
 pub struct Collected {
@@ -62,17 +62,24 @@ impl Collected {
 }
 
 /// What this artifact brings; nothing, before its constructor ran.
-pub(crate) fn collected() -> &'static Collected {
+fn collected() -> &'static Collected {
     COLLECTED.get().unwrap_or(const { &Collected::NOTHING })
 }
 
-/// Takes over what this artifact brings. It is registered when the artifact binds; what comes too late for that, because another
-/// constructor of the artifact used it first, at once.
-pub(crate) fn collect(collected: Collected) {
-    let is_first = COLLECTED.set(collected).is_ok();
-    if is_first {
-        host::register_if_bound();
-    }
+/// Runs when the artifact is loaded, in the constructor of the crate `kernpack`: takes over what the artifact brings, and registers
+/// it at once when libtvm_ffi is there. Without one, a Rust host's handshake or the first use does it. What comes too late for that,
+/// because another constructor of the artifact used it first, is registered at once, too.
+pub fn on_load(collected: fn() -> Collected) {
+    // A panic must not unwind into the dynamic linker.
+    let _ = std::panic::catch_unwind(|| {
+        artifact::stay_loaded();
+        let collected = collected();
+        object::bring(collected.types, collected.methods);
+        if COLLECTED.set(collected).is_ok() {
+            host::at_bind(register);
+        }
+        host::bind_if_process_has_one();
+    });
 }
 
 /// A crate that called `library!()`. Each crate has one, and it is the crate's word for all that it registers: rustc links a
@@ -95,7 +102,7 @@ pub struct LibraryInfo {
 impl LibraryInfo {
     /// The file of this artifact; empty when the dynamic linker does not know it.
     fn loaded_from(&self) -> String {
-        exports::file_of((&raw const *self).cast()).unwrap_or_default()
+        artifact::file_of((&raw const *self).cast()).unwrap_or_default()
     }
 }
 
@@ -107,45 +114,32 @@ pub struct DependencyInfo {
     pub crate_name: &'static str,
 }
 
-/// What went wrong while this artifact registered; kept because a constructor has nobody to tell.
-static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The name of the version of a crate's kernels that runs; all are of the same.
+pub fn cpu_level(crate_name: &str) -> &'static str {
+    let mut kernels = collected().kernels.iter().filter(|kernel| kernel.crate_name == crate_name);
+    kernels.next().map_or(multiversion::BASELINE, |kernel| multiversion::level_of(kernel.name, kernel.call))
+}
 
 /// Everything that went wrong while this artifact registered its types and functions, one sentence each.
 pub fn problems() -> Vec<String> {
-    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    host::load_problems()
 }
 
 /// Registers everything with the host that was just bound.
-pub(crate) fn register_all(origin: Origin) -> Result<()> {
+fn register(origin: Origin) -> Vec<String> {
     let mut problems = Vec::new();
+    install_hook();
     note(&mut problems, module::register_context_symbols());
     register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
     note(&mut problems, device::register_functions());
-    keep(problems)
-}
-
-/// Registers what was collected after this artifact was bound.
-pub(crate) fn register_collected(origin: Origin) -> Result<()> {
-    let mut problems = Vec::new();
-    register_into(collected(), origin, &mut problems);
-    keep(problems)
+    problems
 }
 
 fn note(problems: &mut Vec<String>, result: Result<()>) {
     if let Err(error) = result {
         problems.push(error.message().to_owned());
     }
-}
-
-/// Remembers problems for [`problems`], and makes one error of them.
-fn keep(problems: Vec<String>) -> Result<()> {
-    if problems.is_empty() {
-        return Ok(());
-    }
-    let message = problems.join("\n");
-    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).extend(problems);
-    Err(Error::runtime_error(message))
 }
 
 fn register_into(collected: &'static Collected, origin: Origin, problems: &mut Vec<String>) {
@@ -189,7 +183,7 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
 /// Registers what a program offers to libraries in other languages, if its build script called `kernpack_build::host()`: that names
 /// this symbol, which the linker leaves out otherwise.
 fn register_host_functions() -> Result<()> {
-    let Some(register) = exports::own_symbol("__kernpack_exported_functions_v1") else { return Ok(()) };
+    let Some(register) = artifact::own_symbol("__kernpack_exported_functions_v1") else { return Ok(()) };
     // SAFETY: the name, which ends with its version, is reserved for a function of this type.
     Error::check(unsafe { core::mem::transmute::<*const u8, extern "C" fn() -> i32>(register)() })
 }
@@ -207,7 +201,7 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
             continue;
         }
         let name = format!("kernpack.library.{crate_name}");
-        match Function::get_global(&name).ok().flatten() {
+        match Function::find_global(&name).ok().flatten() {
             None => note(register_library(&name, library)),
             Some(theirs) => {
                 let theirs = theirs.call(()).unwrap_or_default();

@@ -409,7 +409,7 @@ unsafe extern "C" fn function_get_global(name: *const TVMFFIByteArray, out: *mut
     status("TVMFFIFunctionGetGlobal", || {
         let out = writable(out, "out")?;
         // SAFETY: see above.
-        unsafe { out.write(function_table::get_global(bytes_at(name, "name")?)) };
+        unsafe { out.write(function_table::find_global(bytes_at(name, "name")?)) };
         Ok(())
     })
 }

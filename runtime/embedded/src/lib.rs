@@ -3,6 +3,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | `notice` | one line on stderr, where there is no error to return |
+//! | `dynamic_linker` | what is loaded, and where symbols are |
 //! | `sync` | lock-free tables and references |
 //! | `backtrace` | backtraces, native frames among them |
 //! | `cells` | the objects whose layout the ABI fixes |
@@ -17,6 +18,8 @@
 mod api;
 mod backtrace;
 mod cells;
+#[doc(hidden)]
+pub mod dynamic_linker;
 pub mod env;
 #[doc(hidden)]
 pub mod notice;

@@ -2,9 +2,9 @@
 //!
 //! - `aarch64-host report LIBRARY`: what `libimagekit.so` does, as text.
 //! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
-//! - `aarch64-host exported LIBRARY...`: what `tests/tests/aarch64.rs` exported calls itself.
+//! - `aarch64-host exported LIBRARY...`: what `tests/tests/export/aarch64.rs` exported calls itself.
 
-#[path = "../../tests/length/mod.rs"]
+#[path = "../../tests/export/length.rs"]
 mod length;
 mod report;
 
@@ -41,7 +41,7 @@ fn devices(kit: &Module) -> Result<()> {
 fn exported(library: &str) -> Result<()> {
     let module = Module::load(library)?;
     let far: i64 = module.function("far")?.call_as(())?;
-    let length: i64 = match module.get_function("length", true)? {
+    let length: i64 = match module.find_function_in_tree("length")? {
         Some(length) => length.call_as(())?,
         None => 0,
     };

@@ -32,7 +32,7 @@ impl ModuleImpl for Doubles {
         "test.doubles"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         Ok((name == "twice").then(|| Function::from_fn(|x: i64| 2 * x)))
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn report(library: &Path) -> Result<String> {
     let root = Module::new(Doubles);
     root.import(&kit)?;
     let through: Tensor = root
-        .get_function("crop", true)?
+        .find_function_in_tree("crop")?
         .ok_or_else(|| kernpack::error!(KeyError, "no crop"))?
         .call_as((&gray, 3, 5, 7, 11))?;
     line("crop, found through an import", &elements(&through)?);

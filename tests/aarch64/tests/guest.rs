@@ -1,28 +1,30 @@
-//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/aarch64.rs` runs it under qemu.
+//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/export/aarch64.rs` runs it under qemu.
 
 #![allow(dead_code, unreachable_pub, unused_qualifications, reason = "each module is a crate of its own, too")]
 
-#[path = "../../tests/cpp_modules.rs"]
+#[path = "../../tests/module/cpp.rs"]
 mod cpp_modules;
-#[path = "../../tests/devices.rs"]
+#[path = "../../tests/device/registered.rs"]
 mod devices;
-#[path = "../../tests/enums.rs"]
+#[path = "../../tests/object/enums.rs"]
 mod enums;
-#[path = "../../tests/families.rs"]
+#[path = "../../tests/device/fake.rs"]
+mod fake;
+#[path = "../../tests/object/families.rs"]
 mod families;
-#[path = "../../tests/functions.rs"]
+#[path = "../../tests/function/registry.rs"]
 mod functions;
-#[path = "../../tests/module_lookup.rs"]
+#[path = "../../tests/module/lookup.rs"]
 mod module_lookup;
-#[path = "../../tests/object_attacks.rs"]
+#[path = "../../tests/object/attacks.rs"]
 mod object_attacks;
-#[path = "../../tests/object_core.rs"]
+#[path = "../../tests/object/core.rs"]
 mod object_core;
-#[path = "../../tests/object_fields.rs"]
+#[path = "../../tests/object/fields.rs"]
 mod object_fields;
-#[path = "../../tests/object_methods.rs"]
+#[path = "../../tests/object/methods.rs"]
 mod object_methods;
-#[path = "../../tests/objects.rs"]
+#[path = "../../tests/object/conversions.rs"]
 mod objects;
-#[path = "../../tests/structural.rs"]
+#[path = "../../tests/object/structural.rs"]
 mod structural;

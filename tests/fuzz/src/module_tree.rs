@@ -56,13 +56,13 @@ fn check_module(module: &Module) {
     let check = |what: &str, error: Option<Error>| error.iter().for_each(|error| check_error(what, error));
     assert!(!module.kind().is_empty());
     for name in module.function_names().iter().take(100).map(String::as_str).chain(["nothing"]) {
-        check("implements_function", module.implements_function(name, false).err());
+        check("implements_function", module.implements_function(name).err());
         check("metadata", module.metadata(name).err());
         check("doc", module.doc(name).err());
     }
     check("inspect_source", module.inspect_source("").err());
     check("write_formats", module.write_formats().err());
-    check("get_function", module.get_function("nothing", true).err());
+    check("get_function", module.find_function_in_tree("nothing").err());
     let bytes = module.save_to_bytes();
     if module.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
         bytes.expect("a module that was restored from bytes");

@@ -1,4 +1,4 @@
-//! Loads libraries and calls what is in them; `tests/tests/context_symbols.rs` runs it, in several processes.
+//! Loads libraries and calls what is in them; `tests/tests/hosts/context_symbols.rs` runs it, in several processes.
 //!
 //! The first argument says which implementation must serve the process, as `kernpack::host::Origin` names it; the others are libraries:
 //! `tests/c/generated.c`, `tests/c/modules.cc`, or one of ours.
@@ -14,9 +14,9 @@ fn main() -> Result<()> {
     let expected = arguments.next().unwrap_or_default();
     for library in arguments {
         let module = Module::load(&library)?;
-        if module.get_function("sum_of_squares", false)?.is_some() {
+        if module.find_function("sum_of_squares")?.is_some() {
             generated(&module)?;
-        } else if module.get_function("offset_of_object", false)?.is_some() {
+        } else if module.find_function("offset_of_object")?.is_some() {
             cpp_modules()?;
         } else {
             ours(&module)?;
@@ -60,7 +60,7 @@ fn generated(library: &Module) -> Result<()> {
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
     check_error(wrong, "TypeError", "Mismatched type on argument #0 when calling: `tasks`, expected int");
-    if Function::get_global("test.context.twice")?.is_none() {
+    if Function::find_global("test.context.twice")?.is_none() {
         assert!(int("call_twice", &[1]).is_err());
         Function::register_global("test.context.twice", &Function::from_fn(|x: i64| 2 * x))?;
     }
@@ -79,7 +79,7 @@ fn generated(library: &Module) -> Result<()> {
     Ok(())
 }
 
-/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/cpp_modules.rs` says more of them.
+/// What `tests/c/modules.cc` registers: modules in C++ beside modules in Rust. `tests/tests/module/cpp.rs` says more of them.
 fn cpp_modules() -> Result<()> {
     let counter = |start: i64, fails: &str| -> Result<Module> {
         Function::global("cpp_modules.counter")?.call_as((start, fails))
@@ -122,7 +122,7 @@ impl ModuleImpl for Root {
         "rust.root"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         Ok((name == "twice").then(|| Function::from_fn(|x: i64| 2 * x)))
     }
 }

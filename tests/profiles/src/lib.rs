@@ -84,7 +84,7 @@ mod tables {
             "profiles.table"
         }
 
-        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        fn find_function(&self, name: &str) -> Result<Option<Function>> {
             let bytes = self.0.clone();
             Ok((name == "bytes").then(|| Function::from_fn(move || bytes.clone())))
         }

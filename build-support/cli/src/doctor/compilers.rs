@@ -35,14 +35,14 @@ fn compiler(
             None => {
                 return finding(
                     State::Broken,
-                    format!("{variable} is {}, but there is no such program", asked.display()),
+                    format!("{variable} is {}, but that program is missing", asked.display()),
                 );
             }
         },
         None => names.iter().find_map(|name| surroundings.find(name)),
     };
     let Some(path) = path else {
-        return finding(State::Missing, format!("there is no {} in {variable} or PATH", names.join(", ")));
+        return finding(State::Missing, format!("{} not found in {variable} or PATH", names.join(", ")));
     };
     let version = surroundings.run(&path, &["--version"]).unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().to_owned();
@@ -85,7 +85,7 @@ pub(super) fn cuda(surroundings: &Surroundings) -> Finding {
         Some(asked) => match surroundings.find(asked) {
             Some(path) => Some(path),
             None => {
-                return finding(State::Broken, format!("NVCC is {}, but there is no such program", asked.display()));
+                return finding(State::Broken, format!("NVCC is {}, but that program is missing", asked.display()));
             }
         },
         None => in_homes.next().or_else(|| surroundings.find("nvcc")),
@@ -96,7 +96,7 @@ pub(super) fn cuda(surroundings: &Surroundings) -> Finding {
             true => "; /usr/local/cuda has one: export CUDA_HOME=/usr/local/cuda",
             false => "",
         };
-        return finding(State::Missing, format!("there is no nvcc in NVCC, CUDA_HOME, CUDA_PATH or PATH{hint}"));
+        return finding(State::Missing, format!("nvcc not found in NVCC, CUDA_HOME, CUDA_PATH or PATH{hint}"));
     };
     let version = match surroundings.run(&path, &["--version"]) {
         Ok(version) => version,

@@ -8,7 +8,7 @@ use super::finding::{Finding, State};
 use super::install::{self, Install};
 use super::surroundings;
 use crate::Result;
-use crate::arguments::PROBE;
+use crate::command::PROBE;
 
 /// The CUDA driver, NVRTC and OpenCL.
 pub(super) fn devices() -> Vec<Finding> {

@@ -18,8 +18,7 @@ const MOST: usize = 64;
 
 /// The answer as JSON: `missing` (there is no such library), `problem`, or what was found.
 pub(crate) fn probe(word: &str) -> Result<String> {
-    let (_, ask) =
-        PROBES.iter().find(|(name, _)| *name == word).ok_or_else(|| format!("there is no probe '{word}'"))?;
+    let (_, ask) = PROBES.iter().find(|(name, _)| *name == word).ok_or_else(|| format!("unknown probe '{word}'"))?;
     let answer = ask().unwrap_or_else(|problem| json!({ "problem": problem }));
     Ok(format!("{answer}\n"))
 }
@@ -198,6 +197,6 @@ mod tests {
         let problem = open(&[file.to_str().unwrap()]).map(|found| found.is_some()).unwrap_err();
         std::fs::remove_file(&file).unwrap();
         assert_eq!(problem, format!("{}: file too short", file.display()));
-        assert_eq!(probe("gpu").unwrap_err(), "there is no probe 'gpu'");
+        assert_eq!(probe("gpu").unwrap_err(), "unknown probe 'gpu'");
     }
 }

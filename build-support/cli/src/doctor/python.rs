@@ -31,8 +31,8 @@ pub(super) fn python(surroundings: &Surroundings) -> Finding {
     };
     let Some(path) = path else {
         let summary = match asked {
-            Some(asked) => format!("PYTHON is {}, but there is no such program", asked.display()),
-            None => "there is no python3 or python in PATH".to_owned(),
+            Some(asked) => format!("PYTHON is {}, but that program is missing", asked.display()),
+            None => "python3 and python not found in PATH".to_owned(),
         };
         return finding(&install::PYTHON, State::Missing, summary);
     };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::finding::{Finding, State};
-use crate::report::shown;
+use crate::text::shown;
 
 /// For people.
 pub(super) fn text(findings: &[Finding], able: bool) -> String {
@@ -74,26 +74,26 @@ mod tests {
         ];
         assert_eq!(
             text(&findings, false),
-            "missing  Rust           there is no rustc in RUSTC or PATH
+            "missing  Rust           rustc not found in RUSTC or PATH
                         NEEDED for every library; to install:
                           everywhere: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh    (or: rustup update stable)
-missing  C compiler     there is no cc, gcc, clang in CC or PATH
+missing  C compiler     cc, gcc, clang not found in CC or PATH
                         NEEDED for every library: rustc links with it; to install:
                           Debian, Ubuntu: apt-get install gcc libc6-dev
                           Fedora: dnf install gcc glibc-devel
                           macOS: xcode-select --install
-missing  C++ compiler   there is no c++, g++, clang++ in CXX or PATH
+missing  C++ compiler   c++, g++, clang++ not found in CXX or PATH
                         for kernels in C++; to install:
                           Debian, Ubuntu: apt-get install g++
                           Fedora: dnf install gcc-c++
                           macOS: xcode-select --install
-missing  LLVM           there is no rustc, and there is no llvm-config-22 in PATH
+missing  LLVM           rustc not found, and llvm-config-22 not found in PATH
                         for kernels in LLVM IR (the feature `llvm` of kernpack-build); to install:
                           everywhere: a Rust toolchain of rustup carries it: rustup update stable
                           Debian, Ubuntu: apt-get install llvm-22-dev    (older releases: https://apt.llvm.org)
                           Fedora: dnf install llvm-devel    (where that is LLVM 22)
                           macOS: brew install llvm@22; export LLVM_SYS_221_PREFIX=$(brew --prefix llvm@22)
-missing  Python         there is no python3 or python in PATH
+missing  Python         python3 and python not found in PATH
                         for loading libraries in Python, and for the tests there; to install:
                           Debian, Ubuntu: apt-get install python3 python3-venv
                           Fedora: dnf install python3
@@ -108,7 +108,7 @@ missing  Python         there is no python3 or python in PATH
             json!({
                 "topic": "C compiler",
                 "state": "missing",
-                "summary": "there is no cc, gcc, clang in CC or PATH",
+                "summary": "cc, gcc, clang not found in CC or PATH",
                 "required": true,
                 "purpose": "every library: rustc links with it",
                 "details": {},

@@ -22,7 +22,7 @@ fn line<'a>(verbose: &'a str, name: &str) -> &'a str {
     verbose.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("unknown")
 }
 
-/// `1.95.0-nightly` as numbers; what is no number counts as 0.
+/// `1.95.0-nightly` as numbers; other text counts as 0.
 fn numbers(version: &str) -> Vec<u32> {
     version.split(['.', '-', '+']).take(3).map(|part| part.parse().unwrap_or(0)).collect()
 }
@@ -32,7 +32,7 @@ pub(super) fn rust(surroundings: &Surroundings) -> Finding {
     let finding =
         |state, summary: String| Finding::new("Rust", "every library", &install::RUST, state, summary).required();
     let Some(path) = rustc(surroundings) else {
-        return finding(State::Missing, "there is no rustc in RUSTC or PATH".to_owned());
+        return finding(State::Missing, "rustc not found in RUSTC or PATH".to_owned());
     };
     let verbose = match surroundings.run(&path, &["-vV"]) {
         Ok(verbose) => verbose,
@@ -40,7 +40,7 @@ pub(super) fn rust(surroundings: &Surroundings) -> Finding {
     };
     let version = line(&verbose, "release").to_owned();
     let cargo = surroundings.find(surroundings.variable("CARGO").unwrap_or("cargo".as_ref()));
-    let cargo = cargo.ok_or_else(|| "there is no cargo in PATH".to_owned());
+    let cargo = cargo.ok_or_else(|| "cargo not found in PATH".to_owned());
     let cargo = cargo.and_then(|cargo| surroundings.run(&cargo, &["--version"]));
     let (state, summary) = match &cargo {
         _ if numbers(&version) < numbers(OLDEST) => {
@@ -80,7 +80,7 @@ pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
     }
     let config = surroundings.find(format!("llvm-config-{LLVM}"));
     let outside =
-        config.ok_or(format!("there is no llvm-config-{LLVM} in PATH")).and_then(|it| system(surroundings, &it));
+        config.ok_or(format!("llvm-config-{LLVM} not found in PATH")).and_then(|it| system(surroundings, &it));
     match (inside, outside) {
         (_, Ok((version, folder))) => {
             finding(State::Found, format!("LLVM {version} of the system")).with("path", folder)
@@ -92,7 +92,7 @@ pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
 
 /// Version, and the library's file.
 fn in_toolchain(surroundings: &Surroundings) -> Result<(String, String)> {
-    let rustc = rustc(surroundings).ok_or("there is no rustc")?;
+    let rustc = rustc(surroundings).ok_or("rustc not found")?;
     let version = line(&surroundings.run(&rustc, &["-vV"])?, "LLVM version").to_owned();
     if numbers(&version).first() != Some(&LLVM) {
         return Err(format!("the Rust toolchain carries LLVM {version}, not {LLVM}"));

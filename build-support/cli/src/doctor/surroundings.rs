@@ -87,7 +87,7 @@ pub(super) fn run(mut command: Command) -> Result<String> {
         return Ok(output);
     }
     let said = [&errors, &output].into_iter().find_map(|text| text.lines().rfind(|line| !line.trim().is_empty()));
-    Err(format!("{name} failed ({status}): {}", said.map_or("it says nothing", |line| line.trim())))
+    Err(format!("{name} failed ({status}): {}", said.map_or("without a message", |line| line.trim())))
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
         );
         assert_eq!(
             surroundings.run(&shell, &["-c", "exit 1"]),
-            Err("sh failed (exit status: 1): it says nothing".to_owned())
+            Err("sh failed (exit status: 1): without a message".to_owned())
         );
     }
 }

@@ -27,12 +27,12 @@ pub(crate) fn make(options: &Options) -> Result<String> {
         if let Some(entry) = entries.next() {
             let first = entry.map(|entry| entry.file_name().to_string_lossy().into_owned()).unwrap_or_default();
             return Err(format!(
-                "{} is there already, with {first} in it, and nothing is overwritten; choose another name, or an empty folder",
+                "{} exists already, with {first} in it, and nothing is overwritten; choose another name, or an empty folder",
                 folder.display()
             ));
         }
     } else if folder.symlink_metadata().is_ok() {
-        return Err(format!("{} is there already, and it is no folder; choose another name", folder.display()));
+        return Err(format!("{} exists already and is not a folder; choose another name", folder.display()));
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
@@ -72,13 +72,13 @@ mod tests {
         assert_eq!(
             make(&Options { name: Some("kit".to_owned()), ..options(folder.clone()) }).unwrap_err(),
             format!(
-                "{shown} is there already, with notes.txt in it, and nothing is overwritten; choose another name, or an empty folder"
+                "{shown} exists already, with notes.txt in it, and nothing is overwritten; choose another name, or an empty folder"
             )
         );
         let file = folder.join("notes.txt");
         assert_eq!(
             make(&Options { name: Some("kit".to_owned()), ..options(file.clone()) }).unwrap_err(),
-            format!("{} is there already, and it is no folder; choose another name", file.display())
+            format!("{} exists already and is not a folder; choose another name", file.display())
         );
         assert_eq!(std::fs::read(file).unwrap(), b"mine");
         std::fs::remove_dir_all(folder).unwrap();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             error,
             format!(
-                "--kernpack-path {shown} is no checkout of Kernpack: there is no {shown}/kernpack/Cargo.toml of the package kernpack"
+                "--kernpack-path {shown} is not a checkout of Kernpack: {shown}/runtime/Cargo.toml is missing or not of the package kernpack"
             )
         );
         assert!(!folder.join("kit").exists());

@@ -31,8 +31,8 @@ pub(crate) fn check(name: &str) -> Result<()> {
     if name.is_empty() {
         return refuse("the name is empty".to_owned());
     }
-    if let Some(stranger) = name.chars().find(|c| !inside(*c)) {
-        return refuse(format!("'{}' is no ASCII letter, digit, '-' or '_'", stranger.escape_debug()));
+    if let Some(other) = name.chars().find(|c| !inside(*c)) {
+        return refuse(format!("'{}' is not an ASCII letter, digit, '-' or '_'", other.escape_debug()));
     }
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         return refuse("it begins with a digit".to_owned());
@@ -42,16 +42,16 @@ pub(crate) fn check(name: &str) -> Result<()> {
     }
     let module = name.replace('-', "_");
     if KEYWORDS.contains(&module.as_str()) {
-        return refuse("that is a word of Rust".to_owned());
+        return refuse("it is a keyword of Rust".to_owned());
     }
     if RESERVED.contains(&name) {
-        return refuse("that is a name of the Rust tools".to_owned());
+        return refuse("it is a name of the Rust tools".to_owned());
     }
     if DEVICES.contains(&name.to_ascii_lowercase().as_str()) {
         return refuse("Windows keeps that name for a device".to_owned());
     }
     if !crate::wheel::is_identifier(&module) {
-        return refuse("that is a word of Python".to_owned());
+        return refuse("it is a keyword of Python".to_owned());
     }
     if DEPENDENCIES.contains(&module.as_str()) {
         return refuse("it depends on a package of that name".to_owned());
@@ -73,16 +73,16 @@ mod tests {
         }
         for (name, why) in [
             ("", "the name is empty"),
-            ("my kit", "' ' is no ASCII letter, digit, '-' or '_'"),
-            ("k\u{ef}t", "'\u{ef}' is no ASCII letter, digit, '-' or '_'"),
-            ("../kit", "'.' is no ASCII letter, digit, '-' or '_'"),
+            ("my kit", "' ' is not an ASCII letter, digit, '-' or '_'"),
+            ("k\u{ef}t", "'\u{ef}' is not an ASCII letter, digit, '-' or '_'"),
+            ("../kit", "'.' is not an ASCII letter, digit, '-' or '_'"),
             ("3d", "it begins with a digit"),
             ("-kit", "it begins with a '-'"),
-            ("async", "that is a word of Rust"),
-            ("std", "that is a name of the Rust tools"),
-            ("test", "that is a name of the Rust tools"),
+            ("async", "it is a keyword of Rust"),
+            ("std", "it is a name of the Rust tools"),
+            ("test", "it is a name of the Rust tools"),
             ("NUL", "Windows keeps that name for a device"),
-            ("lambda", "that is a word of Python"),
+            ("lambda", "it is a keyword of Python"),
             ("tvm-ffi", "it depends on a package of that name"),
             ("__", "it needs a letter"),
         ] {

@@ -1,9 +1,10 @@
 //! The command line of `cargo kernpack new`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::Result;
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::arguments::Parsed;
 
 pub(crate) const HELP: &str = "\
 Starts a crate that builds and passes its tests at once: functions, a type and a kernel in C for every language.
@@ -19,7 +20,7 @@ Options:
 ";
 
 /// What to make.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) path: PathBuf,
     pub(crate) name: Option<String>,
@@ -27,45 +28,48 @@ pub(crate) struct Options {
     pub(crate) kernpack_path: Option<PathBuf>,
 }
 
-/// The words after `new`; `None` asks for help.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>> {
+/// The words after `new`.
+pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let (mut path, mut name, mut cuda, mut kernpack_path) = (None, None, false, None);
-    while let Some(argument) = arguments.next() {
-        let mut value = |option: &str| {
-            arguments.next().ok_or_else(|| format!("{option} needs a value; see cargo kernpack new --help"))
-        };
-        match argument.to_str() {
-            Some("-h" | "--help") => return Ok(None),
-            Some("--cuda") => cuda = true,
-            Some("--name") => name = Some(value("--name")?.to_string_lossy().into_owned()),
-            Some("--kernpack-path") => kernpack_path = Some(PathBuf::from(value("--kernpack-path")?)),
-            Some(option) if option.starts_with('-') => {
-                return Err(format!("new has no option {option}; see cargo kernpack new --help"));
-            }
-            _ if path.is_some() => return Err("one PATH at a time".to_owned()),
-            _ => path = Some(PathBuf::from(argument)),
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            Arg::Long("cuda") => cuda = true,
+            Arg::Long("name") => name = Some(parser.value()?.string()?),
+            Arg::Long("kernpack-path") => kernpack_path = Some(parser.value()?.into()),
+            Arg::Value(folder) if path.is_none() => path = Some(folder.into()),
+            other => return Err(other.unexpected()),
         }
     }
-    let path = path.ok_or("new needs a PATH; see cargo kernpack new --help")?;
+    let path = path.ok_or("missing argument PATH; see cargo kernpack new --help")?;
     Ok(Some(Options { path, name, cuda, kernpack_path }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::message;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| parse(line.split_whitespace().map(OsString::from));
+        let parse = |line: &str| {
+            let mut parser = Parser::from_args(line.split_whitespace());
+            parse(&mut parser).map_err(|error| message(&error, "new"))
+        };
         assert_eq!(parse("-h"), Ok(None));
         let expected =
             Options { path: "a/kit".into(), name: Some("x".to_owned()), cuda: true, kernpack_path: Some("..".into()) };
-        assert_eq!(parse("a/kit --cuda --name x --kernpack-path .."), Ok(Some(expected)));
+        for line in ["a/kit --cuda --name x --kernpack-path ..", "--cuda --name=x --kernpack-path=.. -- a/kit"] {
+            assert_eq!(parse(line).as_ref(), Ok(&Some(expected.clone())), "{line}");
+        }
+        let dashes = Options { path: "--cuda".into(), name: None, cuda: false, kernpack_path: None };
+        assert_eq!(parse("-- --cuda"), Ok(Some(dashes)));
         for (line, problem) in [
-            ("", "new needs a PATH; see cargo kernpack new --help"),
-            ("a b", "one PATH at a time"),
-            ("a --name", "--name needs a value; see cargo kernpack new --help"),
-            ("--lib a", "new has no option --lib; see cargo kernpack new --help"),
+            ("", "missing argument PATH; see cargo kernpack new --help"),
+            ("a b", "unexpected argument `b`; see new --help"),
+            ("a --name", "missing value for option `--name`; see new --help"),
+            ("--lib a", "unknown option `--lib`; see new --help"),
+            ("--cuda=13 a", "option `--cuda` takes no value; see new --help"),
         ] {
             assert_eq!(parse(line).unwrap_err(), problem);
         }

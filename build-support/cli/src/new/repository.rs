@@ -18,7 +18,7 @@ impl Dependencies {
         if let Some(asked) = asked {
             let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
                 format!(
-                    "--kernpack-path {0} is no checkout of Kernpack: there is no {0}/runtime/Cargo.toml of the package kernpack",
+                    "--kernpack-path {0} is not a checkout of Kernpack: {0}/runtime/Cargo.toml is missing or not of the package kernpack",
                     asked.display()
                 )
             })?;
@@ -61,7 +61,7 @@ fn is_checkout(folder: &Path) -> bool {
     manifest.lines().any(|line| line.trim() == "name = \"kernpack\"")
 }
 
-/// Whether cargo would take a crate in this folder for a member of someone's workspace.
+/// Whether cargo would take a crate in this folder for a member of an existing workspace.
 pub(crate) fn is_below_workspace(folder: &Path) -> bool {
     folder.ancestors().any(|folder| {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();

@@ -8,12 +8,14 @@ use std::io::{Cursor, Write};
 
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
+use time::{OffsetDateTime, PrimitiveDateTime};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::Result;
 
-/// 2107-12-31: later times do not fit into a zip archive. In seconds since 1970.
+/// 1980-01-01 and 2107-12-31, in seconds since 1970: other times do not fit into a zip archive.
+const EARLIEST: i64 = 315_532_800;
 const LATEST: i64 = 4_354_819_198;
 
 /// What a wheel is made of.
@@ -92,39 +94,12 @@ pub(crate) fn epoch(variable: Option<&str>) -> Result<i64> {
 
 /// The time in the archive's form, which knows the years 1980 to 2107.
 fn time(epoch: i64) -> Result<DateTime> {
-    const DAY: i64 = 86_400;
-    const FIRST: i64 = 315_532_800;
-    let seconds = epoch.clamp(FIRST, LATEST);
-    let (days, second) = (seconds / DAY, seconds % DAY);
-    let (year, month, day) = date(days);
-    let part = |value: i64| u8::try_from(value).unwrap_or_default();
-    let year = u16::try_from(year).unwrap_or(1980);
-    DateTime::from_date_and_time(year, month, day, part(second / 3600), part(second / 60 % 60), part(second % 60))
-        .map_err(|error| format!("SOURCE_DATE_EPOCH {epoch} does not fit into a wheel: {error}"))
-}
-
-/// Year, month and day of a day since 1970.
-fn date(mut days: i64) -> (i64, u8, u8) {
-    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let mut year = 1970;
-    loop {
-        let length = 365 + i64::from(leap(year));
-        if days < length {
-            break;
-        }
-        days -= length;
-        year += 1;
-    }
-    let february = 28 + i64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, u8::try_from(days + 1).unwrap_or(1))
+    let time = OffsetDateTime::from_unix_timestamp(epoch.clamp(EARLIEST, LATEST));
+    let time = time.map_err(|error| error.to_string());
+    let time = time.and_then(|time| {
+        DateTime::try_from(PrimitiveDateTime::new(time.date(), time.time())).map_err(|error| error.to_string())
+    });
+    time.map_err(|problem| format!("SOURCE_DATE_EPOCH {epoch} does not fit into a wheel: {problem}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::cargo::Package;
+use super::package::Package;
 use crate::Result;
 
 /// Which `tvm_ffi` the package needs.
@@ -102,7 +102,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     match name.chars().all(inside) && name.starts_with(end) && name.ends_with(end) {
         true => Ok(()),
         false => Err(format!(
-            "'{name}' is no name for a Python package: ASCII letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+            "'{name}' is not a valid name of a Python package: ASCII letters, digits, '-', '_' and '.', with a letter or digit at both ends"
         )),
     }
 }
@@ -169,7 +169,7 @@ Text
             assert_eq!(
                 check_name(name).unwrap_err(),
                 format!(
-                    "'{name}' is no name for a Python package: ASCII letters, digits, '-', '_' and '.', with a letter or digit at \
+                    "'{name}' is not a valid name of a Python package: ASCII letters, digits, '-', '_' and '.', with a letter or digit at \
                      both ends"
                 )
             );

@@ -3,9 +3,9 @@
 //! The library is C to Python: `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
 
 mod archive;
-pub(crate) mod cargo;
 mod metadata;
 mod options;
+mod package;
 mod platform;
 mod policy;
 mod python;
@@ -19,11 +19,12 @@ use serde_json::json;
 pub(crate) use options::{HELP, Options, parse};
 pub(crate) use python::is_identifier;
 
-use crate::inspection::Inspection;
-use crate::{Result, library_file, loaded, report};
+use crate::library::inspection::Inspection;
+use crate::library::{file, loaded};
+use crate::{Result, text};
 use archive::Archive;
-use cargo::Package;
 use metadata::Distribution;
+use package::Package;
 use platform::Platform;
 
 /// A wheel that was written.
@@ -43,7 +44,7 @@ pub(crate) struct Made {
 /// # Errors
 /// What cargo says, what keeps the library from being shipped, and what cannot be written.
 pub(crate) fn make(options: &Options) -> Result<Made> {
-    cargo::check_flags(&cargo::flags())?;
+    package::check_flags(&package::flags())?;
     let package = Package::find(options)?;
     let name = options.name.clone().unwrap_or_else(|| package.name.clone());
     metadata::check_name(&name)?;
@@ -57,7 +58,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let epoch = archive::epoch(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref())?;
 
     let library = package.build(options, options.target.as_deref())?;
-    let bytes = library_file::read(&library)?;
+    let bytes = file::read(&library)?;
     let named = |problem: String| format!("{}: {problem}", library.display());
     let platform = match &options.platform {
         Some(tag) => Platform { tag: tag.clone(), because: None },
@@ -68,7 +69,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         Some(_) => package.build(options, None)?,
         None => library.clone(),
     };
-    let described_bytes = library_file::read(&described)?;
+    let described_bytes = file::read(&described)?;
     let mut inspection = Inspection::read(&described_bytes).map_err(named)?;
     let loaded = loaded::load(&described)?;
     if let Some(problem) = loaded.problem() {
@@ -82,16 +83,16 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         ));
     }
 
-    let file = library.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let library_name = file_name(&library);
     let about = package.description.clone().unwrap_or_else(|| format!("The library {name}."));
     let folder = &package.library;
     let dist_info = format!("{}-{version}.dist-info", metadata::file_name(&name));
     let tag = format!("py3-none-{}", platform.tag);
     let mut archive = Archive::default();
-    archive.add(format!("{folder}/__init__.py"), python::module(&api, &file, &version, &about));
+    archive.add(format!("{folder}/__init__.py"), python::module(&api, &library_name, &version, &about));
     archive.add(format!("{folder}/__init__.pyi"), python::stub(&api, &about));
     archive.add(format!("{folder}/py.typed"), "");
-    archive.add_library(format!("{folder}/{file}"), bytes);
+    archive.add_library(format!("{folder}/{library_name}"), bytes);
     let licenses = add_licenses(&mut archive, &package, &dist_info)?;
     let readme = readme(&package)?;
     let distribution = Distribution {
@@ -129,7 +130,7 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
         if names.contains(&name) {
             continue;
         }
-        archive.add(format!("{dist_info}/licenses/{name}"), library_file::read(&file)?);
+        archive.add(format!("{dist_info}/licenses/{name}"), file::read(&file)?);
         names.push(name);
     }
     names.sort();
@@ -139,8 +140,8 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
 fn readme(package: &Package) -> Result<Option<(String, String)>> {
     let Some(readme) = &package.readme else { return Ok(None) };
     let path = package.folder().join(readme);
-    let text = String::from_utf8(library_file::read(&path)?)
-        .map_err(|_| format!("the readme {} is no UTF-8", path.display()))?;
+    let text =
+        String::from_utf8(file::read(&path)?).map_err(|_| format!("the readme {} is not UTF-8", path.display()))?;
     Ok(Some((file_name(&path), text)))
 }
 
@@ -168,18 +169,18 @@ impl Made {
             });
             return format!("{value:#}\n");
         }
-        let mut out = format!("wrote {} ({})\n", self.path.display(), report::size(self.size));
+        let mut out = format!("wrote {} ({})\n", self.path.display(), text::size(self.size));
         // Writing into a String does not fail.
         let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
         let _ = writeln!(out, "  import {}: {functions}, {types}", self.package.library);
         let _ = write!(out, "  runs on {}", self.platform.tag);
         if let Some((version, symbols)) = &self.platform.because {
-            let _ = write!(out, ": needs {version} for {}", platform::some(symbols));
+            let _ = write!(out, ": needs {version} for {}", text::first_few(symbols));
         }
         out.push('\n');
         if !self.nameless.is_empty() {
-            let names = platform::some(&self.nameless);
+            let names = text::first_few(&self.nameless);
             let _ =
                 writeln!(out, "  without a name in Python, so only in {}.__library__: {names}", self.package.library);
         }

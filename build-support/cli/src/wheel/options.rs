@@ -1,10 +1,11 @@
 //! The command line of `cargo kernpack wheel`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
+use lexopt::{Arg, Parser, ValueExt};
+
 use super::version;
-use crate::Result;
+use crate::arguments::Parsed;
 
 pub(crate) const HELP: &str = "\
 Builds one Python wheel around a package's cdylib, for every Python 3: the library, a module that loads it, type stubs.
@@ -46,52 +47,43 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// The words after `wheel`; `None` asks for help.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>> {
+/// The words after `wheel`.
+pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options { profile: "release".to_owned(), ..Options::default() };
-    while let Some(argument) = arguments.next() {
-        let argument = argument.to_string_lossy().into_owned();
-        let (option, given) = match argument.split_once('=') {
-            Some((option, value)) if option.starts_with("--") => (option, Some(OsString::from(value))),
-            _ => (argument.as_str(), None),
-        };
-        let mut value = || {
-            let value = given.clone().or_else(|| arguments.next());
-            value.ok_or_else(|| format!("{option} needs a value; see cargo kernpack wheel --help"))
-        };
-        let mut text = || {
-            let value = value()?.into_string();
-            value.map_err(|_| format!("the value of {option} is no UTF-8"))
-        };
-        match option {
-            "-h" | "--help" => return Ok(None),
-            "--out" | "-o" => options.out = Some(value()?.into()),
-            "--package" | "-p" => options.package = Some(text()?),
-            "--manifest-path" => options.manifest_path = Some(value()?.into()),
-            "--profile" => options.profile = text()?,
-            "--features" | "-F" => options.features.push(text()?),
-            "--no-default-features" => options.no_default_features = true,
-            "--target" => options.target = Some(text()?),
-            "--strip" => options.strip = true,
-            "--offline" => options.offline = true,
-            "--name" => options.name = Some(text()?),
-            "--python-version" => {
-                let python = text()?;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            Arg::Short('o') | Arg::Long("out") => options.out = Some(parser.value()?.into()),
+            Arg::Short('p') | Arg::Long("package") => options.package = Some(parser.value()?.string()?),
+            Arg::Long("manifest-path") => options.manifest_path = Some(parser.value()?.into()),
+            Arg::Long("profile") => options.profile = parser.value()?.string()?,
+            Arg::Short('F') | Arg::Long("features") => options.features.push(parser.value()?.string()?),
+            Arg::Long("no-default-features") => options.no_default_features = true,
+            Arg::Long("target") => options.target = Some(parser.value()?.string()?),
+            Arg::Long("strip") => options.strip = true,
+            Arg::Long("offline") => options.offline = true,
+            Arg::Long("name") => options.name = Some(parser.value()?.string()?),
+            Arg::Long("python-version") => {
+                let python = parser.value()?.string()?;
                 if !version::is_python(&python) {
-                    return Err(format!("--python-version is '{python}'; expected the oldest Python, such as 3.10"));
+                    return Err(
+                        format!("--python-version is '{python}'; expected the oldest Python, such as 3.10").into()
+                    );
                 }
                 options.python_version = Some(python);
             }
-            "--platform" => {
-                let tag = text()?;
-                let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-                if tag.is_empty() || !tag.chars().all(sound) {
-                    return Err(format!("--platform is '{tag}'; expected a platform tag, such as macosx_11_0_arm64"));
+            Arg::Long("platform") => {
+                let tag = parser.value()?.string()?;
+                let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+                if tag.is_empty() || !tag.chars().all(is_allowed) {
+                    return Err(
+                        format!("--platform is '{tag}'; expected a platform tag, such as macosx_11_0_arm64").into()
+                    );
                 }
                 options.platform = Some(tag);
             }
-            "--json" => options.json = true,
-            _ => return Err(format!("wheel has no option {argument}; see cargo kernpack wheel --help")),
+            Arg::Long("json") => options.json = true,
+            other => return Err(other.unexpected()),
         }
     }
     Ok(Some(options))
@@ -100,15 +92,19 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::message;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| parse(line.split_whitespace().map(OsString::from));
+        let parse = |line: &str| {
+            let mut parser = Parser::from_args(line.split_whitespace());
+            parse(&mut parser).map_err(|error| message(&error, "wheel"))
+        };
         let release = Options { profile: "release".to_owned(), ..Options::default() };
         assert_eq!(parse(""), Ok(Some(release)));
         assert_eq!(parse("--help"), Ok(None));
         let options =
-            parse("--out=d -p kit --features a,b -F c --profile dev --python-version 3.10 --json --strip").unwrap();
+            parse("--out=d -p kit --features a,b -F c --profile dev --python-version=3.10 --json --strip").unwrap();
         assert_eq!(
             options,
             Some(Options {
@@ -123,11 +119,15 @@ mod tests {
             })
         );
         for (line, problem) in [
-            ("--out", "--out needs a value; see cargo kernpack wheel --help"),
+            ("--out", "missing value for option `--out`; see wheel --help"),
+            ("-p", "missing value for option `-p`; see wheel --help"),
             ("--python-version 2.7", "--python-version is '2.7'; expected the oldest Python, such as 3.10"),
             ("--platform a-b", "--platform is 'a-b'; expected a platform tag, such as macosx_11_0_arm64"),
-            ("--fast", "wheel has no option --fast; see cargo kernpack wheel --help"),
-            ("kit", "wheel has no option kit; see cargo kernpack wheel --help"),
+            ("--platform=", "--platform is ''; expected a platform tag, such as macosx_11_0_arm64"),
+            ("--fast", "unknown option `--fast`; see wheel --help"),
+            ("--strip=yes", "option `--strip` takes no value; see wheel --help"),
+            ("kit", "unexpected argument `kit`; see wheel --help"),
+            ("-- --json", "unexpected argument `--json`; see wheel --help"),
         ] {
             assert_eq!(parse(line).unwrap_err(), problem);
         }

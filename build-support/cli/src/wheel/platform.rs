@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use super::policy::{self, POLICIES};
 use crate::Result;
-use crate::library_file::{LibraryFile, Requirement};
+use crate::library::file::{LibraryFile, Requirement};
+use crate::text::first_few;
 
 /// Where a library runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,9 +48,9 @@ impl Platform {
             true => policy::musl_allows(library),
             false => policy::allows(library),
         };
-        let strangers: Vec<&str> = needed.iter().map(String::as_str).filter(|library| !allowed(library)).collect();
-        if !strangers.is_empty() {
-            return Err(strangers_message(&strangers));
+        let unlisted: Vec<&str> = needed.iter().map(String::as_str).filter(|library| !allowed(library)).collect();
+        if !unlisted.is_empty() {
+            return Err(unlisted_message(&unlisted));
         }
         if musl {
             // Rust's targets say which musl they are for: 1.2 since Rust 1.71.
@@ -84,13 +85,13 @@ fn foreign_format(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn strangers_message(strangers: &[&str]) -> String {
-    let mut text = format!("it is linked to {}, which a Linux system need not have:\n", strangers.join(", "));
-    for library in strangers {
+fn unlisted_message(unlisted: &[&str]) -> String {
+    let mut text = format!("it is linked to {}, which a Linux system need not have:\n", unlisted.join(", "));
+    for library in unlisted {
         let _ = writeln!(text, "  {library}: {}", policy::advice(library));
     }
     text.push_str(
-        "or make a wheel with --platform linux_<machine> (PyPI takes none of those) and let `auditwheel repair` copy the \
+        "or make a wheel with --platform linux_<machine> (package indexes take none of those) and let `auditwheel repair` copy the \
          libraries into it",
     );
     text
@@ -99,22 +100,13 @@ fn strangers_message(strangers: &[&str]) -> String {
 fn unknown_version(asked: &Requirement) -> String {
     let symbols = match asked.symbols.as_slice() {
         [] => String::new(),
-        symbols => format!(" (for {})", some(symbols)),
+        symbols => format!(" (for {})", first_few(symbols)),
     };
     format!(
         "it needs {} of {}{symbols}, which is newer than every manylinux policy; build it on an older system, such as the \
          container quay.io/pypa/manylinux_2_28, or say with --platform where it runs",
         asked.version, asked.library
     )
-}
-
-/// The first few names.
-pub(crate) fn some(names: &[String]) -> String {
-    let mut text = names.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > 4 {
-        let _ = write!(text, " and {} more", names.len() - 4);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -182,7 +174,7 @@ mod tests {
                 "it is linked to libcuda.so.1, libfoo.so.3, which a Linux system need not have:\n  \
                  libcuda.so.1: load it at run time, as the feature `cuda` of kernpack does, and link nothing\n  \
                  libfoo.so.3: link it statically, or load it at run time (dlopen)\n\
-                 or make a wheel with --platform linux_<machine> (PyPI takes none of those) and let `auditwheel repair` copy \
+                 or make a wheel with --platform linux_<machine> (package indexes take none of those) and let `auditwheel repair` copy \
                  the libraries into it",
             ),
             (
@@ -207,6 +199,6 @@ mod tests {
             "it is a Mach-O file, and platform tags are read off Linux libraries only; say with --platform where it runs, such as \
              --platform macosx_11_0_arm64 or --platform win_amd64"
         );
-        assert_eq!(Platform::of(b"text").unwrap_err(), "it is no shared library (no ELF header)");
+        assert_eq!(Platform::of(b"text").unwrap_err(), "not a shared library (no ELF header)");
     }
 }

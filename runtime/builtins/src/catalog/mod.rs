@@ -75,7 +75,7 @@ pub fn register_carried(kind: &'static str) -> Result<()> {
 
 /// Registers the functions that the process does not have.
 fn register_missing(files: &[Rows]) -> Result<()> {
-    files.iter().copied().flatten().try_for_each(|row| match Function::get_global(row.name)? {
+    files.iter().copied().flatten().try_for_each(|row| match Function::find_global(row.name)? {
         Some(_) => Ok(()),
         None => row.register(),
     })

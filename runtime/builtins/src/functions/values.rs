@@ -55,7 +55,7 @@ pub(crate) fn keyword_arguments() -> Any {
 
 /// An object that is nothing but itself: the one that the process's function of this name gives out, which may be ours, or our own.
 fn marker(function: &str, own: fn() -> Any) -> Any {
-    match Function::get_global(function) {
+    match Function::find_global(function) {
         Ok(Some(function)) => function.call(()).unwrap_or_else(|_| own()),
         _ => own(),
     }

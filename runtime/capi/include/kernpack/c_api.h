@@ -1,6 +1,6 @@
 /* The C interface of a TVM FFI runtime: types, constants and the 50 functions of libtvm_ffi.so.
  *
- * Made from Kernpack's Rust sources; do not edit (tests/tests/c_header.rs says how it is made). A program that includes this needs
+ * Made from Kernpack's Rust sources; do not edit (tests/tests/abi/c_header.rs says how it is made). A program that includes this needs
  * nothing of Apache TVM: it links or opens the libtvm_ffi.so that Kernpack builds. Names and layouts are those of the ABI, so it
  * works with the stock library, too. The stock C++ headers bring the same types: include them first, and this header only adds
  * what they lack.
@@ -595,7 +595,7 @@ int TVMFFITypeRegisterMetadata(int32_t type_index, const TVMFFITypeMetadata* met
  * creates it. */
 int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* name, const TVMFFIAny* value);
 
-/* A column of attributes; NULL when nobody registered it. The address never changes, its `data` may. */
+/* A column of attributes; NULL when it is not registered. The address never changes, its `data` may. */
 const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name);
 
 /* Makes a function of an entry point. With `this` and `deleter` both NULL, `safe_call` receives the function
@@ -658,7 +658,7 @@ int TVMFFITensorToDLPack(TVMFFIObjectHandle from, DLManagedTensor** out);
 /* Like `TVMFFITensorToDLPack`, in the versioned form. */
 int TVMFFITensorToDLPackVersioned(TVMFFIObjectHandle from, DLManagedTensorVersioned** out);
 
-/* Makes a tensor with the data, shape and strides of `prototype` that keeps `source` alive. Nobody checks that the
+/* Makes a tensor with the data, shape and strides of `prototype` that keeps `source` alive. It is not checked that the
  * data is the source's. The caller owns the one reference in `*out`. */
 int TVMFFITensorCreateUnsafeView(TVMFFIObjectHandle source, const DLTensor* prototype, TVMFFIObjectHandle* out);
 

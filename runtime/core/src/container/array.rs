@@ -132,7 +132,7 @@ impl<T: for<'a> FromAny<'a> + PartialEq> PartialEq for Array<T> {
 
 impl<T: Schema> Schema for Array<T> {
     const TYPE: TypeSchema = TypeSchema { key: "ffi.Array", args: &[T::TYPE] };
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.

@@ -145,7 +145,7 @@ impl<K: for<'a> FromAny<'a> + fmt::Debug, V: for<'a> FromAny<'a> + fmt::Debug> f
 
 impl<K: Schema, V: Schema> Schema for Map<K, V> {
     const TYPE: TypeSchema = TypeSchema { key: "ffi.Map", args: &[K::TYPE, V::TYPE] };
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.

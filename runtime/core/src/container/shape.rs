@@ -62,7 +62,7 @@ impl fmt::Debug for Shape {
 
 impl Schema for Shape {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Shape");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.

@@ -105,7 +105,7 @@ static FUNCTIONS: [&FunctionInfo; 5] = [
 /// Registers the functions, unless another library of the process has.
 pub(crate) fn register() -> Result<()> {
     for info in FUNCTIONS {
-        if Function::get_global(info.name)?.is_none() {
+        if Function::find_global(info.name)?.is_none() {
             register_entry_point(info.name, info.doc, &info.metadata_json(), info.call, || "kernpack".to_owned())?;
         }
     }

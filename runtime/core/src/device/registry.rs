@@ -48,7 +48,7 @@ impl DeviceKindInfo {
 
     fn offer_once(&'static self) -> Result<()> {
         let name = function_name(self.device_type);
-        if Function::get_global(&name)?.is_none() {
+        if Function::find_global(&name)?.is_none() {
             let ours = Function::from_fn(move || {
                 own_table(self).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>())
             });
@@ -217,7 +217,7 @@ fn find_offered(kind: i32) -> Result<&'static dyn DeviceApi> {
     // Binding registers what this artifact brings.
     host::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
-    let Some(offered) = Function::get_global(&function_name(kind))? else { return Err(unknown(kind)) };
+    let Some(offered) = Function::find_global(&function_name(kind))? else { return Err(unknown(kind)) };
     let address: *mut c_void = offered.call_as(())?;
     let own = entry(&TABLES, kind).map_or(ptr::null_mut(), |own| own.load(Ordering::Acquire));
     let api: &'static dyn DeviceApi = if !address.is_null() && ptr::eq(address.cast(), own) {

@@ -135,7 +135,7 @@ fn is_the_marker(arg: &AnyView<'_>) -> bool {
         Some(marker) => marker,
         None => {
             // An implementation without this function has no calls by name.
-            let Ok(Some(function)) = Function::get_global("ffi.GetKwargsObject") else { return false };
+            let Ok(Some(function)) = Function::find_global("ffi.GetKwargsObject") else { return false };
             let Ok(marker) = function.call(()) else { return false };
             MARKER.get_or_init(|| marker)
         }

@@ -185,7 +185,7 @@ impl Eq for Function {}
 
 impl Schema for Function {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Function");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const c_void) -> bool {
         // SAFETY: promised by the caller.

@@ -2,7 +2,7 @@ use core::fmt::{self, Write};
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
 use crate::value::{ToArg, TypeSchema};
-use crate::{Error, Function, Result, embedded, exports, host};
+use crate::{Error, Function, Result, artifact, embedded, host};
 
 /// A packed function as `#[packed_func]` describes it.
 pub struct FunctionInfo {
@@ -47,7 +47,7 @@ impl FunctionInfo {
 
     pub(crate) fn register_global(&'static self) -> Result<()> {
         let Some(name) = self.global_name else { return Ok(()) };
-        let call = exports::own_entry_point(self.name, self.call);
+        let call = artifact::own_entry_point(self.name, self.call);
         register_entry_point(name, self.doc, &self.metadata_json(), call, || {
             format!("{}:{} (crate {})", self.file, self.line, self.crate_name)
         })

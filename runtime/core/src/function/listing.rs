@@ -102,6 +102,6 @@ mod tests {
         assert!(functor.call((1 << 40,)).unwrap_err().message().starts_with("Index 1099511627776 out of bounds "));
         assert!(functor.call(("one",)).is_err() && functor.call(()).is_err());
         Function::remove_global("listing.f").unwrap();
-        assert!(Function::get_global("listing.f").unwrap().is_none());
+        assert!(Function::find_global("listing.f").unwrap().is_none());
     }
 }

@@ -9,7 +9,7 @@ impl Function {
     ///
     /// # Errors
     /// What the host reports.
-    pub fn get_global(name: &str) -> Result<Option<Self>> {
+    pub fn find_global(name: &str) -> Result<Option<Self>> {
         let mut object = ptr::null_mut();
         // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
         unsafe {
@@ -25,7 +25,7 @@ impl Function {
     /// KeyError with the nearest names when there is none.
     #[track_caller]
     pub fn global(name: &str) -> Result<Self> {
-        if let Some(function) = Self::get_global(name)? {
+        if let Some(function) = Self::find_global(name)? {
             return Ok(function);
         }
         let names = Self::list_global_names().unwrap_or_default();
@@ -65,7 +65,7 @@ impl Function {
     /// What the host reports.
     pub fn list_global_names() -> Result<Vec<String>> {
         // The stock interface: a function that gives the number of names for -1 and a name for each index.
-        let names: Self = Self::get_global("ffi.FunctionListGlobalNamesFunctor")?
+        let names: Self = Self::find_global("ffi.FunctionListGlobalNamesFunctor")?
             .ok_or_else(|| Error::runtime_error("the host cannot list its global functions"))?
             .call_as(())?;
         let count: i64 = names.call_as((-1,))?;

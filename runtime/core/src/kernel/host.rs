@@ -6,7 +6,7 @@ use crate::function::{
     register_entry_point, write_function_metadata,
 };
 use crate::value::{Any, FromAny, IntoAny, TypeSchema};
-use crate::{Result, exports};
+use crate::{Result, artifact};
 
 /// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
@@ -50,7 +50,7 @@ pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
     };
     let compiled = format!("Kernel compiled from {source}.");
     let doc = if info.doc.is_empty() { &compiled } else { info.doc };
-    let call = exports::own_entry_point(name, info.call);
+    let call = artifact::own_entry_point(name, info.call);
     register_entry_point(&global_name, doc, &info.metadata(), call, || format!("{source} (crate {crate_name})"))
 }
 

@@ -47,7 +47,7 @@ impl Module {
         if loader::serves_beside_process(&text) {
             return super::load_shared_library(&text);
         }
-        let module: Self = match Function::get_global("ffi.ModuleLoadFromFile")? {
+        let module: Self = match Function::find_global("ffi.ModuleLoadFromFile")? {
             Some(load) => load.call_as((text.as_str(),))?,
             None => super::load_from_file(&text)?,
         };
@@ -100,7 +100,7 @@ impl Module {
     /// KeyError with the nearest names when the module has none.
     #[track_caller]
     pub fn function(&self, name: &str) -> Result<Function> {
-        if let Some(function) = self.get_function(name, false)? {
+        if let Some(function) = self.find_function(name)? {
             return Ok(function);
         }
         let names = self.function_names();
@@ -108,18 +108,45 @@ impl Module {
         Err(crate::error!(KeyError, "module of kind '{}' has no function '{name}'{hint}", self.kind()))
     }
 
-    /// The function of this name, looked for in the imports too (depth first, in order) when `query_imports`; `None` when there
-    /// is none.
+    /// The module's own function of this name; `None` when it has none.
     ///
     /// A module that was made in Rust remembers what it has found: finding it again takes no lock and allocates nothing.
     ///
     /// # Errors
     /// What the module reports.
-    pub fn get_function(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
+    pub fn find_function(&self, name: &str) -> Result<Option<Function>> {
+        self.look_up(name, false)
+    }
+
+    /// The function of this name, of the module or of one of its imports (depth first, in order).
+    ///
+    /// # Errors
+    /// KeyError when none of them has one.
+    #[track_caller]
+    pub fn function_in_tree(&self, name: &str) -> Result<Function> {
+        match self.find_function_in_tree(name)? {
+            Some(function) => Ok(function),
+            None => Err(crate::error!(
+                KeyError,
+                "neither the module of kind '{}' nor its imports have a function '{name}'",
+                self.kind()
+            )),
+        }
+    }
+
+    /// The function of this name, of the module or of one of its imports (depth first, in order); `None` when none of them has one.
+    ///
+    /// # Errors
+    /// What the modules report.
+    pub fn find_function_in_tree(&self, name: &str) -> Result<Option<Function>> {
+        self.look_up(name, true)
+    }
+
+    fn look_up(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
         if self.is_ours() {
             return operations::get_function(self, name, query_imports);
         }
-        match Function::get_global("ffi.ModuleGetFunction")? {
+        match Function::find_global("ffi.ModuleGetFunction")? {
             Some(get) => get.call_as((self, name, query_imports)),
             None => operations::get_function(self, name, query_imports),
         }
@@ -137,15 +164,27 @@ impl Module {
         path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
     }
 
-    /// Whether the module, or when `query_imports` one of its imports, has a function of this name.
+    /// Whether the module itself has a function of this name.
     ///
     /// # Errors
     /// What the module reports.
-    pub fn implements_function(&self, name: &str, query_imports: bool) -> Result<bool> {
+    pub fn implements_function(&self, name: &str) -> Result<bool> {
+        self.implements(name, false)
+    }
+
+    /// Whether the module or one of its imports has a function of this name.
+    ///
+    /// # Errors
+    /// What the modules report.
+    pub fn implements_function_in_tree(&self, name: &str) -> Result<bool> {
+        self.implements(name, true)
+    }
+
+    fn implements(&self, name: &str, query_imports: bool) -> Result<bool> {
         if self.is_ours() {
             return operations::implements_function(self, name, query_imports);
         }
-        match Function::get_global("ffi.ModuleImplementsFunction")? {
+        match Function::find_global("ffi.ModuleImplementsFunction")? {
             Some(implements) => implements.call_as((self, name, query_imports)),
             None => operations::implements_function(self, name, query_imports),
         }
@@ -178,7 +217,7 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn write_formats(&self) -> Result<Vec<String>> {
-        match Function::get_global("ffi.ModuleGetWriteFormats")? {
+        match Function::find_global("ffi.ModuleGetWriteFormats")? {
             Some(formats) => formats.call_as((self,)),
             None => operations::write_formats(self),
         }
@@ -193,7 +232,7 @@ impl Module {
         let Some(text) = path.to_str() else {
             return Err(crate::error!(ValueError, "the path {} is not valid UTF-8", path.display()));
         };
-        match Function::get_global("ffi.ModuleWriteToFile")? {
+        match Function::find_global("ffi.ModuleWriteToFile")? {
             Some(write) => write.call((self, text, format)).map(drop),
             None => operations::write_to_file(self, text, format),
         }
@@ -204,7 +243,7 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn inspect_source(&self, format: &str) -> Result<String> {
-        match Function::get_global("ffi.ModuleInspectSource")? {
+        match Function::find_global("ffi.ModuleInspectSource")? {
             Some(inspect) => inspect.call_as((self, format)),
             None => Ok((*operations::inspect_source(self, format)?).to_owned()),
         }
@@ -252,7 +291,7 @@ impl Module {
 
     /// What a global function of the host says of a function of this module.
     fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
-        match Function::get_global(ask)? {
+        match Function::find_global(ask)? {
             Some(ask) => ask.call_as((self, name, false)),
             None => {
                 let text = operations::text(self, name, ask.ends_with("Doc"))?;
@@ -310,7 +349,7 @@ impl Eq for Module {}
 
 impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Object;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.

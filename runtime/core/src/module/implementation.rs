@@ -74,7 +74,7 @@ impl core::ops::BitOr for ModuleProperties {
 ///         ModuleProperties::RUNNABLE | ModuleProperties::BINARY_SERIALIZABLE
 ///     }
 ///
-///     fn get_function(&self, name: &str) -> Result<Option<Function>> {
+///     fn find_function(&self, name: &str) -> Result<Option<Function>> {
 ///         let factor = self.factor;
 ///         Ok((name == "scale").then(|| Function::from_fn(move |value: i64| value * factor)))
 ///     }
@@ -107,18 +107,18 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
 
     /// The module's own function of this name; `None` when it has none.
     ///
-    /// Imports are not this function's business: [`Module::get_function`](crate::Module::get_function) searches them.
+    /// Imports are not this function's business: [`Module::find_function`](crate::Module::find_function) searches them.
     ///
     /// # Errors
     /// Whatever keeps a function that is there from being used.
-    fn get_function(&self, name: &str) -> Result<Option<Function>>;
+    fn find_function(&self, name: &str) -> Result<Option<Function>>;
 
     /// Whether the module has a function of this name.
     ///
     /// # Errors
-    /// As for [`ModuleImpl::get_function`].
+    /// As for [`ModuleImpl::find_function`].
     fn implements_function(&self, name: &str) -> Result<bool> {
-        Ok(self.get_function(name)?.is_some())
+        Ok(self.find_function(name)?.is_some())
     }
 
     /// Whether a name always gives the same function, so that a module remembers what it has found. A kind whose functions

@@ -44,7 +44,7 @@ impl Module {
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
         // The host calls a virtual function, whose error may not get through it as an exception.
-        match Function::get_global("ffi.ModuleImportModule")? {
+        match Function::find_global("ffi.ModuleImportModule")? {
             Some(import) => error_relay::listening(|| import.call((self, other)).map(drop)),
             None => self.import_locally(other),
         }
@@ -63,7 +63,7 @@ impl Module {
         // They go last: what a module's release does may wait for who waits for the lock.
         let _last = self.imports();
         let _alone = self.lock_if_not_ours();
-        match Function::get_global("ffi.ModuleClearImports")? {
+        match Function::find_global("ffi.ModuleClearImports")? {
             Some(clear) => clear.call((self,)).map(drop),
             None => {
                 self.clear_imports_locally();
@@ -173,7 +173,7 @@ impl Module {
         unsafe {
             let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache;
             let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
-            AnyView::from_raw(known).to_owned().ok()
+            AnyView::from_raw(known).try_to_owned().ok()
         }
     }
 

@@ -126,7 +126,7 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
             if let Some(found) = cache.get(name, false) {
                 return Ok(Some(found));
             }
-            let found = implementation.get_function(name)?;
+            let found = implementation.find_function(name)?;
             if let Some(found) = found.as_ref().filter(|_| implementation.has_fixed_functions()) {
                 cache.note_own(name, found);
             }

@@ -7,7 +7,7 @@ use super::copy::CopyFn;
 use super::registration::register_type;
 use crate::Result;
 use crate::abi::{TVMFFIFieldGetter, TVMFFIFieldSetter, TVMFFIObjectCreator};
-use crate::value::{Any, TypeSchema};
+use crate::value::{Any, Storage, TypeSchema};
 
 /// An object type as `#[derive(Object)]` describes it.
 pub struct TypeDef {
@@ -99,19 +99,6 @@ pub struct HiddenDef {
     pub make: Option<unsafe fn(*mut c_void)>,
     /// Drops the value in place.
     pub drop: unsafe fn(*mut c_void),
-}
-
-/// How a value lies in memory, for those who treat fields of other languages' types as bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Storage {
-    /// Bytes that own nothing; zeros are a value.
-    Plain,
-    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are no value.
-    Any,
-    /// A pointer to an object, which it owns; zero is none.
-    Object,
-    /// As Rust likes it.
-    Rust,
 }
 
 /// Registers the constructor that is made of the fields of a type, by the type's index.

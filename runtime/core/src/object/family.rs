@@ -31,9 +31,9 @@
 
 use core::ffi::c_void;
 
+use super::brought::brought;
 use super::{HiddenDef, Object, TypeDef};
 use crate::embedded::HEADER_SIZE;
-use crate::registration::collected;
 
 /// The type index of a family, for its variants.
 pub fn family_index<T: Object>() -> i32 {
@@ -54,7 +54,7 @@ pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
     };
     // In the order of the source. A handful needs no sorting algorithm, which every library would carry.
     let mut variants: Vec<&TypeDef> = Vec::new();
-    for def in collected().types.iter().filter(is_variant) {
+    for def in brought().types.iter().filter(is_variant) {
         let place = variants.iter().position(|other| other.line > def.line).unwrap_or(variants.len());
         variants.insert(place, def);
     }

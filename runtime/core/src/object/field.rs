@@ -11,11 +11,11 @@ use core::ptr;
 use super::field_value::{FieldValue, FromFieldValue, MutableField};
 use super::foreign::{is_made_by_rust, key_of};
 use super::write_access;
-use super::{DefaultDef, Defined, FieldDef, HiddenDef, Storage, construction};
+use super::{DefaultDef, Defined, FieldDef, HiddenDef, construction};
 use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag};
 use crate::embedded::HEADER_SIZE;
 use crate::function::guard_nameless;
-use crate::value::{Any, AnyView, Schema};
+use crate::value::{Any, AnyView, Schema, Storage};
 use crate::{Result, bail, ensure};
 
 /// One registered field of an object type: a marker type that generated code makes.

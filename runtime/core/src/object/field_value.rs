@@ -4,9 +4,8 @@ use core::sync::atomic::{
 };
 use std::sync::{PoisonError, RwLock};
 
-use super::Storage;
 use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, Slot, visit_value};
-use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema};
+use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, Storage, TypeSchema};
 
 /// A type that a field of an object may have when other languages see the field.
 #[diagnostic::on_unimplemented(

@@ -4,10 +4,10 @@
 //! treated as bytes, values or object pointers. So it may be used as the Rust type if that type, with its ancestors, has no other
 //! storage, has no hidden fields, and every field is set.
 
-use super::{Storage, TypeDef};
+use super::TypeDef;
 use crate::abi::TVMFFIObject;
 use crate::reflect::{AttrColumn, TypeInfo};
-use crate::value::{Mismatch, type_key};
+use crate::value::{Mismatch, Storage, type_key};
 
 /// The type attribute that a type defined with `#[derive(Object)]` has. It also tells two definitions of a type apart: layouts that
 /// differ only in private fields, say `Vec<u8>` and `[usize; 3]`, look the same in everything else that is registered.

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use super::brought::brought;
 use super::registration::{register_attr, type_metadata};
 use super::{Object, TypeDef};
 use crate::abi::{
@@ -9,7 +10,6 @@ use crate::abi::{
     type_index,
 };
 use crate::function::{FunctionInfo, guard_nameless};
-use crate::registration::collected;
 use crate::value::Any;
 use crate::{Error, Result, embedded, host};
 
@@ -107,7 +107,7 @@ const INIT: &str = "__ffi_init__";
 /// What the impl blocks of this artifact bring for a type.
 fn members(def: &'static TypeDef) -> impl Iterator<Item = (&'static MethodsDef, &'static MethodDef)> {
     let of_type = move |block: &&MethodsDef| (block.ty)().is_some_and(|ty| core::ptr::eq(ty, def));
-    collected().methods.iter().filter(of_type).flat_map(|block| block.members.iter().map(move |member| (block, member)))
+    brought().methods.iter().filter(of_type).flat_map(|block| block.members.iter().map(move |member| (block, member)))
 }
 
 /// Whether a type brings its own constructor.

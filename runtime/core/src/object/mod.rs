@@ -20,6 +20,7 @@
 //! ```
 
 mod borrowed;
+mod brought;
 mod construction;
 mod copy;
 mod definition;
@@ -36,13 +37,15 @@ mod reference;
 mod registration;
 mod root;
 mod thread_safety;
+mod type_key;
 mod weak;
 mod write_access;
 
 pub use borrowed::Borrowed;
+pub(crate) use brought::bring;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, Storage, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };

@@ -5,10 +5,10 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::write_access::{self, State};
-use super::{Object, ObjectRoot, ObjectStruct, Storage, WeakRef, construction, copy, foreign, type_index_of};
+use super::{Object, ObjectRoot, ObjectStruct, WeakRef, construction, copy, foreign, type_index_of};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::reflect::AttrVisitor;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, type_key};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Storage, ToArg, TypeSchema, type_key};
 use crate::{embedded, host};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.

@@ -6,15 +6,16 @@
 use core::panic::Location;
 use core::ptr;
 
+use super::copy;
 use super::definition::{FieldDef, RegisterInit, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
-use super::{Storage, copy};
+use super::type_key::index_of_key;
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
 use crate::reflect::AttrColumn;
-use crate::value::{Any, IntoAny, TypeSchema};
-use crate::{Error, Function, Result, exports, host};
+use crate::value::{Any, IntoAny, Storage, TypeSchema};
+use crate::{Error, Function, Result, artifact, host};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
@@ -83,16 +84,11 @@ fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
 
 /// The type that is registered under a key.
 fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
-    let mut index = 0;
-    // SAFETY: the key is valid for the call and `index` is writable. What is found lives forever.
-    unsafe {
-        if Error::check((host::api().type_key_to_index)(&TVMFFIByteArray::new(key.as_bytes()), &mut index)).is_err() {
-            return Ok(None);
-        }
-        match (host::api().get_type_info)(index).as_ref() {
-            Some(info) => Ok(Some(info)),
-            None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
-        }
+    let Some(index) = index_of_key(key.as_bytes()) else { return Ok(None) };
+    // SAFETY: what is found lives forever.
+    match unsafe { (host::api().get_type_info)(index).as_ref() } {
+        Some(info) => Ok(Some(info)),
+        None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
     }
 }
 
@@ -146,7 +142,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
 /// Registers the constructor that the host makes of a type's fields, or else this artifact; false for a type without one.
 fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool> {
     let Some(own) = own else { return Ok(false) };
-    match Function::get_global("ffi._RegisterFFIInit")? {
+    match Function::find_global("ffi._RegisterFFIInit")? {
         Some(register) => register.call((index,)).map(drop)?,
         None => own(index)?,
     }
@@ -192,7 +188,7 @@ fn build() -> String {
 /// Where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
-    if let Some(file) = exports::file_of(ptr::from_ref(def).cast()) {
+    if let Some(file) = artifact::file_of(ptr::from_ref(def).cast()) {
         origin.push_str(", in ");
         origin.push_str(&file);
     }

@@ -246,7 +246,7 @@ impl<T: ToArg + ?Sized> ToArg for &T {
 
 impl Schema for Any {
     const TYPE: TypeSchema = TypeSchema::new("Any");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Any;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Any;
 }
 
 impl<'a> FromAny<'a> for Any {

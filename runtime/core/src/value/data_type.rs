@@ -111,7 +111,7 @@ impl fmt::Debug for DataType {
 
 impl Schema for DataType {
     const TYPE: TypeSchema = TypeSchema::new("DataType");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Plain;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for DataType {

@@ -114,7 +114,7 @@ impl fmt::Debug for Device {
 
 impl Schema for Device {
     const TYPE: TypeSchema = TypeSchema::new("Device");
-    const STORAGE: crate::object::Storage = crate::object::Storage::Plain;
+    const STORAGE: crate::value::Storage = crate::value::Storage::Plain;
 }
 
 impl<'a> FromAny<'a> for Device {

@@ -11,6 +11,7 @@ mod any;
 mod convert;
 mod data_type;
 mod device;
+mod error;
 mod optional;
 mod scalar;
 mod schema;
@@ -21,7 +22,7 @@ pub use any::{Any, AnyView};
 pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
 pub use data_type::DataType;
 pub use device::Device;
-pub use schema::{Schema, TypeSchema};
+pub use schema::{Schema, Storage, TypeSchema};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

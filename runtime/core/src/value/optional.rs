@@ -3,9 +3,9 @@ use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSc
 impl<T: Schema> Schema for Option<T> {
     const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[T::TYPE] };
     // References to objects are never NULL, so that NULL is `None`.
-    const STORAGE: crate::object::Storage = match T::STORAGE {
-        crate::object::Storage::Object if size_of::<Self>() == size_of::<*const ()>() => crate::object::Storage::Object,
-        _ => crate::object::Storage::Rust,
+    const STORAGE: crate::value::Storage = match T::STORAGE {
+        crate::value::Storage::Object if size_of::<Self>() == size_of::<*const ()>() => crate::value::Storage::Object,
+        _ => crate::value::Storage::Rust,
     };
 }
 

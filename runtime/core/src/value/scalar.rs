@@ -1,7 +1,7 @@
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::object::Storage;
 use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
+use crate::value::Storage;
 use crate::{Error, embedded, host};
 
 #[inline]

@@ -1,8 +1,6 @@
 use core::ffi::c_void;
 use core::fmt;
 
-use crate::object::Storage;
-
 /// The type of a value as the ABI's metadata and our error messages name it.
 ///
 /// The JSON form is the stock one: `{"type":"ffi.Array","args":[{"type":"int"}]}`.
@@ -36,6 +34,19 @@ pub trait Schema {
     /// Whether the type is an unsigned integer of 32 bits or more, which the schema does not say.
     #[doc(hidden)]
     const IS_UNSIGNED: bool = false;
+}
+
+/// How a value lies in memory, for those who treat fields of other languages' types as bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// Bytes that own nothing; zeros are a value.
+    Plain,
+    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are no value.
+    Any,
+    /// A pointer to an object, which it owns; zero is none.
+    Object,
+    /// As Rust likes it.
+    Rust,
 }
 
 impl TypeSchema {

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::dynamic_linker::each_loaded;
+
 /// A frame: a function that has called another one.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
@@ -47,13 +49,11 @@ pub(super) fn walk(mut visit: Visit<'_>) {
 
 /// How many libraries have been unloaded from this process.
 pub(super) fn unload_count() -> u64 {
-    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid struct, and `count` is ours. All objects say the same; the first is enough.
-        unsafe { count.cast::<u64>().write((*info).dlpi_subs) };
-        1
-    }
-    let mut count = 0_u64;
-    // SAFETY: the function follows the loader's calling convention, and the count lives during the call.
-    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut count).cast()) };
+    let mut count = 0;
+    // All files say the same; the first is enough.
+    each_loaded(&mut |info| {
+        count = info.dlpi_subs;
+        true
+    });
     count
 }

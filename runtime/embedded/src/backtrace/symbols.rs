@@ -12,6 +12,7 @@ use std::ffi::CString;
 
 use super::native_frames::FrameLine;
 use super::stack_walk::walk;
+use crate::dynamic_linker::{cpp_runtime_symbol, symbol_at};
 
 /// A function as the standard library prints it.
 struct Printed<'a> {
@@ -96,16 +97,9 @@ fn place_of(text: &str) -> Option<(&str, u32)> {
 
 /// The exported function that the address is in.
 fn exported_function(address: usize) -> Option<String> {
-    // SAFETY: the struct may be all zeros; the loader fills it in for any address, and names live while the library does.
-    unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        // The call may be a function's last instruction.
-        let found = libc::dladdr(core::ptr::without_provenance::<c_void>(address.checked_sub(1)?), &raw mut info);
-        if found == 0 || info.dli_sname.is_null() {
-            return None;
-        }
-        Some(CStr::from_ptr(info.dli_sname).to_string_lossy().into_owned())
-    }
+    // The call may be a function's last instruction.
+    let name = symbol_at(core::ptr::without_provenance::<c_void>(address.checked_sub(1)?))?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 /// A name without what only the linker needs.
@@ -119,21 +113,12 @@ fn readable(symbol: &str) -> String {
 fn cpp_name(symbol: &str) -> Option<String> {
     type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
     let symbol = CString::new(symbol).ok()?;
+    let demangle = cpp_runtime_symbol(c"__cxa_demangle");
+    if demangle.is_null() {
+        return None;
+    }
     // SAFETY: the C++ ABI says what this function is. Its result is from `malloc`, and ours.
     unsafe {
-        let mut demangle = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
-        if demangle.is_null() {
-            // There, but not for everyone to see.
-            let library = libc::dlopen(c"libstdc++.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if library.is_null() {
-                return None;
-            }
-            demangle = libc::dlsym(library, c"__cxa_demangle".as_ptr());
-            libc::dlclose(library);
-            if demangle.is_null() {
-                return None;
-            }
-        }
         let demangle = core::mem::transmute::<*mut c_void, Demangle>(demangle);
         let name = demangle(symbol.as_ptr(), null_mut(), null_mut(), null_mut());
         if name.is_null() {

@@ -64,7 +64,7 @@ pub const IMPORT_LOOKUP: &str = "kernpack.import_lookup_v1";
 /// `library_ctx` is what the loader stored in the library, or NULL.
 unsafe fn search_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure> {
     let lookup = match library_ctx.is_null() {
-        false => function_table::get_global(IMPORT_LOOKUP.as_bytes()),
+        false => function_table::find_global(IMPORT_LOOKUP.as_bytes()),
         true => null_mut(),
     };
     if lookup.is_null() {
@@ -101,7 +101,7 @@ pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) 
     // SAFETY: promised by the caller.
     let mut function = unsafe { search_imports(library_ctx, name)? };
     if function.is_null() {
-        function = function_table::get_global(name);
+        function = function_table::find_global(name);
     }
     if function.is_null() {
         let (before, after) = (b"Cannot find function ", b" in the imported modules or global registry.");

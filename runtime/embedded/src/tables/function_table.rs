@@ -167,7 +167,7 @@ fn no_function(type_index: i32) -> Failure {
 
 /// A function and a new reference to it, which the caller owns; NULL when there is none of this name.
 #[inline]
-pub fn get_global(name: &[u8]) -> *mut TVMFFIObject {
+pub fn find_global(name: &[u8]) -> *mut TVMFFIObject {
     TABLE.get(name).map_or(null_mut(), |entry| entry.function.copy())
 }
 
@@ -233,10 +233,10 @@ mod tests {
             assert_eq!((strong_count(first), strong_count(second)), (2, 2));
             let names: Vec<_> = list_names().into_iter().filter(|name| name.starts_with(b"table.")).collect();
             assert_eq!(names, [b"table.g", b"table.f"]);
-            let found = get_global(b"table.f");
+            let found = find_global(b"table.f");
             assert_eq!(found, second);
             dec_ref(found);
-            assert!(get_global(b"table.h").is_null());
+            assert!(find_global(b"table.h").is_null());
             assert!(remove_global(b"table.f") && !remove_global(b"table.f"));
             assert_eq!(strong_count(second), 1);
             remove_global(b"table.g");

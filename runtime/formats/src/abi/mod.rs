@@ -2,7 +2,7 @@
 //!
 //! Source: `tvm/ffi/c_api.h`, `tvm/ffi/extra/c_env_api.h` and `dlpack/dlpack.h` as the apache-tvm-ffi
 //! 0.1.15.post2 wheel carries them (64-bit little-endian targets). Every struct's size and every field's
-//! offset is asserted at compile time here, and `tests/tests/abi_headers.rs` compares them with the C headers.
+//! offset is asserted at compile time here, and `tests/tests/abi/headers.rs` compares them with the C headers.
 //!
 //! ```
 //! use kernpack_formats::abi::{TVMFFIAny, type_index};

@@ -1,5 +1,5 @@
 //! Runs the libraries that `tests/apache-tvm/export.py` has left in a folder: `kernpack-apache-tvm-host FOLDER FILE...`.
-//! `tests/tests/apache_tvm.rs` starts it.
+//! `tests/tests/stock/apache_tvm.rs` starts it.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn image(kind: &str, path: &Path) -> Result<()> {
     if *image.save_to_bytes()? != std::fs::read(path.with_extension("image"))? {
         bail!(RuntimeError, "its image is saved as other bytes");
     }
-    if !module.implements_function("scale_kernel", true)? {
+    if !module.implements_function_in_tree("scale_kernel")? {
         bail!(RuntimeError, "the kernel is not found");
     }
     let device = match kind {

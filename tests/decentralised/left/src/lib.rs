@@ -31,7 +31,7 @@ impl kernpack::module::ModuleImpl for Numbered {
         "left.numbered"
     }
 
-    fn get_function(&self, name: &str) -> kernpack::Result<Option<kernpack::Function>> {
+    fn find_function(&self, name: &str) -> kernpack::Result<Option<kernpack::Function>> {
         let number = self.number;
         Ok((name == self.name).then(|| kernpack::Function::from_fn(move || number)))
     }
@@ -46,7 +46,7 @@ fn numbered(name: String, number: i64) -> kernpack::Module {
 /// What the function of this name gives that this library finds in a module or its imports.
 #[kernpack::packed_func]
 fn ask(module: kernpack::Module, name: String) -> kernpack::Result<Option<i64>> {
-    module.get_function(&name, true)?.map(|function| function.call_as(())).transpose()
+    module.find_function_in_tree(&name)?.map(|function| function.call_as(())).transpose()
 }
 
 /// How many imports this library sees.

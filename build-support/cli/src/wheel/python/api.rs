@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::names::{attribute, is_identifier};
-use crate::inspection::Inspection;
-use crate::{Result, signature};
+use crate::Result;
+use crate::library::inspection::Inspection;
+use crate::library::signature;
 
 /// Everything that becomes an attribute of the package.
 pub(crate) struct Api {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::api::{Api, Constructor};
-use crate::signature::Schema;
+use crate::library::signature::Schema;
 
 /// Deeper types are not spelled out.
 const DEPTH: usize = 16;

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use opencl_sys::cl_function_types as ty;
 use opencl_sys::cl_int;
 
+use crate::embedded::dynamic_linker::Scope;
+
 /// Names the file to load instead of the system's.
 const LIBRARY_VARIABLE: &str = "KERNPACK_OPENCL_LIBRARY";
 
@@ -38,12 +40,15 @@ macro_rules! opencl_functions {
             /// Looks all functions up.
             ///
             /// # Safety
-            /// `handle` is an OpenCL library, which stays loaded.
-            unsafe fn look_up(handle: *mut c_void) -> Self {
+            /// `library` is an OpenCL library, which stays loaded.
+            unsafe fn look_up(library: Scope) -> Self {
                 Self {
                     $($name: {
-                        // SAFETY: a plain lookup; the literal ends with NUL.
-                        let symbol = unsafe { libc::dlsym(handle, concat!(stringify!($name), "\0").as_ptr().cast()) };
+                        const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                            Ok(name) => name,
+                            Err(_) => unreachable!(),
+                        };
+                        let symbol = library.symbol(NAME);
                         // SAFETY: OpenCL fixes the type of the function of this name; NULL is None.
                         unsafe { core::mem::transmute::<*mut c_void, ty::$type>(symbol) }
                     },)*
@@ -133,10 +138,9 @@ impl Library {
         let configured = configured.map_err(|_| format!("{LIBRARY_VARIABLE} contains a NUL byte"))?;
         let name = configured.as_deref().unwrap_or(LIBRARY);
         // SAFETY: loading the OpenCL library runs its constructors; it stays loaded.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if !handle.is_null() {
+        if let Some(library) = unsafe { Scope::open(name, libc::RTLD_NOW | libc::RTLD_LOCAL) } {
             // SAFETY: it is the OpenCL library, by its name or by what the user says.
-            return Ok(unsafe { Self::look_up(handle) });
+            return Ok(unsafe { Self::look_up(library) });
         }
         let name = name.to_string_lossy();
         Err(match &configured {

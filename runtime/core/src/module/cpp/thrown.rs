@@ -5,6 +5,7 @@ use core::mem::transmute;
 use core::ptr;
 
 use crate::abi::{TVMFFIObject, type_index};
+use crate::embedded::dynamic_linker::cpp_runtime_symbol;
 use crate::{Error, embedded};
 
 /// `_Unwind_Exception`. In memory of GCC's and Clang's C++ runtimes the thrown object follows it.
@@ -45,8 +46,8 @@ pub(in crate::module) unsafe fn take(exception: *mut Exception) -> Error {
     unsafe {
         let error = read(exception);
         // The C++ runtime counts what is thrown and not caught.
-        let begin = symbol(c"__cxa_begin_catch");
-        let end = symbol(c"__cxa_end_catch");
+        let begin = cpp_runtime_symbol(c"__cxa_begin_catch");
+        let end = cpp_runtime_symbol(c"__cxa_end_catch");
         if (*exception).class != CLASS || begin.is_null() || end.is_null() {
             _Unwind_DeleteException(exception);
             return error;
@@ -107,7 +108,7 @@ unsafe fn is_named(of_type: *const TypeInfo, expected: &CStr) -> bool {
 /// # Safety
 /// As for [`name`].
 unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
-    let of_single = symbol(c"_ZTVN10__cxxabiv120__si_class_type_infoE");
+    let of_single = cpp_runtime_symbol(c"_ZTVN10__cxxabiv120__si_class_type_infoE");
     // SAFETY: promised by the caller; a type whose functions are those of classes with one base has that base.
     unsafe {
         while !is_named(of_type, c"St9exception") {
@@ -119,17 +120,4 @@ unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
         }
     }
     true
-}
-
-/// A symbol of the C++ runtime in this process; NULL when there is none.
-fn symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: plain lookups; RTLD_NOLOAD only finds what is there.
-    unsafe {
-        let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
-        if !found.is_null() {
-            return found;
-        }
-        let library = libc::dlopen(c"libstdc++.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() { ptr::null_mut() } else { libc::dlsym(library, name.as_ptr()) }
-    }
 }

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use cudarc::nvrtc::sys;
 use cudarc::nvrtc::sys::nvrtcProgram;
 
+use crate::embedded::dynamic_linker::{Scope, file_at};
 use crate::{Error, Result};
 
 /// A status of NVRTC; 0 is success.
@@ -224,9 +225,7 @@ fn toolkits() -> impl Iterator<Item = PathBuf> {
 
 /// Opens the NVRTC of a toolkit, unless the process has one; cudarc then finds it by its name.
 fn open_from_toolkit() {
-    // SAFETY: as in `load`; with NOLOAD nothing is loaded.
-    let is_open = |name: &CStr| unsafe { !libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_null() };
-    if is_open(c"libnvrtc.so.13") || is_open(c"libnvrtc.so.12") {
+    if [c"libnvrtc.so.13", c"libnvrtc.so.12"].into_iter().any(|name| Scope::loaded(name).is_some()) {
         return;
     }
     for toolkit in toolkits() {
@@ -235,7 +234,7 @@ fn open_from_toolkit() {
                 let path = toolkit.join(folder).join(name);
                 let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { continue };
                 // SAFETY: as in `load`.
-                if unsafe { !libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() } {
+                if unsafe { Scope::open(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL) }.is_some() {
                     return;
                 }
             }
@@ -250,7 +249,7 @@ fn open_builtins() {
         let is_one = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libnvrtc-builtins.so."));
         if is_one && let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
             // SAFETY: NVIDIA's library, which NVRTC loads itself where it finds it. If this fails NVRTC says so.
-            unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+            unsafe { Scope::open(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         }
     }
 }
@@ -277,13 +276,6 @@ fn own_toolkit() -> Option<PathBuf> {
 fn own_folder() -> Option<PathBuf> {
     // SAFETY: the library is present; any symbol of it will do.
     let address = unsafe { symbol::<*mut core::ffi::c_void>("nvrtcVersion") }.ok()?;
-    // SAFETY: all zeros are a value of the struct.
-    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
-    // SAFETY: the result is writable.
-    if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr's texts live as long as the library.
-    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = file_at(address)?;
     Some(Path::new(OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?.parent()?.to_owned())
 }

@@ -129,7 +129,7 @@ fn functions_of(module: &Module) -> Vec<String> {
     if !names.is_empty() {
         return names;
     }
-    let asked = module.get_function("get_func_names", false).ok().flatten();
+    let asked = module.find_function("get_func_names").ok().flatten();
     asked.and_then(|names| names.call_as(()).ok()).unwrap_or_default()
 }
 

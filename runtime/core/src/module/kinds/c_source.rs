@@ -100,7 +100,7 @@ impl Module {
     ///     "c",
     ///     &["nothing"],
     /// );
-    /// assert!(module.implements_function("nothing", false)?);
+    /// assert!(module.implements_function("nothing")?);
     /// # Ok::<(), kernpack::Error>(())
     /// ```
     pub fn c_source(code: &str, format: &str, functions: &[&str]) -> Self {
@@ -118,7 +118,7 @@ impl ModuleImpl for CSource {
     }
 
     /// The names that Apache TVM asks for; the code's own functions are an error.
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         match name {
             "get_const_vars" => Ok(Some(returns_strings(&self.constants))),
             "get_symbol" => {

@@ -85,7 +85,7 @@ impl Module {
             Some(loader) => loader,
             None => {
                 let name = format!("ffi.Module.load_from_bytes.{kind}");
-                Function::get_global(&name)?.ok_or_else(|| {
+                Function::find_global(&name)?.ok_or_else(|| {
                     let needed = if matches!(kind, "cuda" | "opencl") { kind } else { "embedded" };
                     crate::error!(
                         ValueError,
@@ -111,7 +111,7 @@ impl ModuleImpl for ImageModule {
         }
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let Some(kernel) = self.image.kernel(name) else { return Ok(None) };
         match &self.runner {
             Runner::Code(code) => {
@@ -213,8 +213,8 @@ mod tests {
             assert_eq!((module.kind().as_str(), module.properties().bits()), (kind, 1));
             assert_eq!(*module.save_to_bytes().unwrap(), *payload);
             assert_eq!(module.function_names(), ["main_kernel", "other_kernel"]);
-            assert!(module.implements_function("main_kernel", false).unwrap());
-            assert!(!module.implements_function("main", false).unwrap());
+            assert!(module.implements_function("main_kernel").unwrap());
+            assert!(!module.implements_function("main").unwrap());
             let metadata = module.metadata("other_kernel").unwrap().unwrap();
             assert!(metadata.contains(r#""arg_types":["handle","handle","int32"]"#), "{metadata}");
             let source = module.inspect_source("").unwrap();

@@ -87,7 +87,7 @@ pub fn register_carried(kind: &str) -> Result<()> {
 /// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the host reports.
 pub fn enable(kind: &str) -> Result<()> {
     let name = format!("ffi.Module.load_from_bytes.{kind}");
-    if Function::get_global(&name)?.is_some() {
+    if Function::find_global(&name)?.is_some() {
         return Ok(());
     }
     let Some(loader) = own_loader(kind) else {

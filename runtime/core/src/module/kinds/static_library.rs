@@ -61,7 +61,7 @@ impl Module {
     /// ```
     /// let module = kernpack::Module::static_library(b"\x7fELF...".to_vec(), &["blur"]);
     /// assert_eq!(module.kind(), "static_library");
-    /// assert!(module.implements_function("blur", false)?);
+    /// assert!(module.implements_function("blur")?);
     /// # Ok::<(), kernpack::Error>(())
     /// ```
     pub fn static_library(code: impl Into<Bytes>, functions: &[&str]) -> Self {
@@ -90,7 +90,7 @@ impl ModuleImpl for StaticLibrary {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         function_of_code("static_library", &self.functions, name)
     }
 

@@ -142,7 +142,7 @@ impl Module {
         let launcher = |function, signature| Ok(KernelLauncher { name: name.to_owned(), function, signature });
         let mut other: Option<(Function, Option<Signature>)> = None;
         for module in self.tree() {
-            let Some(function) = module.get_function(name, false)? else { continue };
+            let Some(function) = module.find_function(name)? else { continue };
             if let Some(kernel) = ImageKernel::of(&function) {
                 // The library that carries the image may know how the arguments are called.
                 if let Some((_, Some(signature))) = &other {

@@ -13,7 +13,7 @@ use crate::function::{Function, guard_nameless, views};
 use crate::host::{self, Origin};
 use crate::module::{Module, set_current_device};
 use crate::value::{AnyView, Device, IntoAny};
-use crate::{Error, Result, embedded, exports, thread_pool};
+use crate::{Error, Result, artifact, embedded, thread_pool};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
 pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
@@ -161,7 +161,7 @@ fn note_names_in_process() {
 /// the global functions. Whoever loads the first library offers it, so that only an artifact that loads libraries has it.
 pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
-    if host::origin() != Origin::Process && Function::get_global(name)?.is_none() {
+    if host::origin() != Origin::Process && Function::find_global(name)?.is_none() {
         // SAFETY: a new function object, whose one reference goes to the handle.
         let lookup = unsafe { Function::from_object(embedded::new_function(lookup_for_library, ())) };
         // Another artifact may be quicker; all of them do the same.
@@ -200,7 +200,7 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
     // No function has a name that is not UTF-8.
     let Ok(name) = name.get::<&str>() else { return Ok(None) };
     match module.find_import(name)? {
-        None if name == SET_DEVICE && Function::get_global(name)?.is_none() => Ok(Some(set_device())),
+        None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
         found => Ok(found),
     }
 }
@@ -218,7 +218,7 @@ fn set_device() -> Function {
 
 /// The function `name` in the imports of this library.
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
-    let context = exports::library_context();
+    let context = artifact::library_context();
     if context.is_null() {
         return Err(crate::error!(
             RuntimeError,
@@ -254,7 +254,7 @@ mod tests {
             "test.asking"
         }
 
-        fn get_function(&self, name: &str) -> Result<Option<Function>> {
+        fn find_function(&self, name: &str) -> Result<Option<Function>> {
             match (name, ROOT.get()) {
                 ("outer", Some(root)) => root.find_import("inner"),
                 ("inner", _) => Ok(Some(Function::from_fn(|| 5i64))),

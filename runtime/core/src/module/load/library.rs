@@ -80,7 +80,7 @@ impl ModuleImpl for LibraryModule {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
         // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.

@@ -19,7 +19,7 @@ use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use crate::module::object::new_module;
 use crate::module::{Module, operations};
 use crate::value::Bytes;
-use crate::{Error, Result, exports, host};
+use crate::{Error, Result, artifact, host};
 
 /// Says what is wrong with a file before the dynamic linker does so less clearly.
 pub(crate) fn check_file(path: &Path) -> Result<()> {
@@ -117,7 +117,7 @@ pub fn load_from_file(path: &str) -> Result<Module> {
         other => other,
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
-    let Some(load) = Function::get_global(&loader)? else {
+    let Some(load) = Function::find_global(&loader)? else {
         if format == "so" {
             return load_shared_library(path);
         }
@@ -164,7 +164,8 @@ pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Modul
 /// Refuses a libtvm_ffi in a program that offers the same functions: the library would call the program's in place of its own,
 /// find everything registered, and end the process with an exception in its constructors.
 fn check_stand_in(path: &Path) -> Result<()> {
-    if path.file_name().is_none_or(|name| name != "libtvm_ffi.so") || exports::own_symbol("TVMFFIGetTypeInfo").is_none()
+    if path.file_name().is_none_or(|name| name != "libtvm_ffi.so")
+        || artifact::own_symbol("TVMFFIGetTypeInfo").is_none()
     {
         return Ok(());
     }
@@ -185,7 +186,7 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
         return Ok(());
     }
     let path = library.name();
-    Err(match exports::file_of(symbol) {
+    Err(match artifact::file_of(symbol) {
         Some(file) => crate::error!(
             RuntimeError,
             "cannot load {path}: it is linked to {file}, but this process already uses another implementation of the TVM FFI; \
@@ -287,7 +288,7 @@ impl<'a> Loaders<'a> {
             return load.call_as((payload,));
         }
         let name = format!("ffi.Module.load_from_bytes.{kind}");
-        let Some(load) = Function::get_global(&name)?.or_else(|| kinds::own_loader(kind)) else {
+        let Some(load) = Function::find_global(&name)?.or_else(|| kinds::own_loader(kind)) else {
             return Err(crate::error!(
                 RuntimeError,
                 "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",

@@ -1,4 +1,4 @@
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_void};
 use core::ops::Range;
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -7,19 +7,15 @@ use std::sync::{Mutex, PoisonError};
 
 use super::symbols::Symbols;
 use crate::Result;
+use crate::embedded::dynamic_linker::{Scope, each_loaded, with_last_error};
 
 /// A library that `dlopen` loaded. It stays loaded for the life of the process.
 pub(in crate::module) struct SharedLibrary {
-    handle: *mut c_void,
+    scope: Scope,
     path: PathBuf,
     /// The segment of code in which a function was found last: where the next one is, too, as a rule.
     code: Mutex<Range<usize>>,
 }
-
-// SAFETY: the dynamic linker's handles may be used from any thread.
-unsafe impl Send for SharedLibrary {}
-// SAFETY: as above.
-unsafe impl Sync for SharedLibrary {}
 
 impl SharedLibrary {
     /// Loads a library; its constructors run.
@@ -27,35 +23,31 @@ impl SharedLibrary {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
         // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
-        let open = |time| {
-            // SAFETY: the path is a C string. Loading runs the library's constructors: that is what the caller asks for.
-            unsafe { libc::dlopen(c_path.as_ptr(), time | libc::RTLD_LOCAL | libc::RTLD_NODELETE) }
-        };
-        let mut handle = open(libc::RTLD_NOW);
-        if handle.is_null() {
-            let reason = last_error();
-            if reason.lacks_functions() {
-                return Err(crate::error!(
-                    RuntimeError,
-                    "cannot load {}: {}; a Rust program offers these functions when its build.rs calls kernpack_build::host(); \
-                     elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
-                    path.display(),
-                    reason.text()
-                ));
+        // SAFETY: loading runs the library's constructors: that is what the caller asks for.
+        let open = |time| unsafe { Scope::open(&c_path, time | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+        let scope = match open(libc::RTLD_NOW) {
+            Some(scope) => scope,
+            None => {
+                let reason = last_error();
+                if lacks_functions(&reason) {
+                    return Err(crate::error!(
+                        RuntimeError,
+                        "cannot load {}: {reason}; a Rust program offers these functions when its build.rs calls \
+                         kernpack_build::host(); elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
+                        path.display()
+                    ));
+                }
+                // Other functions that are nowhere matter when they are called.
+                open(libc::RTLD_LAZY)
+                    .ok_or_else(|| crate::error!(RuntimeError, "cannot load {}: {}", path.display(), last_error()))?
             }
-            // Other functions that are nowhere matter when they are called.
-            handle = open(libc::RTLD_LAZY);
-        }
-        if handle.is_null() {
-            return Err(crate::error!(RuntimeError, "cannot load {}: {}", path.display(), last_error().text()));
-        }
-        Ok(Self { handle, path: path.to_owned(), code: Mutex::new(0..0) })
+        };
+        Ok(Self { scope, path: path.to_owned(), code: Mutex::new(0..0) })
     }
 
     /// Address of a symbol, NULL when the library does not have it.
     pub(in crate::module) fn address(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is valid, the name is a C string.
-        unsafe { libc::dlsym(self.handle, name.as_ptr()) }
+        self.scope.symbol(name)
     }
 }
 
@@ -111,37 +103,18 @@ impl Symbols for SharedLibrary {
 
 impl Drop for SharedLibrary {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `dlopen` and is closed once; RTLD_NODELETE keeps the code and data in place.
-        unsafe { libc::dlclose(self.handle) };
+        // SAFETY: opened by `open` and closed once; RTLD_NODELETE keeps the code and data in place.
+        unsafe { self.scope.close() };
     }
 }
 
-/// What the dynamic linker said last, until it is asked for something else.
-struct Reason(*const c_char);
-
-fn last_error() -> Reason {
-    // SAFETY: a plain query.
-    Reason(unsafe { libc::dlerror() })
+fn last_error() -> String {
+    with_last_error(|text| text.map_or("unknown error".into(), |text| text.to_string_lossy().into_owned()))
 }
 
-impl Reason {
-    /// Whether what is missing is something of an implementation of the ABI.
-    fn lacks_functions(&self) -> bool {
-        // SAFETY: it is NULL or a C string that is valid until the next call on this thread.
-        unsafe {
-            !self.0.is_null()
-                && (!libc::strstr(self.0, c"undefined symbol: TVM".as_ptr()).is_null()
-                    || !libc::strstr(self.0, c"libtvm_ffi.so: cannot open".as_ptr()).is_null())
-        }
-    }
-
-    fn text(&self) -> Cow<'_, str> {
-        if self.0.is_null() {
-            return Cow::Borrowed("unknown error");
-        }
-        // SAFETY: as above.
-        unsafe { CStr::from_ptr(self.0) }.to_string_lossy()
-    }
+/// Whether what is missing is something of an implementation of the ABI.
+fn lacks_functions(reason: &str) -> bool {
+    reason.contains("undefined symbol: TVM") || reason.contains("libtvm_ffi.so: cannot open")
 }
 
 /// The readable memory from `address` to the end of the loaded segment that it is in.
@@ -153,30 +126,17 @@ fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
 
 /// The loaded segment that `address` is in, if its flags contain `flag`.
 fn segment(address: *const c_void, flag: u32) -> Option<Range<usize>> {
-    struct Search {
-        address: usize,
-        flag: u32,
-        found: Option<Range<usize>>,
-    }
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> i32 {
-        // SAFETY: `dl_iterate_phdr` passes a valid description with `dlpi_phnum` headers; `search` is the struct below.
-        unsafe {
-            let search = &mut *search.cast::<Search>();
-            for i in 0..usize::from((*info).dlpi_phnum) {
-                let header = &*(*info).dlpi_phdr.add(i);
-                let start = ((*info).dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-                let segment = start..start.saturating_add(header.p_memsz as usize);
-                let wanted = header.p_type == libc::PT_LOAD && header.p_flags & search.flag != 0;
-                if wanted && segment.contains(&search.address) {
-                    search.found = Some(segment);
-                    return 1;
-                }
-            }
-        }
-        0
-    }
-    let mut search = Search { address: address as usize, flag, found: None };
-    // SAFETY: the callback matches and `search` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    search.found
+    let mut found = None;
+    each_loaded(&mut |info| {
+        // SAFETY: a description has `dlpi_phnum` headers.
+        let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        found = headers.iter().find_map(|header| {
+            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            let segment = start..start.saturating_add(header.p_memsz as usize);
+            let is_wanted = header.p_type == libc::PT_LOAD && header.p_flags & flag != 0;
+            (is_wanted && segment.contains(&address.addr())).then_some(segment)
+        });
+        found.is_some()
+    });
+    found
 }

@@ -153,7 +153,7 @@ mod tests {
             (&mine, "mine_function", true),
             (&mine, "other", false),
         ] {
-            let function = module.get_function(name, false).unwrap();
+            let function = module.find_function(name).unwrap();
             assert_eq!(function.is_some(), found, "{name}");
             if let Some(function) = function {
                 assert_eq!(function.call_as::<i64>((1, 2, 3)).unwrap(), 3);

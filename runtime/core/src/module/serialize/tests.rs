@@ -21,7 +21,7 @@ impl ModuleImpl for Plain {
         self.properties
     }
 
-    fn get_function(&self, _name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, _name: &str) -> Result<Option<Function>> {
         Ok(None)
     }
 

@@ -72,7 +72,7 @@ impl ModuleImpl for Elsewhere {
         "test.elsewhere"
     }
 
-    fn get_function(&self, name: &str) -> Result<Option<Function>> {
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let calls = Arc::clone(&self.calls);
         let call = move |args: &[AnyView<'_>]| -> Result<Any> {
             calls.note(

@@ -1,0 +1,42 @@
+//! Runs cargo, and reads what it says for programs.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use cargo_metadata::Message;
+
+use crate::Result;
+
+/// The cargo that runs this program as its subcommand, else the one of PATH.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// `cargo build`, for [`messages`].
+pub(crate) fn build() -> Command {
+    let mut command = cargo();
+    command.args(["build", "--message-format=json-render-diagnostics"]);
+    command
+}
+
+/// Runs a build, which errors call `name`, and gives its messages. Those for people go to the standard error.
+pub(crate) fn messages(mut build: Command, name: &str) -> Result<Vec<Message>> {
+    let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run {name}: {error}"))?;
+    match output.status.success() {
+        // Procedural macros may print lines between the messages.
+        true => Ok(Message::parse_stream(output.stdout.as_slice()).filter_map(std::io::Result::ok).collect()),
+        false => Err(format!("{name} failed ({}); its messages are above", output.status)),
+    }
+}
+
+/// The Cargo.toml that cargo takes in this folder.
+pub(crate) fn manifest_here() -> Result<PathBuf> {
+    let output = cargo().args(["locate-project", "--message-format=plain"]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot run cargo locate-project: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout).into()),
+        false => Err(format!("cargo locate-project failed: {}", text(&output.stderr).trim_start_matches("error: "))),
+    }
+}

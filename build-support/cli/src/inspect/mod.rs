@@ -1,0 +1,37 @@
+//! `cargo kernpack inspect`: what a library holds. The file is data: nothing in it runs, unless `--load` asks for that, and then it runs
+//! in a process of its own.
+
+#[cfg(test)]
+mod hostile_tests;
+mod json;
+mod options;
+mod picture;
+pub(crate) mod report;
+
+pub(crate) use options::{HELP, Options, parse};
+
+use crate::library::file;
+use crate::library::inspection::Inspection;
+use crate::library::loaded;
+use crate::{Result, write};
+
+/// The report, in the form that was asked for.
+pub(crate) fn show(options: &Options) -> Result<String> {
+    let shown = options.file.display();
+    let bytes = file::read(&options.file)?;
+    let mut inspection = Inspection::read(&bytes).map_err(|problem| format!("{shown}: {problem}"))?;
+    if let Some(extract) = &options.extract {
+        let tree = inspection.tree.as_ref().ok_or_else(|| format!("{shown}: it has no import tree, so no images"))?;
+        let code = tree.find(&extract.image).map_err(|problem| format!("{shown}: {problem}"))?.code();
+        write(&extract.out, code)?;
+        return Ok(format!("wrote {} bytes to {}\n", code.len(), extract.out.display()));
+    }
+    if options.load {
+        inspection.loaded = Some(loaded::load(&options.file)?);
+    }
+    if let Some(out) = &options.svg {
+        write(out, picture::svg(&inspection).as_bytes())?;
+    }
+    let name = options.file.to_string_lossy();
+    Ok(if options.json { json::write(&name, &inspection) } else { report::write(&name, &inspection) })
+}

@@ -1,0 +1,8 @@
+//! A library of packed functions as data: its ELF file, its import tree, and, where that is asked for, what it says when it is loaded.
+
+pub(crate) mod architecture;
+pub(crate) mod file;
+pub(crate) mod inspection;
+pub(crate) mod loaded;
+pub(crate) mod signature;
+pub(crate) mod tree;

@@ -1,0 +1,74 @@
+//! This very artifact: a library or a program that the runtime is linked into.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::CString;
+
+use crate::abi::SafeCall;
+use crate::embedded::dynamic_linker::{self, Scope};
+
+/// Objects and functions of this library may outlive the module that it was loaded as, so it is never unloaded.
+pub(crate) fn stay_loaded() {
+    // For a program, which is not unloaded anyway, the look-up by name fails.
+    if let Some(own) = dynamic_linker::file_at(own_address()) {
+        dynamic_linker::keep_loaded(&own);
+    }
+}
+
+/// An address in this very artifact. An exported symbol's would not do: among libraries that are loaded with RTLD_GLOBAL the
+/// first definition of a name serves them all.
+fn own_address() -> *const c_void {
+    static OWN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    (&raw const OWN).cast()
+}
+
+/// Whether an address is in this very artifact.
+pub(crate) fn is_own(address: *const c_void) -> bool {
+    is_same_artifact(address, own_address())
+}
+
+/// Whether two addresses are in one artifact.
+pub(crate) fn is_same_artifact(a: *const c_void, b: *const c_void) -> bool {
+    let base = dynamic_linker::base_at(a);
+    base.is_some() && base == dynamic_linker::base_at(b)
+}
+
+/// The file of the artifact that an address is in.
+pub(crate) fn file_of(address: *const c_void) -> Option<String> {
+    dynamic_linker::file_at(address).map(|file| file.to_string_lossy().into_owned())
+}
+
+/// The entry point that this very artifact exports as `__tvm_ffi_<name>`. `call` is the address that its own code sees, which
+/// is another library's when both were loaded with RTLD_GLOBAL and export the same name.
+pub(crate) fn own_entry_point(name: &str, call: SafeCall) -> SafeCall {
+    if is_own(call as *const c_void) {
+        return call;
+    }
+    match own_symbol(&format!("__tvm_ffi_{name}")) {
+        // SAFETY: the prefix is reserved for functions of this type.
+        Some(symbol) => unsafe { core::mem::transmute::<*const u8, SafeCall>(symbol) },
+        None => call,
+    }
+}
+
+/// What the loader stored; NULL when this artifact was not loaded as a module.
+pub(crate) fn library_context() -> *mut c_void {
+    match own_symbol("__tvm_ffi__library_ctx") {
+        // SAFETY: this artifact's own variable, defined above.
+        Some(variable) => unsafe { (*variable.cast::<AtomicPtr<c_void>>()).load(Ordering::Acquire) },
+        None => ptr::null_mut(),
+    }
+}
+
+/// Address of a symbol that this very artifact exports.
+pub(crate) fn own_symbol(name: &str) -> Option<*const u8> {
+    let name = CString::new(name).ok()?;
+    let own = own_address();
+    let scope = Scope::loaded(&dynamic_linker::file_at(own)?).or_else(Scope::program)?;
+    let symbol = scope.symbol(&name);
+    // SAFETY: opened above and not used any more; this artifact stays loaded while its code runs.
+    unsafe { scope.close() };
+    // A symbol of another artifact is told apart by its base address.
+    (!symbol.is_null() && is_same_artifact(symbol, own)).then(|| symbol.cast::<u8>().cast_const())
+}

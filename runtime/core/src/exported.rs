@@ -1,0 +1,84 @@
+//! The symbols that the runtime adds to each artifact that it is linked into, once: the handshake, the library context, and how
+//! kernels in C raise errors.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+
+use crate::abi::ApiTable;
+use crate::{Error, host};
+
+/// What the loader of this library stores for its imports to be found; see module.md section 1.
+#[unsafe(no_mangle)]
+static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The handshake: a Rust host that loads this library hands over its table. Returns the table that this library uses; NULL
+/// with an error raised in the host's slot when it cannot join or register. With NULL, only says which table it uses.
+///
+/// # Safety
+/// `host_table` is NULL or a table that lives forever.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const ApiTable {
+    if host_table.is_null() {
+        return host::api();
+    }
+    // SAFETY: promised by the caller.
+    match unsafe { host::join(host_table) } {
+        Ok(()) => host::bound(),
+        Err(problem) => {
+            let error = Error::runtime_error(problem);
+            // SAFETY: `join` checked the table before anything else, unless it is of another layout; then there is no way
+            // to raise, and NULL alone says that the library cannot be used.
+            unsafe {
+                if (*host_table).magic == ApiTable::MAGIC {
+                    let object = error.into_raw();
+                    ((*host_table).error_set_raised)(object);
+                    crate::embedded::dec_ref(object);
+                }
+            }
+            ptr::null()
+        }
+    }
+}
+
+/// The table that this library is bound to, NULL when it is not bound yet.
+#[unsafe(no_mangle)]
+extern "C" fn __kernpack_bound_api_v1() -> *const ApiTable {
+    host::bound()
+}
+
+/// The address of one of the 50 C functions in the implementation that this library uses, NULL for another name: how a plain C
+/// program that loads the library reaches errors, strings and global functions when no libtvm_ffi is installed.
+///
+/// # Safety
+/// `name` is a NUL-terminated string, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn kernpack_symbol(name: *const c_char) -> *mut c_void {
+    if name.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) };
+    name.to_str().map_or(ptr::null_mut(), |name| host::api().function(name))
+}
+
+/// Raises an error from a kernel in C and returns -1: `return kernpack_raise("ValueError", "radius must be positive");`
+///
+/// # Safety
+/// Both are NUL-terminated strings, or NULL.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn kernpack_raise(kind: *const c_char, message: *const c_char) -> i32 {
+    let text = |text: *const c_char| {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: promised by the caller.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    };
+    let kind = match text(kind) {
+        kind if kind.is_empty() => "RuntimeError".to_owned(),
+        kind => kind,
+    };
+    Error::with_backtrace(&kind, &text(message), "").raise();
+    -1
+}

@@ -1,0 +1,277 @@
+//! Which implementation of the C ABI serves this process.
+//!
+//! A library or program finds its host once, at first use: the libtvm_ffi that is already in the process, else the
+//! implementation of another Kernpack library that is already bound, else its own ([`crate::embedded`]). A Rust program
+//! hands its table to each library that it loads, so that a library and its host always share one type table, one
+//! function table and one error slot. Nothing links to libtvm_ffi.
+//!
+//! ```
+//! let api = kernpack::host::api();
+//! let mut version = kernpack::sys::abi::TVMFFIVersion { major: 0, minor: 0, patch: 0 };
+//! // SAFETY: the table holds the functions that its names say, and `version` is writable.
+//! unsafe { (api.get_version)(&mut version) };
+//! assert!(version.minor >= 1);
+//! ```
+
+mod find;
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+pub(crate) use self::find::process_symbol;
+use self::find::{Found, find_bound_sibling, find_in_process, own_implementation, process_table};
+use crate::abi::{ApiTable, TVMFFITypeInfo, TVMFFIVersion, type_index};
+use crate::embedded;
+
+/// The table in use; NULL until bound and registered.
+static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
+/// The table of a binding that is under way, for the thread that is doing it.
+static PENDING: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
+/// Identity of that thread, 0 for none.
+static BINDER: AtomicUsize = AtomicUsize::new(0);
+static ORIGIN: AtomicU8 = AtomicU8::new(0);
+static BINDING: Mutex<()> = Mutex::new(());
+/// What this artifact does when it is bound.
+static REGISTER: OnceLock<Register> = OnceLock::new();
+/// What went wrong while this artifact registered; kept because a constructor cannot report it.
+static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Registers what this artifact brings with the host that it is bound to; gives what went wrong, one sentence each.
+pub(crate) type Register = fn(Origin) -> Vec<String>;
+
+/// Where the implementation in use comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This artifact's own implementation.
+    Embedded,
+    /// The libtvm_ffi that was in the process.
+    Process,
+    /// The table of another Kernpack library or program.
+    Joined,
+}
+
+/// The functions of the process's implementation; binds at first use.
+///
+/// # Aborts
+/// When a libtvm_ffi in the process is too old to be used: there is no implementation that could report the error.
+#[inline]
+pub fn api() -> &'static ApiTable {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        return bind_at_first_use();
+    }
+    // SAFETY: only tables that live forever are stored.
+    unsafe { &*table }
+}
+
+/// Where the implementation in use comes from; binds at first use.
+pub fn origin() -> Origin {
+    api();
+    origin_while_binding()
+}
+
+/// Like [`origin`], for code that runs while this artifact binds.
+#[doc(hidden)]
+pub fn origin_while_binding() -> Origin {
+    match ORIGIN.load(Ordering::Acquire) {
+        1 => Origin::Process,
+        2 => Origin::Joined,
+        _ => Origin::Embedded,
+    }
+}
+
+/// Version that the implementation in use reports.
+pub fn version() -> TVMFFIVersion {
+    let mut version = TVMFFIVersion { major: 0, minor: 0, patch: 0 };
+    // SAFETY: `version` is writable.
+    unsafe { (api().get_version)(&mut version) };
+    version
+}
+
+/// Makes this artifact's own implementation serve the process, whatever else is loaded. For a library that *is* an
+/// implementation (`kernpack-capi`); does nothing when already bound.
+#[cfg(feature = "embedded")]
+pub fn serve_embedded() {
+    let _ = bind_to(|| Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded)));
+}
+
+/// The implementation that a library is bound to, without binding it.
+pub(crate) fn bound() -> *const ApiTable {
+    TABLE.load(Ordering::Acquire)
+}
+
+/// Binds to a host's table (the handshake of a Rust host with a library that it loads).
+///
+/// # Errors
+/// When the table has another layout, or this library is already bound to another implementation, or what it brings
+/// cannot be registered there.
+///
+/// # Safety
+/// `table` is NULL or an [`ApiTable`] of some version that lives forever.
+pub(crate) unsafe fn join(table: *const ApiTable) -> Result<(), String> {
+    if table.is_null() {
+        return Err("the host handed over no function table".to_owned());
+    }
+    // SAFETY: all versions of the table begin with these two fields.
+    let (magic, size) = unsafe { ((*table).magic, (*table).struct_size) };
+    if magic != ApiTable::MAGIC || size < size_of::<ApiTable>() {
+        return Err(
+            "the program that loads this library was built with an incompatible version of kernpack; build both with \
+                    the same version"
+                .to_owned(),
+        );
+    }
+    bind_to(|| Ok((table.cast_mut(), Origin::Joined)))?;
+    // SAFETY: both tables are valid and live forever.
+    if !unsafe { same_implementation(&*bound_or_pending(), &*table) } {
+        return Err("this library already uses another implementation of the TVM FFI in this process, so it cannot share types, \
+                    functions and errors with the program that loads it; load it before anything else uses it"
+            .to_owned());
+    }
+    // Loading a library again does not mend what went wrong the first time.
+    let problems = load_problems();
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// Everything that went wrong while this artifact registered its types and functions, one sentence each.
+pub(crate) fn load_problems() -> Vec<String> {
+    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Binds and registers at once when libtvm_ffi is in the process; a library's constructor calls it.
+pub(crate) fn bind_if_process_has_one() {
+    if TABLE.load(Ordering::Acquire).is_null() && find_in_process().is_some() {
+        bind_at_first_use();
+    }
+}
+
+/// Says what this artifact does when it is bound; the first one counts. If it is bound already, because another constructor of the
+/// artifact used it first, that is done at once. A binding that is under way is waited for, unless this thread is the one that binds,
+/// which has the rest of it before it.
+pub(crate) fn at_bind(register: Register) {
+    if REGISTER.set(register).is_err() || BINDER.load(Ordering::Acquire) == thread_identity() {
+        return;
+    }
+    let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if TABLE.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    if let Err(error) = registered(origin_while_binding()) {
+        tell(&error);
+    }
+}
+
+fn bound_or_pending() -> *const ApiTable {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
+}
+
+/// Whether two tables lead to one implementation. Their functions may differ: exported names and an implementation's own table
+/// need not hold the same addresses. Its type table is one.
+pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
+    // SAFETY: the root of all objects has this index in every implementation.
+    unsafe { ptr::eq((a.get_type_info)(type_index::OBJECT), (b.get_type_info)(type_index::OBJECT)) }
+}
+
+/// Whether a `TVMFFIGetTypeInfo` is one of the implementation in use, under whatever address: see [`same_implementation`].
+///
+/// # Safety
+/// `get_type_info` is such a function.
+pub(crate) unsafe fn is_in_use(get_type_info: *mut c_void) -> bool {
+    type GetTypeInfo = unsafe extern "C" fn(i32) -> *const TVMFFITypeInfo;
+    let mut table = *api();
+    // SAFETY: promised by the caller.
+    table.get_type_info = unsafe { core::mem::transmute::<*mut c_void, GetTypeInfo>(get_type_info) };
+    same_implementation(&table, api())
+}
+
+#[cold]
+#[inline(never)]
+fn bind_at_first_use() -> &'static ApiTable {
+    let found = bind_to(|| {
+        if let Some(found) = process_table() {
+            return found;
+        }
+        if let Some(table) = find_bound_sibling() {
+            return Ok((table, Origin::Joined));
+        }
+        own_implementation()
+    });
+    if let Err(error) = found {
+        tell(&error);
+        if bound_or_pending().is_null() {
+            std::process::abort();
+        }
+    }
+    // SAFETY: bound above, and tables live forever.
+    unsafe { &*bound_or_pending() }
+}
+
+/// Says what went wrong: a constructor or a first use has nobody to report to. [`load_problems`] keeps the text.
+fn tell(error: &str) {
+    for line in error.lines() {
+        embedded::notice::notice(format_args!("kernpack: {line}"));
+    }
+}
+
+/// The table behind the C functions that a program exports, while nothing is bound. A libtvm_ffi in the process may be
+/// calling from its constructors, when nothing can be registered with it yet, so this does not bind to it.
+#[cold]
+#[inline(never)]
+pub(crate) fn table_for_libraries() -> &'static ApiTable {
+    let pending = PENDING.load(Ordering::Acquire);
+    if BINDER.load(Ordering::Acquire) == thread_identity() && !pending.is_null() {
+        // SAFETY: tables live forever.
+        return unsafe { &*pending };
+    }
+    match process_table() {
+        // SAFETY: as above.
+        Some(Ok((table, _))) => unsafe { &*table },
+        _ => api(),
+    }
+}
+
+/// Binds to what `find` gives, then registers what this artifact brings. Other threads wait; the binding thread itself,
+/// coming back here while it registers, sees the table already.
+fn bind_to(find: impl FnOnce() -> Found) -> Result<(), String> {
+    let me = thread_identity();
+    if BINDER.load(Ordering::Acquire) == me {
+        return Ok(());
+    }
+    let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !TABLE.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    let (table, origin) = find()?;
+    ORIGIN.store(origin as u8, Ordering::Release);
+    // SAFETY: tables live forever.
+    embedded::serving::set_serving(unsafe { &*table });
+    PENDING.store(table, Ordering::Release);
+    BINDER.store(me, Ordering::Release);
+    let registered = registered(origin);
+    TABLE.store(table, Ordering::Release);
+    BINDER.store(0, Ordering::Release);
+    registered
+}
+
+/// Registers what this artifact brings, if it has said that it does, and keeps what went wrong. A panic must not leave the binding half
+/// done: other threads would wait for a thread that is gone.
+fn registered(origin: Origin) -> Result<(), String> {
+    let Some(register) = REGISTER.get() else { return Ok(()) };
+    let problems = std::panic::catch_unwind(|| register(origin))
+        .unwrap_or_else(|_| vec!["a panic interrupted the registration of this library".to_owned()]);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let message = problems.join("\n");
+    PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).extend(problems);
+    Err(message)
+}
+
+/// A number that no other running thread has: the address of a thread-local.
+fn thread_identity() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| ptr::from_ref(mark) as usize)
+}

@@ -1,0 +1,24 @@
+//! The definitions that this artifact brings: which methods belong to a type, and which types to a family.
+
+use std::sync::OnceLock;
+
+use super::{MethodsDef, TypeDef};
+
+static BROUGHT: OnceLock<Brought> = OnceLock::new();
+
+/// All definitions of this artifact.
+#[derive(Clone, Copy)]
+pub(super) struct Brought {
+    pub(super) types: &'static [TypeDef],
+    pub(super) methods: &'static [MethodsDef],
+}
+
+/// Says what this artifact brings, before any of it is registered. The first call counts.
+pub(crate) fn bring(types: &'static [TypeDef], methods: &'static [MethodsDef]) {
+    let _ = BROUGHT.set(Brought { types, methods });
+}
+
+/// What this artifact brings; nothing, before its constructor ran.
+pub(super) fn brought() -> Brought {
+    BROUGHT.get().copied().unwrap_or(Brought { types: &[], methods: &[] })
+}

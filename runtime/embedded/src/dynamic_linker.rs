@@ -1,0 +1,163 @@
+//! The dynamic linker: what is loaded, where symbols are, and which file an address is in. All calls of `dl*` functions are here.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
+use std::ffi::CString;
+
+/// Where symbols are looked for: a loaded file, or one of the dynamic linker's own orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scope(*mut c_void);
+
+// SAFETY: the dynamic linker's handles may be used from any thread.
+unsafe impl Send for Scope {}
+// SAFETY: as above.
+unsafe impl Sync for Scope {}
+
+impl Scope {
+    /// All files whose symbols every file sees.
+    pub const DEFAULT: Self = Self(libc::RTLD_DEFAULT);
+    /// Those behind the calling file in the order of [`Scope::DEFAULT`].
+    pub const NEXT: Self = Self(libc::RTLD_NEXT);
+
+    /// A file that is loaded already; no code of it runs. It stays loaded until the scope is closed.
+    pub fn loaded(name: &CStr) -> Option<Self> {
+        Self::of(Some(name), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+    }
+
+    /// The program.
+    pub fn program() -> Option<Self> {
+        Self::of(None, libc::RTLD_LAZY)
+    }
+
+    /// Loads a file with `dlopen` and its flags.
+    ///
+    /// # Safety
+    /// Its constructors run: the caller trusts it.
+    pub unsafe fn open(name: &CStr, flags: c_int) -> Option<Self> {
+        Self::of(Some(name), flags)
+    }
+
+    fn of(name: Option<&CStr>, flags: c_int) -> Option<Self> {
+        let name = name.map_or(ptr::null(), CStr::as_ptr);
+        // SAFETY: the name is a C string or NULL. Only `open` can run code, for whose caller that is.
+        let handle = unsafe { libc::dlopen(name, flags) };
+        (!handle.is_null()).then_some(Self(handle))
+    }
+
+    /// Address of a symbol, NULL when there is none.
+    #[inline]
+    pub fn symbol(self, name: &CStr) -> *mut c_void {
+        // SAFETY: the scope is open, by the promise of `close`; the name is a C string.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+
+    /// Gives the file back, which may be unloaded then.
+    ///
+    /// # Safety
+    /// The scope was opened, is closed once, and no copy of it is used afterwards; nor is what only this scope kept loaded.
+    pub unsafe fn close(self) {
+        // SAFETY: promised by the caller.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
+/// Keeps a file that is loaded in the process for good; false when no file of this name is loaded.
+pub fn keep_loaded(name: &CStr) -> bool {
+    let scope = Scope::of(Some(name), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+    // SAFETY: opened above and not used any more; the file stays.
+    scope.is_some_and(|scope| unsafe {
+        scope.close();
+        true
+    })
+}
+
+/// What the dynamic linker says went wrong last on this thread.
+///
+/// The text is lent to the function because the next call of the dynamic linker may change it.
+pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
+    // SAFETY: the text is NULL or valid until this thread asks the dynamic linker again, and `read` has ended by then: it cannot keep
+    // it, and what it calls does not ask.
+    read(unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) })
+}
+
+/// A symbol of the C++ runtime in this process, which need not be visible to every file; NULL when there is none.
+pub fn cpp_runtime_symbol(name: &CStr) -> *mut c_void {
+    let visible = Scope::DEFAULT.symbol(name);
+    if !visible.is_null() {
+        return visible;
+    }
+    Scope::loaded(c"libstdc++.so.6").map_or(ptr::null_mut(), |runtime| runtime.symbol(name))
+}
+
+fn info_at(address: *const c_void) -> Option<libc::Dl_info> {
+    // SAFETY: a plain query, which fills `info` in when it succeeds; zeros are valid before.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null()).then_some(info)
+    }
+}
+
+/// The base address of the file that an address is in.
+pub fn base_at(address: *const c_void) -> Option<*mut c_void> {
+    info_at(address).map(|info| info.dli_fbase)
+}
+
+/// The name of the file that an address is in.
+pub fn file_at(address: *const c_void) -> Option<CString> {
+    // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
+    info_at(address).map(|info| unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
+}
+
+/// The exported symbol that an address is in.
+pub fn symbol_at(address: *const c_void) -> Option<CString> {
+    let name = info_at(address)?.dli_sname;
+    // SAFETY: as in `file_at`.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_owned())
+}
+
+/// Shows each loaded file, until `look` returns true. It must not load or unload any.
+pub fn each_loaded(mut look: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
+    unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _size: usize, look: *mut c_void) -> c_int {
+        // SAFETY: `dl_iterate_phdr` passes a valid description, and `look` is the closure given to it below.
+        unsafe { c_int::from((*look.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>())(&*info)) }
+    }
+    // SAFETY: the callback matches and the closure outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut look).cast()) };
+}
+
+/// The names of the loaded files, without the program.
+pub fn loaded_files() -> Vec<CString> {
+    let mut names = Vec::new();
+    each_loaded(&mut |info| {
+        // SAFETY: the name is NULL or a C string.
+        if let Some(name) = unsafe { info.dlpi_name.as_ref().map(|name| CStr::from_ptr(name)) }
+            && !name.is_empty()
+        {
+            names.push(name.to_owned());
+        }
+        false
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_symbols_and_addresses() {
+        let strlen = Scope::DEFAULT.symbol(c"strlen");
+        assert!(!strlen.is_null());
+        assert!(Scope::DEFAULT.symbol(c"kernpack_has_no_such_symbol").is_null());
+        let libc = file_at(strlen).unwrap();
+        assert!(loaded_files().contains(&libc), "{libc:?}");
+        assert!(Scope::loaded(&libc).is_some() && Scope::loaded(c"libnowhere.so").is_none());
+        assert!(keep_loaded(&libc) && !keep_loaded(c"libnowhere.so"));
+        assert_eq!(base_at(strlen), base_at(Scope::DEFAULT.symbol(c"memcpy")));
+        assert_ne!(base_at(strlen), base_at((base_at as *const ()).cast()));
+        assert_eq!(symbol_at(ptr::without_provenance(1)), None);
+        // SAFETY: there is no such file, so nothing runs.
+        assert!(unsafe { Scope::open(c"/nowhere/libnowhere.so", libc::RTLD_LAZY) }.is_none());
+        assert!(with_last_error(|text| text.is_some_and(|text| text.to_string_lossy().contains("libnowhere.so"))));
+    }
+}

@@ -1,0 +1,7 @@
+//! Devices: those that a program registers, CUDA against a stand-in for the driver, OpenCL.
+
+mod cuda_devices;
+mod cuda_launch;
+mod fake;
+mod opencl;
+mod registered;
