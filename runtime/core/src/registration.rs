@@ -241,7 +241,7 @@ fn register_library(name: &str, library: &'static LibraryInfo) -> Result<()> {
         0
     }
     // SAFETY: a new function object, whose one reference goes to the handle.
-    let function = unsafe { Function::from_object(embedded::new_function(call, library)) };
+    let function = unsafe { Function::from_raw(embedded::new_function(call, library)) };
     function.register_with_schema(name, "", &[], &<Vec<String> as Schema>::TYPE)
 }
 

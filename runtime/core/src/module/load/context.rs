@@ -163,7 +163,7 @@ pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
     if host::origin() != Origin::Process && Function::find_global(name)?.is_none() {
         // SAFETY: a new function object, whose one reference goes to the handle.
-        let lookup = unsafe { Function::from_object(embedded::new_function(lookup_for_library, ())) };
+        let lookup = unsafe { Function::from_raw(embedded::new_function(lookup_for_library, ())) };
         // Another artifact may be quicker; all of them do the same.
         let _ = Function::register_global(name, &lookup);
     }
