@@ -213,7 +213,7 @@ impl Family {
                 is_final: #is_final,
                 #content,
                 #create,
-                generated_init: #init,
+                generated_init: __k::generated_init(#init),
                 fingerprint: #fingerprint,
                 index: __k::TypeIndexCell::new(),
                 crate_name: #crate_name,
