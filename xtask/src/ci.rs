@@ -3,7 +3,7 @@
 use crate::beside::Beside;
 use crate::environment::Environment;
 use crate::step::{self, Show};
-use crate::{Result, book, demo, floors, runner};
+use crate::{Result, api, book, demo, floors, runner};
 use std::process::Command;
 use std::time::Instant;
 
@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment));
     keep("demo", demo::run_in(&environment));
