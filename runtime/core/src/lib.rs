@@ -18,6 +18,7 @@ mod host_symbols;
 #[doc(hidden)]
 pub mod json;
 mod kernel;
+mod linker_symbol;
 pub mod module;
 mod multiversion;
 #[doc(hidden)]

@@ -38,6 +38,8 @@ pub use event::Event;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 pub(crate) use functions::register as register_functions;
 pub use memory::DeviceMemory;
-pub(crate) use registry::register_devices;
+pub(crate) use registry::api_of_another;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) use registry::register_own;
 pub use registry::{DeviceKindInfo, api, attribute, current_stream, exists};
 pub use stream::Stream;

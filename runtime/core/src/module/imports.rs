@@ -30,7 +30,7 @@ impl Module {
     fn imports_array(&self) -> Array<Module> {
         // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
         let raw = unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, (*cell).imports.cast()))
         };
         // An array that holds something else than modules would break the ABI's contract; it counts as empty.
@@ -44,8 +44,10 @@ impl Module {
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
         // The host calls a virtual function, whose error may not get through it as an exception.
-        let import = Function::global("ffi.ModuleImportModule")?;
-        error_relay::listening(|| import.call((self, other)).map(drop))
+        match Function::find_global("ffi.ModuleImportModule")? {
+            Some(import) => error_relay::listening(|| import.call((self, other)).map(drop)),
+            None => self.import_locally(other),
+        }
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.
@@ -61,7 +63,13 @@ impl Module {
         // They go last: what a module's release does may wait for who waits for the lock.
         let _last = self.imports();
         let _alone = self.lock_if_not_ours();
-        Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
+        match Function::find_global("ffi.ModuleClearImports")? {
+            Some(clear) => clear.call((self,)).map(drop),
+            None => {
+                self.clear_imports_locally();
+                Ok(())
+            }
+        }
     }
 
     /// The import as the embedded implementation does it.
@@ -122,7 +130,7 @@ impl Module {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
         // result.
         unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let found = core::mem::replace(&mut (*cell).import_lookup_cache, map);
             (!found.is_null()).then(|| Any::from_object(found))
         }
@@ -133,7 +141,7 @@ impl Module {
         function_cache::tree_changed();
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
         unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let array = imports.into_any().into_raw().payload.v_obj;
             Any::from_object(core::mem::replace(&mut (*cell).imports, array))
         }
@@ -163,8 +171,8 @@ impl Module {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
         // map and gets a reference of its own.
         unsafe {
-            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache;
-            let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
+            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache;
+            let known = embedded::map::get(found, key.as_view().as_raw()).ok().flatten()?;
             AnyView::from_raw(known).try_to_owned().ok()
         }
     }
@@ -176,7 +184,7 @@ impl Module {
             return known.to();
         }
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
-        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache };
+        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache };
         if is_nothing_found(found) {
             let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(function) };
             drop(self.replace_found(own));

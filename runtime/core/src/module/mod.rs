@@ -77,12 +77,11 @@ pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
-#[doc(hidden)]
-pub use kinds::CarriedKind;
 pub use kinds::c_source::CSource;
-pub(crate) use kinds::register_carried;
 #[cfg(feature = "zstd")]
 pub use kinds::zstd;
+#[doc(hidden)]
+pub use kinds::{CarriedKind, register_carried};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use load::context::{lookup_in_imports, register_context_symbols};

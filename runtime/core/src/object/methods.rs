@@ -101,6 +101,17 @@ impl<const N: usize> MethodName<N> {
     }
 }
 
+/// A [`MethodName`] as text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __method_name {
+    ($key:ident, $name:literal) => {{
+        const NAME: &$crate::generated_code::MethodName<{ $crate::generated_code::method_name_len($key, $name) }> =
+            &$crate::generated_code::MethodName::new($key, $name);
+        NAME.as_str()
+    }};
+}
+
 /// The constructor's name, as a method and as a type attribute.
 const INIT: &str = "__ffi_init__";
 
@@ -186,11 +197,11 @@ impl MethodDef {
     fn register(&self, index: i32) -> Result<()> {
         match *self {
             Self::Method { name, info, is_static } => {
-                register_method(index, name, info, is_static, function(info).as_view().raw())
+                register_method(index, name, info, is_static, function(info).as_view().as_raw())
             }
             Self::Constructor { info } => {
                 let function = function(info);
-                register_method(index, INIT, info, true, function.as_view().raw())?;
+                register_method(index, INIT, info, true, function.as_view().as_raw())?;
                 register_attr(index, INIT, &function)
             }
             Self::Property { name, info, getter } => register_property(index, name, info, getter),

@@ -33,6 +33,7 @@ mod fields;
 mod foreign;
 mod identity;
 mod methods;
+mod raw_handle;
 mod reference;
 mod registration;
 mod root;
@@ -45,7 +46,7 @@ pub use borrowed::Borrowed;
 pub(crate) use brought::bring;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
@@ -58,10 +59,10 @@ pub use field_value::{Field, FieldValue, MutableField};
 pub use foreign::is_made_by_rust;
 pub use identity::Identity;
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
+pub(crate) use raw_handle::raw_handle;
 pub use reference::ObjRef;
 #[doc(hidden)]
 pub use registration::register_attr;
-pub(crate) use registration::register_type;
 pub use registration::type_index_of;
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};

@@ -6,7 +6,6 @@ mod printer;
 mod text;
 mod visitor;
 
-pub(crate) use printer::MAX_DEPTH;
 use printer::Printer;
 
 use crate::definition::function::{Arguments, Builtin};
@@ -30,6 +29,6 @@ fn print(args: &Arguments<'_>) -> Result<Any> {
 pub(crate) fn text_of(value: &AnyView<'_>) -> Result<Vec<u8>> {
     let mut printer = Printer::new();
     // SAFETY: the view keeps the value alive.
-    unsafe { printer.print(value.lent().raw())? };
+    unsafe { printer.print(value.lent().as_raw())? };
     Ok(printer.into_text())
 }

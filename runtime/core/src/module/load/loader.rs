@@ -118,6 +118,9 @@ pub fn load_from_file(path: &str) -> Result<Module> {
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
     let Some(load) = Function::find_global(&loader)? else {
+        if format == "so" {
+            return load_shared_library(path);
+        }
         return Err(crate::error!(
             RuntimeError,
             "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
@@ -148,6 +151,7 @@ pub fn load_shared_library(path: &str) -> Result<Module> {
 
 /// The module of a library, with what it imports: fills the context symbols, then restores the import tree.
 pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
+    context::offer_import_lookup()?;
     context::fill_context_symbols(&*library);
     let in_file =
         |error: Error| Error::new(error.kind(), format!("cannot load {}: {}", library.name(), error.message()));
