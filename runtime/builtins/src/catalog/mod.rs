@@ -51,5 +51,6 @@ static FUNCTIONS: &[&[Builtin]] = &[
 pub fn register() -> Result<()> {
     #[cfg(feature = "all")]
     types::register()?;
-    FUNCTIONS.iter().copied().flatten().try_for_each(Builtin::register)
+    FUNCTIONS.iter().copied().flatten().try_for_each(Builtin::register)?;
+    crate::module::note_own_loaders()
 }

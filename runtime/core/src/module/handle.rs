@@ -43,10 +43,10 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         loader::check_file(Path::new(&text))?;
-        if loader::serves_beside_process(&text) {
-            return super::load_shared_library(&text);
+        if loader::is_own(&text)? {
+            return loader::load_checked(Path::new(&text));
         }
-        let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
+        let module: Self = Function::global(loader::FROM_FILE)?.call_as((text.as_str(),))?;
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
             Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
