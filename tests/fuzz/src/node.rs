@@ -145,7 +145,7 @@ unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> c_in
 unsafe extern "C" fn set_any(field: *mut c_void, value: *const TVMFFIAny) -> c_int {
     // SAFETY: the field is one of a `Node`, the value a valid view.
     unsafe {
-        let Ok(value) = AnyView::from_raw(*value).to_owned() else { return raise(c"a value that cannot be kept") };
+        let Ok(value) = AnyView::from_raw(*value).try_to_owned() else { return raise(c"a value that cannot be kept") };
         *field.cast::<Any>() = value;
     }
     0

@@ -192,13 +192,13 @@ fn schema_names_the_type() {
 fn conversion_and_copy_hooks_give_the_instance() -> Result<()> {
     for hook in ["__ffi_convert__", "__ffi_shallow_copy__"] {
         let column = kernpack::reflect::AttrColumn::new(hook);
-        let function: Function = column.get(Color::type_index()).unwrap().to_owned()?.to()?;
+        let function: Function = column.get(Color::type_index()).unwrap().try_to_owned()?.to()?;
         assert_eq!(function.call_as::<Color>((2,))?, Color::Green);
         assert_eq!(function.call_as::<Color>((Color::Blue,))?, Color::Blue);
         assert!(function.call((9,)).is_err());
     }
     let value: AnyView<'_> = kernpack::reflect::AttrColumn::new("__ffi_type_final__").get(Color::type_index()).unwrap();
-    assert!(value.to_owned()?.to::<bool>()?);
+    assert!(value.try_to_owned()?.to::<bool>()?);
     Ok(())
 }
 

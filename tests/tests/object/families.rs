@@ -180,7 +180,7 @@ fn visitors_see_the_fields_of_the_variant() -> Result<()> {
 }
 
 fn attr(name: &'static str, index: i32) -> Option<Any> {
-    kernpack::reflect::AttrColumn::new(name).get(index).map(|value| value.to_owned().unwrap())
+    kernpack::reflect::AttrColumn::new(name).get(index).map(|value| value.try_to_owned().unwrap())
 }
 
 #[test]

@@ -37,7 +37,7 @@ const OPERATIONS: &[Operation] = &[
     ("repr", |value, _| repr(value).map(drop)),
     ("copy", |value, _| {
         static COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
-        let copy: Function = COPY.get(value.type_index()).unwrap().to_owned()?.to()?;
+        let copy: Function = COPY.get(value.type_index()).unwrap().try_to_owned()?.to()?;
         copy.call((value,)).map(drop)
     }),
     ("deep copy", |value, _| deep_copy(value).map(drop)),

@@ -185,7 +185,7 @@ fn method(key: &str, name: &str) -> Function {
 }
 
 fn attribute<T: for<'a> FromAny<'a>>(key: &str, name: &'static str) -> Result<T> {
-    AttrColumn::new(name).get(info(key).index()).unwrap().to_owned()?.to()
+    AttrColumn::new(name).get(info(key).index()).unwrap().try_to_owned()?.to()
 }
 
 fn text(bytes: TVMFFIByteArray) -> &'static str {

@@ -166,7 +166,7 @@ mod foreign {
 
     unsafe extern "C" fn set(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
         // SAFETY: the ABI's convention of setters.
-        unsafe { *field.cast::<Any>() = AnyView::from_raw(*value).to_owned().unwrap() };
+        unsafe { *field.cast::<Any>() = AnyView::from_raw(*value).try_to_owned().unwrap() };
         0
     }
 

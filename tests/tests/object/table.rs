@@ -134,7 +134,7 @@ fn constructor(key: &str) -> Result<Function> {
     static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
     let info = TypeInfo::by_key(key.as_bytes())?;
     match INIT.get(info.index()) {
-        Some(function) => function.to_owned()?.to(),
+        Some(function) => function.try_to_owned()?.to(),
         None => Ok(method(info, "__ffi_init__")),
     }
 }
@@ -142,7 +142,7 @@ fn constructor(key: &str) -> Result<Function> {
 fn method(info: TypeInfo, name: &str) -> Function {
     let own = |info: TypeInfo| info.own_methods().find(|method| method.name_bytes() == name.as_bytes());
     let found = info.lineage().collect::<Vec<_>>().into_iter().rev().find_map(own);
-    found.unwrap_or_else(|| panic!("{} has no method {name}", info.key())).value().to_owned().unwrap().to().unwrap()
+    found.unwrap_or_else(|| panic!("{} has no method {name}", info.key())).value().try_to_owned().unwrap().to().unwrap()
 }
 
 fn set(target: &Any, name: &str, value: &Any) -> Result<()> {
@@ -160,7 +160,7 @@ fn operation(name: &str, args: &[Any]) -> Result<Any> {
         ("hash_equal", [a, b]) => Any::from(recursive_hash(a)? == recursive_hash(b)?),
         ("repr", [a]) => Any::from(repr(a)?.as_str()),
         ("copy", [a]) => match SHALLOW_COPY.get(a.type_index()) {
-            Some(function) => function.to_owned()?.to::<Function>()?.call((a,))?,
+            Some(function) => function.try_to_owned()?.to::<Function>()?.call((a,))?,
             None => return Err(Error::type_error(format!("Type `{}` does not support copy", a.type_name()))),
         },
         ("deepcopy", [a]) => deep_copy(a)?,

@@ -314,7 +314,7 @@ pub(crate) unsafe fn instance_with(info: TypeInfo, index: &TVMFFIAny) -> Result<
         unsafe {
             let body = embedded::body::<EnumStateBody>(state.raw().payload.v_obj);
             if let Some(instance) = map::get(body.indexes.object(), index)? {
-                return AnyView::from_raw(instance).to_owned();
+                return AnyView::from_raw(instance).try_to_owned();
             }
         }
     }

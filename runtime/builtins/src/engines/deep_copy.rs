@@ -36,7 +36,7 @@ fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
 /// A copy of a value, which is no rvalue reference, and of all that it consists of.
 pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     if is_constant(value.type_index()) {
-        return value.to_owned();
+        return value.try_to_owned();
     }
     let mut copier = Copier::default();
     // SAFETY: the caller keeps the value alive.

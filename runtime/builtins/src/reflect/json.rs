@@ -35,7 +35,7 @@ pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
 
 fn write(value: &AnyView<'_>) -> Result<String> {
     host::api();
-    let text = json_graph::to_text(&value.to_owned()?)?;
+    let text = json_graph::to_text(&value.try_to_owned()?)?;
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 

@@ -165,7 +165,7 @@ impl Module {
         unsafe {
             let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache;
             let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
-            AnyView::from_raw(known).to_owned().ok()
+            AnyView::from_raw(known).try_to_owned().ok()
         }
     }
 

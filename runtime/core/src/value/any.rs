@@ -119,7 +119,7 @@ impl<'a> AnyView<'a> {
     ///
     /// # Errors
     /// TypeError for a borrowed `DLTensor*`: nothing says how long it lives, so it cannot be kept.
-    pub fn to_owned(&self) -> Result<Any> {
+    pub fn try_to_owned(&self) -> Result<Any> {
         Any::from_view(self).ok_or_else(|| {
             Error::type_error("a borrowed DLTensor* cannot be kept; pass an ffi.Tensor, which is reference-counted")
         })

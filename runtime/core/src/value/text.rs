@@ -157,8 +157,7 @@ macro_rules! text_type {
                 Self(text.into_any())
             }
 
-            /// The content.
-            pub fn get(&self) -> &$target {
+            fn content(&self) -> &$target {
                 #[allow(clippy::redundant_closure_call, reason = "one macro for two types")]
                 ($get)(self.0.as_view())
             }
@@ -167,25 +166,25 @@ macro_rules! text_type {
         impl Deref for $name {
             type Target = $target;
             fn deref(&self) -> &$target {
-                self.get()
+                self.content()
             }
         }
 
         impl AsRef<$target> for $name {
             fn as_ref(&self) -> &$target {
-                self.get()
+                self.content()
             }
         }
 
         impl Borrow<$target> for $name {
             fn borrow(&self) -> &$target {
-                self.get()
+                self.content()
             }
         }
 
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
-                self.get() == other.get()
+                self.content() == other.content()
             }
         }
 
@@ -193,13 +192,13 @@ macro_rules! text_type {
 
         impl PartialEq<$target> for $name {
             fn eq(&self, other: &$target) -> bool {
-                self.get() == other
+                self.content() == other
             }
         }
 
         impl PartialEq<$view> for $name {
             fn eq(&self, other: &$view) -> bool {
-                self.get() == *other
+                self.content() == *other
             }
         }
 
@@ -211,7 +210,7 @@ macro_rules! text_type {
 
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-                self.get().cmp(other.get())
+                self.content().cmp(other.content())
             }
         }
 
@@ -223,7 +222,7 @@ macro_rules! text_type {
 
         impl core::hash::Hash for $name {
             fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-                self.get().hash(state);
+                self.content().hash(state);
             }
         }
 
@@ -235,7 +234,7 @@ macro_rules! text_type {
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.get().fmt(f)
+                self.content().fmt(f)
             }
         }
 
@@ -285,13 +284,13 @@ text_type!(Bytes, [u8], &[u8], BYTES, "bytes", |view| <&[u8]>::from_any(view).un
 
 impl From<Str> for String {
     fn from(text: Str) -> Self {
-        text.get().to_owned()
+        text.content().to_owned()
     }
 }
 
 impl From<Bytes> for Vec<u8> {
     fn from(bytes: Bytes) -> Self {
-        bytes.get().to_vec()
+        bytes.content().to_vec()
     }
 }
 
@@ -313,7 +312,19 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
+impl Str {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.content()
+    }
+}
+
 impl Bytes {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.content()
+    }
+
     /// Bytes that are there for the life of the process; nothing is copied.
     pub fn from_static(bytes: &'static [u8]) -> Self {
         // SAFETY: a borrow for ever needs no owner.
@@ -323,7 +334,7 @@ impl Bytes {
 
 impl fmt::Display for Str {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.get())
+        f.write_str(self.content())
     }
 }
 

@@ -27,7 +27,7 @@ impl Running {
             } else {
                 mutate_value(self.0, *value.raw())
             };
-            if outcome.type_index == type_index::UNCHANGED { value.to_owned() } else { into_result(outcome) }
+            if outcome.type_index == type_index::UNCHANGED { value.try_to_owned() } else { into_result(outcome) }
         }
     }
 

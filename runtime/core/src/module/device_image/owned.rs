@@ -40,7 +40,7 @@ impl Deref for ImageCode {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.payload.get().get(self.range.clone()).unwrap_or_default()
+        self.payload.as_slice().get(self.range.clone()).unwrap_or_default()
     }
 }
 
@@ -98,7 +98,7 @@ impl OwnedImage {
 
     /// All code, one piece after the other in the order of the payload.
     pub(crate) fn all_code(&self) -> Vec<u8> {
-        let bytes = self.payload.get();
+        let bytes = self.payload.as_slice();
         match &self.code {
             OwnedCode::Whole(_) => self.code().to_vec(),
             OwnedCode::Each(pieces) => {
@@ -109,7 +109,7 @@ impl OwnedImage {
 
     /// Names of the kernels, in the order of the table.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let text = |range: &Range<usize>| str::from_utf8(self.payload.get().get(range.clone())?).ok();
+        let text = |range: &Range<usize>| str::from_utf8(self.payload.as_slice().get(range.clone())?).ok();
         self.entries.iter().filter_map(move |entry| text(&entry.name))
     }
 
@@ -121,7 +121,7 @@ impl OwnedImage {
     /// The kernel of that name.
     pub(crate) fn kernel(&self, name: &str) -> Option<DeviceFunction<'_>> {
         let number = *self.index.get(name)?;
-        let bytes = self.payload.get().get(self.entries.get(number)?.start..)?;
+        let bytes = self.payload.as_slice().get(self.entries.get(number)?.start..)?;
         DeviceFunction::parse(&mut StreamReader::new(FORMAT, bytes), number).ok()
     }
 }
