@@ -28,6 +28,7 @@ pub mod reflect;
 mod registration;
 mod tensor;
 mod thread_pool;
+mod types;
 #[doc(hidden)]
 pub mod value;
 

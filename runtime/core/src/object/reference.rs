@@ -7,8 +7,9 @@ use core::ptr::NonNull;
 use super::write_access::{self, State};
 use super::{Object, ObjectRoot, ObjectStruct, WeakRef, construction, copy, foreign, type_index_of};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::reflect::AttrVisitor;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Storage, ToArg, TypeSchema, type_key};
+use crate::value::{
+    Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, ToArg, TypeSchema, type_key,
+};
 use crate::{embedded, host};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
@@ -349,8 +350,9 @@ impl<T: Object> IntoAny for ObjRef<T> {
         unsafe { Any::from_object(self.into_object()) }
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        crate::reflect::visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 
