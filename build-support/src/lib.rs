@@ -26,9 +26,9 @@
 //!
 //! The build script runs again when an input, an included header, a compiler or a variable that matters changes, also
 //! when a compiler appears that was missing or that would be found first; else cargo runs nothing. When it runs, it
-//! compiles what changed: results are kept by the content of the source and of all headers that it reads, the options,
-//! the compiler (its place and version), the target and the variables that the compiler reads. A source whose text names
-//! `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since no list of headers shows what it takes in. A
+//! compiles what changed: results are kept in `OUT_DIR` (at most 256 MiB) by the content of the source and of all headers
+//! that it reads, the options, the compiler (its place and version), the target and the variables that the compiler reads.
+//! A source whose text names `.incbin`, `#embed`, `__DATE__` or `__TIME__` is compiled each time, since no list of headers shows what it takes in. A
 //! header that appears in an `include` folder where it would be found first counts when the script runs for another
 //! reason; one in the system's own folders does not.
 //!
@@ -45,7 +45,6 @@
 //!
 //! | Variable | Meaning |
 //! |---|---|
-//! | `KERNPACK_CACHE` | where results are kept: a folder (absolute) that packages and builds share, or `off`. Without it they are in `OUT_DIR`, at most 256 MiB; a shared folder holds at most 4 GiB |
 //! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
 //! | `KERNPACK_OPENCL` | whether OpenCL C is compiled while building: `auto`, `require` or `off`; see [`Library::opencl`] |
 //! | `KERNPACK_OPENCL_LIBRARY`, `KERNPACK_OPENCL_DEVICES` | the OpenCL library and the devices for that, as the runtime reads them |

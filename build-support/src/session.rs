@@ -54,7 +54,7 @@ impl Session {
         Ok(Self {
             tracker: Tracker::new(&package_dir, &out_dir),
             watch: Watch::new(&out_dir),
-            cache: Cache::new(&environment, &package_dir, &out_dir, &work_dir, started)?,
+            cache: Cache::new(&package_dir, &out_dir, &work_dir, started)?,
             commands: CompileCommands::default(),
             permits: Permits::of_process(jobs),
             target: Target::new(&environment, cpu)?,
@@ -98,8 +98,7 @@ impl Session {
         self.work_dir.join(format!("{prefix}{index}_{stem}.{extension}"))
     }
 
-    /// A recipe for the cache that names this package and these values of variables. Texts with the path of `OUT_DIR` in
-    /// them go through [`Self::portable`].
+    /// A recipe for the cache that names this package and these values of variables.
     pub(crate) fn recipe(&self, kind: &str, variables: &[&str]) -> Digester {
         let mut digester = Digester::new(kind);
         digester.field(env!("CARGO_PKG_VERSION")).field(RECIPES).field(self.package_dir.as_os_str().as_encoded_bytes());
@@ -109,14 +108,6 @@ impl Session {
             digester.field(name).list(self.environment.cargo_optional(name));
         }
         digester
-    }
-
-    /// A text that is the same in another `OUT_DIR`.
-    pub(crate) fn portable(&self, text: &str) -> String {
-        match self.out_dir.to_str() {
-            Some(out_dir) => text.replace(out_dir, "$OUT_DIR"),
-            None => text.to_owned(),
-        }
     }
 
     /// `-I` and `-D` options, as C compilers and nvcc take them.

@@ -1,4 +1,4 @@
-"""Loads what `tests/tests/hosts/export.rs` exported, in a process without Kernpack: `exported.py tvm_ffi|tvm LIBRARY COMPRESSED SYSTEM C OBJECT`."""
+"""Loads what `tests/tests/export/packers.rs` exported, in a process without Kernpack: `exported.py tvm_ffi|tvm LIBRARY COMPRESSED SYSTEM C OBJECT`."""
 
 import ctypes
 import sys

@@ -59,3 +59,15 @@ pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
     }
     (cargo, profile_dir.to_owned())
 }
+
+/// The packages that give the runtime all the features that it has in a build of the workspace.
+const WITH_ALL_FEATURES: [&str; 2] = ["kernpack-tests", "kernpack-core"];
+
+/// The same for programs, with the runtime that the tests were built with: no other is built for them.
+///
+/// # Panics
+/// Where the running program is no test that cargo built.
+#[must_use]
+pub fn cargo_build_programs(packages: &[&str]) -> (Command, PathBuf) {
+    cargo_build(&[packages, &WITH_ALL_FEATURES].concat())
+}

@@ -216,7 +216,7 @@ fn object(
 fn recipe(session: &Session, compiler: &Compiler, command: &Command) -> Digester {
     let mut digester = session.recipe("c", &VARIABLES);
     compiler.program.describe(&mut digester, &compiler.version);
-    digester.list(command.get_args().map(|argument| session.portable(&argument.to_string_lossy())));
+    digester.list(command.get_args().map(|argument| argument.as_encoded_bytes()));
     for (name, value) in command.get_envs() {
         digester.field(name.as_encoded_bytes()).list(value.map(|value| value.as_encoded_bytes()));
     }

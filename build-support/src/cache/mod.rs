@@ -1,5 +1,6 @@
 //! What compilers made before, by content: the source and the headers that were read, the flags, the compiler, the
-//! target and the variables that matter. A result that is found is what the compiler would make again.
+//! target and the variables that matter. A result that is found is what the compiler would make again. The cache is in
+//! `OUT_DIR`, so it belongs to one package and one configuration, and `cargo clean` removes it.
 //!
 //! A *recipe* fingerprints everything but the files that are read. For each recipe the cache knows the lists of files
 //! that such a run read (compilers say so afterwards); recipe and contents of one of these lists name the *entry*: the
@@ -18,18 +19,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::cache::digest::{Digest, Digester};
-use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// How much a package's own cache may hold, in bytes, and one that the user shares between packages.
-const OWN_LIMIT: u64 = 256 << 20;
-const SHARED_LIMIT: u64 = 4 << 30;
+/// How much the cache may hold, in bytes.
+const LIMIT: u64 = 256 << 20;
 
 /// So many lists of read files are known for one recipe.
 const LISTS: usize = 8;
 
 /// Of files of the cache. It changes with their format.
-const MAGIC: &[u8; 16] = b"kernpack cache 1";
+const MAGIC: &[u8; 16] = b"kernpack cache 2";
 
 /// A file that a run read, or looked for in vain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +36,21 @@ pub(crate) struct Input {
     /// Absolute, or relative to the package.
     pub(crate) path: PathBuf,
     pub(crate) exists: bool,
+}
+
+impl Input {
+    fn to_text(&self) -> Option<String> {
+        Some(format!("{}{}", if self.exists { '+' } else { '-' }, self.path.to_str()?))
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let exists = match text.get(..1)? {
+            "+" => true,
+            "-" => false,
+            _ => return None,
+        };
+        Some(Self { path: PathBuf::from(text.get(1..)?), exists })
+    }
 }
 
 /// What a run made.
@@ -49,11 +63,9 @@ pub(crate) struct Made {
 }
 
 pub(crate) struct Cache {
-    /// `None`: nothing is kept.
-    folder: Option<PathBuf>,
+    folder: PathBuf,
     limit: u64,
     package_dir: PathBuf,
-    out_dir: PathBuf,
     /// Files of this folder are made by us, at any time.
     work_dir: PathBuf,
     started: SystemTime,
@@ -63,34 +75,15 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Below `out_dir`, or where `KERNPACK_CACHE` says: a folder, or `off`.
-    pub(crate) fn new(
-        environment: &Environment,
-        package_dir: &Path,
-        out_dir: &Path,
-        work_dir: &Path,
-        started: SystemTime,
-    ) -> Result<Self> {
-        let (folder, limit) = match environment.user("KERNPACK_CACHE")?.as_deref() {
-            None => (Some(out_dir.join("kernpack-cache")), OWN_LIMIT),
-            Some("off") => (None, 0),
-            Some(folder) if Path::new(folder).is_absolute() => (Some(PathBuf::from(folder)), SHARED_LIMIT),
-            Some(other) => {
-                return Err(Error::new(format!(
-                    "KERNPACK_CACHE is \"{other}\"; it may be off, or the absolute path of a folder"
-                )));
-            }
-        };
-        if let Some(folder) = &folder {
-            fs::create_dir_all(folder).map_err(|e| {
-                Error::new(format!("{}: the folder of the cache cannot be created: {e}", folder.display()))
-            })?;
-        }
+    /// Below `out_dir`.
+    pub(crate) fn new(package_dir: &Path, out_dir: &Path, work_dir: &Path, started: SystemTime) -> Result<Self> {
+        let folder = out_dir.join("kernpack-cache");
+        fs::create_dir_all(&folder)
+            .map_err(|e| Error::new(format!("{}: the folder of the cache cannot be created: {e}", folder.display())))?;
         Ok(Self {
             folder,
-            limit,
+            limit: LIMIT,
             package_dir: package_dir.to_owned(),
-            out_dir: out_dir.to_owned(),
             work_dir: work_dir.to_owned(),
             started,
             contents: Mutex::default(),
@@ -106,13 +99,12 @@ impl Cache {
 
     /// What the recipe made from the files as they are now, and which files those are.
     pub(crate) fn find(&self, recipe: Digest) -> Option<(Made, Vec<Input>)> {
-        let folder = self.folder.as_ref()?;
-        let list_file = folder.join(format!("{recipe}.inputs"));
+        let list_file = self.folder.join(format!("{recipe}.inputs"));
         for list in lists(&read_file(&list_file)?) {
-            let inputs: Option<Vec<Input>> = list.iter().map(|text| self.input(text)).collect();
+            let inputs: Option<Vec<Input>> = list.iter().map(|text| Input::of_text(text)).collect();
             let Some(inputs) = inputs else { continue };
             let Some(entry) = self.entry(recipe, &inputs) else { continue };
-            let path = folder.join(format!("{entry}.made"));
+            let path = self.folder.join(format!("{entry}.made"));
             let Some(made) = read_file(&path).and_then(made) else { continue };
             self.mark_used(&[&list_file, &path]);
             self.hits.fetch_add(1, Ordering::Relaxed);
@@ -124,22 +116,21 @@ impl Cache {
     /// Keeps what the recipe made. A result whose inputs changed meanwhile is not kept; nor does it matter when the
     /// cache cannot be written.
     pub(crate) fn keep(&self, recipe: Digest, inputs: &[Input], made: &Made) {
-        let Some(folder) = &self.folder else { return };
         if inputs.iter().any(|input| self.is_unstable(input)) {
             return;
         }
         let (Some(entry), Some(list)) =
-            (self.entry(recipe, inputs), inputs.iter().map(|input| self.text(input)).collect::<Option<Vec<_>>>())
+            (self.entry(recipe, inputs), inputs.iter().map(Input::to_text).collect::<Option<Vec<_>>>())
         else {
             return;
         };
         let mut fields = vec![made.printed.as_bytes().to_vec()];
         fields.extend(made.products.iter().cloned());
-        let path = folder.join(format!("{entry}.made"));
+        let path = self.folder.join(format!("{entry}.made"));
         if write_file(&path, &fields).is_err() {
             return;
         }
-        let list_file = folder.join(format!("{recipe}.inputs"));
+        let list_file = self.folder.join(format!("{recipe}.inputs"));
         let list = list.join("\0").into_bytes();
         let mut known = read_file(&list_file).unwrap_or_default();
         known.retain(|other| *other != list);
@@ -152,11 +143,10 @@ impl Cache {
 
     /// Removes the files that were not used for longest, until the rest fits. What this run used stays.
     pub(crate) fn trim(&self) {
-        let Some(folder) = &self.folder else { return };
         let used = lock(&self.used).clone();
         let mut files = Vec::new();
         let mut size = 0;
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
             let ours = entry.path().extension().is_some_and(|e| e == "made" || e == "inputs" || e == "part");
             if metadata.is_file() && ours {
@@ -179,7 +169,7 @@ impl Cache {
     fn mark_used(&self, paths: &[&Path]) {
         let now = SystemTime::now();
         for path in paths {
-            // Once an hour is enough; the cache may be on a slow disk.
+            // Once an hour is enough.
             let old = fs::metadata(path).and_then(|metadata| metadata.modified());
             if old.is_ok_and(|old| now.duration_since(old).is_ok_and(|age| age.as_secs() > 3600)) {
                 let _ = fs::File::options().append(true).open(path).and_then(|file| file.set_modified(now));
@@ -207,7 +197,7 @@ impl Cache {
             if content.is_some() != input.exists {
                 return None;
             }
-            digester.field(self.text(input)?).list(content.map(Digest::to_bytes));
+            digester.field(input.to_text()?).list(content.map(Digest::to_bytes));
         }
         Some(digester.finish())
     }
@@ -221,29 +211,6 @@ impl Cache {
         let content = Digest::of_file(&path);
         lock(&self.contents).insert(path, content);
         content
-    }
-
-    /// As text that means the same in another `OUT_DIR`.
-    fn text(&self, input: &Input) -> Option<String> {
-        let state = if input.exists { '+' } else { '-' };
-        match input.path.strip_prefix(&self.out_dir) {
-            Ok(path) => Some(format!("{state}o{}", path.to_str()?)),
-            Err(_) => Some(format!("{state}p{}", input.path.to_str()?)),
-        }
-    }
-
-    fn input(&self, text: &str) -> Option<Input> {
-        let exists = match text.get(..1)? {
-            "+" => true,
-            "-" => false,
-            _ => return None,
-        };
-        let path = text.get(2..)?;
-        let path = match text.get(1..2)? {
-            "o" => self.out_dir.join(path),
-            _ => PathBuf::from(path),
-        };
-        Some(Input { path, exists })
     }
 }
 
@@ -324,7 +291,7 @@ mod tests {
         fn cache(&self) -> Cache {
             let out = self.0.join("out");
             let started = SystemTime::now() + Duration::from_secs(1);
-            Cache::new(&Environment::fake(&[]), &self.0, &out, &out.join("kernpack"), started).unwrap()
+            Cache::new(&self.0, &out, &out.join("kernpack"), started).unwrap()
         }
     }
 
@@ -426,20 +393,5 @@ mod tests {
         cache.trim();
         assert!(fs::read_dir(&files).unwrap().count() < 8);
         assert!(found(&folder, Digest::of(&[0])).is_some(), "it is in use");
-    }
-
-    #[test]
-    fn the_folder_is_the_users_choice() {
-        let folder = Folder::new("choice");
-        let out = folder.0.join("out");
-        let cache = |value: &str| {
-            let environment = Environment::fake(&[("KERNPACK_CACHE", value)]);
-            Cache::new(&environment, &folder.0, &out, &out.join("kernpack"), SystemTime::now())
-        };
-        assert_eq!(cache("off").unwrap().folder, None);
-        assert_eq!(cache(folder.0.to_str().unwrap()).unwrap().folder, Some(folder.0.clone()));
-        let error = cache("here").err().map(|error| error.to_string());
-        let expected = "KERNPACK_CACHE is \"here\"; it may be off, or the absolute path of a folder";
-        assert_eq!(error.as_deref(), Some(expected));
     }
 }

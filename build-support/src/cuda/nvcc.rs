@@ -153,7 +153,7 @@ impl<'a> Nvcc<'a> {
             host.describe(&mut digester, "");
         }
         digester.field(source);
-        digester.list(command.get_args().map(|argument| session.portable(&argument.to_string_lossy())));
+        digester.list(command.get_args().map(|argument| argument.as_encoded_bytes()));
         digester
     }
 }

@@ -95,7 +95,7 @@ impl Nvrtc {
         let mut recipe = session.recipe("nvrtc", &[]);
         recipe.field(&self.version).field(&source);
         recipe.list(self.path.as_ref().map(|path| format!("{} {}", path.display(), program::stamp(path))));
-        recipe.list(options.iter().map(|option| session.portable(option)));
+        recipe.list(&options);
         let tool = format!("NVRTC for {kind}_{architecture}");
         let products = [product.to_owned()];
         let step = Step { recipe: recipe.finish(), source: &source, tool: &tool, products: &products };

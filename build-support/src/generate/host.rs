@@ -46,8 +46,8 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
     let _ = write!(
         out,
         r#"    mod {base}_parts {{
-        use super::super::__kernpack::Kernel;
         use super::super::__kernpack::__private_v0_1 as __k;
+        use super::super::__kernpack::Kernel;
 
         unsafe extern "C" {{
             #[link_name = {symbol:?}]

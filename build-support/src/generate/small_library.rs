@@ -65,8 +65,8 @@ pub mod kernels {
     }
 
     mod blur_parts {
-        use super::super::__kernpack::Kernel;
         use super::super::__kernpack::__private_v0_1 as __k;
+        use super::super::__kernpack::Kernel;
 
         unsafe extern "C" {
             #[link_name = "__tvm_ffi_blur"]

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
 use crate::cache::digest::Digest;
-use crate::outputs::json::{self, string};
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -53,15 +55,9 @@ impl CompileCommands {
     fn lines(&self, package_dir: &Path) -> Vec<String> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
         entries.sort();
-        let directory = string(&package_dir.to_string_lossy());
-        let line = |entry: &Entry| {
-            let arguments: Vec<String> = entry.arguments.iter().map(|argument| string(argument)).collect();
-            format!(
-                "{{\"directory\":{directory},\"file\":{},\"output\":{},\"arguments\":[{}]}}",
-                string(&entry.file),
-                string(&entry.output),
-                arguments.join(",")
-            )
+        let directory = package_dir.to_string_lossy();
+        let line = |Entry { file, output, arguments }: &Entry| {
+            json!({"directory": directory, "file": file, "output": output, "arguments": arguments}).to_string()
         };
         entries.iter().map(line).collect()
     }
@@ -104,8 +100,10 @@ fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<(
     let lock = File::create(std::env::temp_dir().join(name))?;
     lock.lock()?;
     let old = fs::read_to_string(path).unwrap_or_default();
-    let mut all: Vec<String> = json::elements(&old).unwrap_or_default();
-    all.retain(|entry| !is_of(entry, package_dir));
+    // As they are written: entries of other tools stay letter by letter.
+    let known: Vec<&RawValue> = serde_json::from_str(&old).unwrap_or_default();
+    let others = known.into_iter().map(RawValue::get).filter(|entry| !is_of(entry, package_dir));
+    let mut all: Vec<String> = others.map(str::to_owned).collect();
     all.extend(lines.iter().cloned());
     let new = array(&all);
     if new == old || (all.is_empty() && old.is_empty()) {
@@ -118,9 +116,9 @@ fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<(
 
 /// Whether we wrote an entry for this package: then it makes something in a working folder of ours.
 fn is_of(entry: &str, package_dir: &Path) -> bool {
-    let member = |name: &str| json::member(entry, name).unwrap_or_default();
-    let output = member("output");
-    let is_ours = Path::new(&output).parent().is_some_and(|folder| folder.ends_with("out/kernpack"));
+    let entry: Value = serde_json::from_str(entry).unwrap_or_default();
+    let member = |name: &str| entry[name].as_str().unwrap_or_default();
+    let is_ours = Path::new(member("output")).parent().is_some_and(|folder| folder.ends_with("out/kernpack"));
     is_ours && member("directory") == package_dir.to_string_lossy()
 }
 
@@ -146,8 +144,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("kernpack-commands-{}/x/all.json", std::process::id()));
         let read = || fs::read_to_string(&path).unwrap();
         let files = || {
-            let all = json::elements(&read()).unwrap();
-            all.iter().map(|entry| json::member(entry, "file").unwrap()).collect::<Vec<_>>()
+            let all: Vec<Value> = serde_json::from_str(&read()).unwrap();
+            all.iter().map(|entry| entry["file"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let (a, a_lines) = commands("/a", &["y.c", "x.c"]);
         merge(&path, &a, &a_lines).unwrap();

@@ -6,7 +6,15 @@
 //!   "package": "imagekit",
 //!   "target": "x86_64-unknown-linux-gnu",
 //!   "outputs": [
-//!     {"kind": "object", "path": "/.../out/kernpack/c0_blur.o", "bytes": 5040, "source": "kernels/blur.c", "kernels": ["blur"]}
+//!     {
+//!       "kind": "object",
+//!       "path": "/.../out/kernpack/c0_blur.o",
+//!       "bytes": 5040,
+//!       "source": "kernels/blur.c",
+//!       "kernels": [
+//!         "blur"
+//!       ]
+//!     }
 //!   ]
 //! }
 //! ```
@@ -15,13 +23,13 @@
 //! `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
 
 pub(crate) mod compile_commands;
-pub(crate) mod json;
 pub(crate) mod progress;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::outputs::json::string;
+use serde_json::{Value, json};
+
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -83,32 +91,25 @@ impl Output {
         line
     }
 
-    fn json(&self) -> String {
-        let mut text = format!(
-            "{{\"kind\": {}, \"path\": {}, \"bytes\": {}",
-            string(&self.kind),
-            string(&self.path.to_string_lossy()),
-            self.bytes()
-        );
+    fn json(&self) -> Value {
+        let mut output = json!({"kind": self.kind, "path": self.path.to_string_lossy(), "bytes": self.bytes()});
         if let Some(source) = &self.source {
-            let kernels: Vec<String> = self.kernels.iter().map(|kernel| string(kernel)).collect();
-            text.push_str(&format!(", \"source\": {}, \"kernels\": [{}]", string(source), kernels.join(", ")));
+            output["source"] = json!(source);
+            output["kernels"] = json!(self.kernels);
         }
-        text.push('}');
-        text
+        output
     }
 }
 
 /// Tells people who watch the build, and writes the list.
 pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
     let path = session.work_dir.join("outputs.json");
-    let lines: Vec<String> = outputs.iter().map(|output| format!("    {}", output.json())).collect();
-    let text = format!(
-        "{{\n  \"package\": {},\n  \"target\": {},\n  \"outputs\": [\n{}\n  ]\n}}\n",
-        string(&session.package_name),
-        string(&session.target.triple),
-        lines.join(",\n")
-    );
+    let list = json!({
+        "package": session.package_name,
+        "target": session.target.triple,
+        "outputs": outputs.iter().map(Output::json).collect::<Vec<_>>(),
+    });
+    let text = format!("{list:#}\n");
     fs::write(&path, text).map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
     for output in outputs {
         progress::line(&output.line());

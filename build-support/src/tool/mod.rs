@@ -82,6 +82,6 @@ mod tests {
     fn results_keep_their_order() {
         let squares = in_parallel(4, (0..100).collect(), |n: usize| n * n);
         assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
-        assert_eq!(in_parallel(4, Vec::<u8>::new(), |n| n), []);
+        assert_eq!(in_parallel(4, Vec::<u8>::new(), |n| n), Vec::<u8>::new());
     }
 }

@@ -102,24 +102,6 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
     files
 }
 
-#[test]
-fn a_shared_cache_serves_other_builds() {
-    let package = package("shared-cache");
-    let cache = package.dir.join("cache");
-    let variables = [("KERNPACK_CACHE", cache.to_str().unwrap())];
-    assert_eq!(compiled(&package, &package.cargo(&["build"], &variables)).0.len(), 5);
-    assert!(!package.out_dir().join("kernpack-cache").exists());
-    // What cargo clean would remove.
-    fs::remove_dir_all(package.out_dir()).unwrap();
-    package.write("build.rs", &format!("{} ", fs::read_to_string(package.dir.join("build.rs")).unwrap()));
-    assert_eq!(compiled(&package, &package.cargo(&["build"], &variables)), (Vec::new(), 5));
-    // Without a cache everything is compiled.
-    let off = [("KERNPACK_CACHE", "off")];
-    assert_eq!(compiled(&package, &package.cargo(&["build"], &off)).0.len(), 5);
-    let message = package.failure(&[("KERNPACK_CACHE", "somewhere")]);
-    assert_eq!(message, "Error: KERNPACK_CACHE is \"somewhere\"; it may be off, or the absolute path of a folder");
-}
-
 /// A warning of the compiler is shown again when the result comes out of the cache.
 #[test]
 fn warnings_come_out_of_the_cache() {

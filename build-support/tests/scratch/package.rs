@@ -153,7 +153,6 @@ impl Package {
             "CXXFLAGS",
             "CUDA_HOME",
             "CUDA_PATH",
-            "KERNPACK_CACHE",
             "KERNPACK_COMPILE_COMMANDS",
             "KERNPACK_CUDA",
             "KERNPACK_OPENCL",

@@ -2,9 +2,9 @@
 //!
 //! - `aarch64-host report LIBRARY`: what `libimagekit.so` does, as text.
 //! - `aarch64-host devices LIBRARY`: what its functions for devices say on a machine that has none.
-//! - `aarch64-host exported LIBRARY...`: what `tests/tests/hosts/aarch64.rs` exported calls itself.
+//! - `aarch64-host exported LIBRARY...`: what `tests/tests/export/aarch64.rs` exported calls itself.
 
-#[path = "../../tests/hosts/length.rs"]
+#[path = "../../tests/export/length.rs"]
 mod length;
 mod report;
 

@@ -1,4 +1,4 @@
-//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/hosts/aarch64.rs` runs it under qemu.
+//! Tests of the workspace that need no other program, in one program for another machine; `tests/tests/export/aarch64.rs` runs it under qemu.
 
 #![allow(dead_code, unreachable_pub, unused_qualifications, reason = "each module is a crate of its own, too")]
 
@@ -8,6 +8,8 @@ mod cpp_modules;
 mod devices;
 #[path = "../../tests/object/enums.rs"]
 mod enums;
+#[path = "../../tests/device/fake.rs"]
+mod fake;
 #[path = "../../tests/object/families.rs"]
 mod families;
 #[path = "../../tests/function/registry.rs"]

@@ -6,16 +6,17 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use kernpack::Module;
-use kernpack_tests::beside::{cargo_build, test_again};
-use kernpack_tests::headers;
+use kernpack_tests::beside::{cargo_build_programs, test_again};
 use kernpack_tests::stock::stock_library;
+use kernpack_tests::{headers, library};
 
 /// Builds packages of the workspace as the tests were built, and says in which folder the results are.
 fn build() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let (mut cargo, folder) = cargo_build(&["kernpack-capi", "kernpack-loading-host"]);
+        let (mut cargo, folder) = cargo_build_programs(&["kernpack-loading-host"]);
         headers::run(&mut cargo);
+        library::library();
         folder
     })
 }

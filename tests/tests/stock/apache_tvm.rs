@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernpack_tests::beside::cargo_build;
+use kernpack_tests::beside::cargo_build_programs;
 use kernpack_tests::headers;
 use kernpack_tests::skip::{skip, skip_anywhere};
 use kernpack_tests::stock::apache_tvm;
@@ -39,7 +39,7 @@ fn export(folder: &str) -> Option<(PathBuf, Vec<String>)> {
 
 /// Builds the programs of `apache-tvm/host` as the tests were built, and says in which folder they are.
 fn build(variables: &[(&str, &Path)]) -> PathBuf {
-    let (mut cargo, folder) = cargo_build(&["kernpack-apache-tvm-host"]);
+    let (mut cargo, folder) = cargo_build_programs(&["kernpack-apache-tvm-host"]);
     headers::run(cargo.envs(variables.iter().copied()));
     folder
 }

@@ -1,9 +1,10 @@
 //! Enums: types whose instances are a fixed set of objects, each with an integer and a name; and the table of a type's instances.
 
-use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, seq_hash_kind, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, field_flag, seq_hash_kind, type_index};
+use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
-use crate::definition::signature::{ANY_VIEW, Accepts, OBJECT, Signature, Type, type_key};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinMethod, BuiltinType, Index, Metadata, field};
+use crate::definition::signature::{ANY_VIEW, OBJECT, STRING, Signature, Type, type_key};
+use crate::definition::type_def::{Attr, BuiltinMethod, BuiltinType};
 use crate::embedded::{self, map, new_string, seq, text_of};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, IntoAny};
@@ -11,8 +12,8 @@ use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 
 use super::enum_state_fields::{set_attrs, set_entries, set_indexes};
-use crate::definition::instance::{Body, copy_function, create, creator, new_function};
-use crate::definition::setters::{set_i64, set_text};
+use crate::definition::instance::{create, metadata_of, new_function, object_attrs, object_body};
+use crate::definition::setters::set_text;
 
 /// What an enum type knows about its instances; the value of `__ffi_enum__`.
 #[derive(Clone)]
@@ -69,109 +70,78 @@ struct StrEnumBody(EnumBody);
 
 const _: () = assert!(size_of::<EnumBody>() == 24 && size_of::<EnumStateBody>() == 24);
 
-macro_rules! body {
-    ($body:ty, $type:ident, $definition:ident, $key:literal) => {
-        static $type: Type = Type {
-            schema: concat!("{\"type\":\"", $key, "\"}"),
-            text: $key,
-            accepts: Accepts::Kind(|| $definition.host_index()),
-        };
-
-        impl Body for $body {
-            const SELF: &'static [&'static Type] = &[&$type];
-
-            fn definition() -> &'static BuiltinType {
-                &$definition
-            }
-        }
-    };
-}
-
-body!(EnumStateBody, ENUM_STATE_TYPE, ENUM_STATE, "ffi.EnumState");
-body!(EnumBody, ENUM_TYPE, ENUM, "ffi.Enum");
-body!(IntEnumBody, INT_ENUM_TYPE, INT_ENUM, "ffi.IntEnum");
-body!(StrEnumBody, STR_ENUM_TYPE, STR_ENUM, "ffi.StrEnum");
-
-/// A read-only field without a default.
-const FIELD: BuiltinField = BuiltinField {
-    name: "",
-    doc: "",
-    schema: "",
-    flags: 0,
-    offset: 0,
-    size: 8,
-    align: 8,
-    static_type_index: type_index::OBJECT,
-    default: TVMFFIAny::NONE,
-    getter: field::get_object,
-    setter: set_entries,
-};
+object_body!(EnumStateBody, ENUM_STATE, ENUM_STATE_TYPE = "ffi.EnumState");
+object_body!(EnumBody, ENUM, ENUM_TYPE = "ffi.Enum");
+object_body!(IntEnumBody, INT_ENUM, INT_ENUM_TYPE = "ffi.IntEnum");
+object_body!(StrEnumBody, STR_ENUM, STR_ENUM_TYPE = "ffi.StrEnum");
 
 const INT_INDEX: BuiltinField = BuiltinField {
     name: "_int_index",
     doc: "Canonical integer index.",
-    schema: r#"{"type":"int"}"#,
     flags: field_flag::SEQ_HASH_IGNORE,
-    offset: 24,
-    static_type_index: type_index::INT,
-    getter: field::get_i64,
-    setter: set_i64,
-    ..FIELD
+    ..BuiltinField::I64
 };
 
 const STR_INDEX: BuiltinField = BuiltinField {
     name: "_str_index",
     doc: "Canonical string index.",
-    schema: r#"{"type":"ffi.String"}"#,
+    schema: STRING.schema,
     offset: NAME_OFFSET,
-    size: 16,
-    static_type_index: type_index::ANY,
-    getter: field::get_any,
     setter: set_text,
-    ..FIELD
+    ..BuiltinField::ANY
 };
+
+/// A table of an [`EnumStateBody`]: its offset, type and setter.
+const fn table(
+    name: &'static str,
+    doc: &'static str,
+    schema: &'static str,
+    offset: i64,
+    static_type_index: i32,
+    setter: TVMFFIFieldSetter,
+) -> BuiltinField {
+    BuiltinField {
+        name,
+        doc,
+        schema,
+        flags: field_flag::INIT_OFF,
+        offset,
+        static_type_index,
+        setter,
+        ..BuiltinField::OBJECT
+    }
+}
 
 /// A second name of an index.
 const VALUE_FLAGS: i64 = field_flag::INIT_OFF | field_flag::SEQ_HASH_IGNORE;
 
 pub(crate) static ENUM_STATE: BuiltinType = BuiltinType {
-    key: "ffi.EnumState",
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<EnumStateBody>),
-        structural_kind: seq_hash_kind::UNSUPPORTED,
-    }),
+    metadata: Some(metadata_of::<EnumStateBody>(seq_hash_kind::UNSUPPORTED)),
     fields: &[
-        BuiltinField {
-            name: "entries",
-            doc: "Enum singletons in registration order.",
-            schema: r#"{"type":"ffi.List","args":[{"type":"ffi.Object"}]}"#,
-            flags: field_flag::INIT_OFF,
-            offset: 24,
-            static_type_index: type_index::LIST,
-            setter: set_entries,
-            ..FIELD
-        },
-        BuiltinField {
-            name: "indexes",
-            doc: "Canonical integer and string indices to enum singletons.",
-            schema: r#"{"type":"ffi.Dict","args":[{"type":"Any"},{"type":"ffi.Object"}]}"#,
-            flags: field_flag::INIT_OFF,
-            offset: 32,
-            setter: set_indexes,
-            ..FIELD
-        },
-        BuiltinField {
-            name: "attrs",
-            doc: "Extensible-attribute columns keyed by enum singleton.",
-            schema: r#"{"type":"ffi.Dict","args":[{"type":"ffi.String"},{"type":"ffi.Dict","args":[{"type":"ffi.Object"},{"type":"Any"}]}]}"#,
-            flags: field_flag::INIT_OFF,
-            offset: 40,
-            setter: set_attrs,
-            ..FIELD
-        },
+        table(
+            "entries",
+            "Enum singletons in registration order.",
+            r#"{"type":"ffi.List","args":[{"type":"ffi.Object"}]}"#,
+            24,
+            type_index::LIST,
+            set_entries,
+        ),
+        table(
+            "indexes",
+            "Canonical integer and string indices to enum singletons.",
+            r#"{"type":"ffi.Dict","args":[{"type":"Any"},{"type":"ffi.Object"}]}"#,
+            32,
+            type_index::OBJECT,
+            set_indexes,
+        ),
+        table(
+            "attrs",
+            "Extensible-attribute columns keyed by enum singleton.",
+            r#"{"type":"ffi.Dict","args":[{"type":"ffi.String"},{"type":"ffi.Dict","args":[{"type":"ffi.Object"},{"type":"Any"}]}]}"#,
+            40,
+            type_index::OBJECT,
+            set_attrs,
+        ),
     ],
     methods: &[BuiltinMethod {
         function: Builtin {
@@ -182,73 +152,51 @@ pub(crate) static ENUM_STATE: BuiltinType = BuiltinType {
         is_static: true,
         doc: "",
     }],
-    attrs: &[
-        ("__ffi_init__", new_function::<EnumStateBody>("ffi.EnumState.__ffi_init__")),
-        ("__ffi_new__", new_function::<EnumStateBody>("ffi.EnumState.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<EnumStateBody>("ffi.EnumState.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
+    attrs: object_attrs!(
+        "ffi.EnumState",
+        EnumStateBody,
+        final: true,
+        first: [("__ffi_init__", new_function::<EnumStateBody>("ffi.EnumState.__ffi_init__"))],
+        last: []
+    ),
+    ..BuiltinType::new("ffi.EnumState")
 };
 
 pub(crate) static ENUM: BuiltinType = BuiltinType {
-    key: "ffi.Enum",
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(unique_instances(creator::<EnumBody>)),
+    metadata: Some(metadata_of::<EnumBody>(seq_hash_kind::UNIQUE_INSTANCE)),
     fields: &[INT_INDEX, STR_INDEX],
-    methods: &[],
-    attrs: &[
-        ("__ffi_new__", new_function::<EnumBody>("ffi.Enum.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<EnumBody>("ffi.Enum.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(false)),
-    ],
+    attrs: object_attrs!("ffi.Enum", EnumBody, final: false, first: [], last: []),
+    ..BuiltinType::new("ffi.Enum")
 };
 
-pub(crate) static INT_ENUM: BuiltinType = BuiltinType {
-    key: "ffi.IntEnum",
-    index: Index::dynamic(),
-    parent: || ENUM.host_index(),
-    metadata: Some(unique_instances(creator::<IntEnumBody>)),
-    fields: &[BuiltinField { name: "value", flags: VALUE_FLAGS, ..INT_INDEX }],
-    methods: &[],
-    attrs: &[
-        ("__ffi_convert__", convert_function("ffi.IntEnum.__ffi_convert__", &INT_ENUM_TYPE, to_int_enum)),
-        ("__ffi_new__", new_function::<IntEnumBody>("ffi.IntEnum.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<IntEnumBody>("ffi.IntEnum.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(false)),
-    ],
-};
-
-pub(crate) static STR_ENUM: BuiltinType = BuiltinType {
-    key: "ffi.StrEnum",
-    index: Index::dynamic(),
-    parent: || ENUM.host_index(),
-    metadata: Some(unique_instances(creator::<StrEnumBody>)),
-    fields: &[BuiltinField { name: "value", flags: VALUE_FLAGS, ..STR_INDEX }],
-    methods: &[],
-    attrs: &[
-        ("__ffi_convert__", convert_function("ffi.StrEnum.__ffi_convert__", &STR_ENUM_TYPE, to_str_enum)),
-        ("__ffi_new__", new_function::<StrEnumBody>("ffi.StrEnum.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<StrEnumBody>("ffi.StrEnum.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(false)),
-    ],
-};
-
-const fn unique_instances(creator: crate::abi::TVMFFIObjectCreator) -> Metadata {
-    Metadata { total_size: 48, creator: Some(creator), structural_kind: seq_hash_kind::UNIQUE_INSTANCE }
+/// A base of enums whose `value` is one of the two indices, with the function that converts to its instances.
+macro_rules! base_of_enums {
+    ($definition:ident, $key:literal, $body:ty, $type:ident, $index:expr) => {
+        pub(crate) static $definition: BuiltinType = BuiltinType {
+            parent: || ENUM.host_index(),
+            metadata: Some(metadata_of::<$body>(seq_hash_kind::UNIQUE_INSTANCE)),
+            fields: &[BuiltinField { name: "value", flags: VALUE_FLAGS, ..$index }],
+            attrs: object_attrs!(
+                $key,
+                $body,
+                final: false,
+                first: [(
+                    "__ffi_convert__",
+                    convert_function(concat!($key, ".__ffi_convert__"), &$type, |args| convert(args, &$type))
+                )],
+                last: []
+            ),
+            ..BuiltinType::new($key)
+        };
+    };
 }
+
+base_of_enums!(INT_ENUM, "ffi.IntEnum", IntEnumBody, INT_ENUM_TYPE, INT_INDEX);
+base_of_enums!(STR_ENUM, "ffi.StrEnum", StrEnumBody, STR_ENUM_TYPE, STR_INDEX);
 
 const fn convert_function(name: &'static str, result: &'static Type, run: fn(&Arguments<'_>) -> Result<Any>) -> Attr {
     const PARAMS: &[&Type] = &[&ANY_VIEW];
     Attr::Function(Builtin { name, signature: Signature::Typed(PARAMS, result), run })
-}
-
-fn to_int_enum(args: &Arguments<'_>) -> Result<Any> {
-    convert(args, &INT_ENUM_TYPE)
-}
-
-fn to_str_enum(args: &Arguments<'_>) -> Result<Any> {
-    convert(args, &STR_ENUM_TYPE)
 }
 
 fn convert(args: &Arguments<'_>, to: &Type) -> Result<Any> {

@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 
 use crate::abi::{DLDataType, DLDevice, TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, type_index};
+use crate::definition::field::{get_any, get_i64, get_object};
 use crate::definition::function::Arguments;
 use crate::definition::signature::type_key;
-use crate::definition::type_def::field::{get_any, get_i64, get_object};
 use crate::embedded::release::release;
 use crate::embedded::{self, dtype};
 use crate::function::{guard_nameless, views};

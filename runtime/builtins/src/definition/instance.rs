@@ -5,7 +5,7 @@
 
 use super::function::{Arguments, Builtin};
 use super::signature::{OBJECT, Signature, Type};
-use super::type_def::{Attr, BuiltinType};
+use super::type_def::{Attr, BuiltinType, Metadata};
 use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 use crate::function::guard_nameless;
 use crate::value::Any;
@@ -42,6 +42,55 @@ pub(crate) unsafe extern "C" fn creator<T: Body + Default>(result: *mut TVMFFIOb
         Ok(())
     })
 }
+
+/// What a type of objects with this body registers about itself.
+pub(crate) const fn metadata_of<T: Body + Default>(structural_kind: i32) -> Metadata {
+    Metadata { creator: Some(creator::<T>), ..metadata_without_creator::<T>(structural_kind) }
+}
+
+/// The same for a type of which no empty object is made.
+pub(crate) const fn metadata_without_creator<T: Body>(structural_kind: i32) -> Metadata {
+    Metadata { total_size: (embedded::HEADER_SIZE + size_of::<T>()) as i32, creator: None, structural_kind }
+}
+
+/// The body of the objects of a type, and the type in signatures: those of the type and of its descendants.
+macro_rules! object_body {
+    ($body:ty, $definition:ident, $(#[$doc:meta])* $visibility:vis $type:ident = $key:literal) => {
+        $(#[$doc])*
+        $visibility static $type: $crate::definition::signature::Type = $crate::definition::signature::Type {
+            schema: concat!("{\"type\":\"", $key, "\"}"),
+            text: $key,
+            accepts: $crate::definition::signature::Accepts::Kind(|| $definition.host_index()),
+        };
+
+        impl $crate::definition::instance::Body for $body {
+            const SELF: &'static [&'static $crate::definition::signature::Type] = &[&$type];
+
+            fn definition() -> &'static $crate::definition::type_def::BuiltinType {
+                &$definition
+            }
+        }
+    };
+}
+pub(crate) use object_body;
+
+/// The attributes of a type whose objects other languages make empty and copy: whether it has no descendants, and those in front of
+/// the common ones and behind them.
+macro_rules! object_attrs {
+    ($key:literal, $body:ty, final: $is_final:literal, first: [$($first:expr),*], last: [$($last:expr),*]) => {
+        &[
+            $($first,)*
+            ("__ffi_new__", $crate::definition::instance::new_function::<$body>(concat!($key, ".__ffi_new__"))),
+            (
+                "__ffi_shallow_copy__",
+                $crate::definition::instance::copy_function::<$body>(concat!($key, ".__ffi_shallow_copy__")),
+            ),
+            $($last,)*
+            ("__ffi_type_final__", $crate::definition::type_def::Attr::Flag($is_final)),
+        ]
+    };
+}
+pub(crate) use object_attrs;
 
 /// The value of `__ffi_new__`: a function that makes an empty instance.
 pub(crate) const fn new_function<T: Body + Default>(name: &'static str) -> Attr {

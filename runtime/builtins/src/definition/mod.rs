@@ -1,6 +1,7 @@
 //! What the embedded implementation registers, as data: a function with its signature, a type with its fields, methods and
 //! attributes. One entry point serves all functions.
 
+pub(crate) mod field;
 pub(crate) mod function;
 pub(crate) mod functor;
 pub(crate) mod instance;

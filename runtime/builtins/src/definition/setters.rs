@@ -2,8 +2,8 @@
 
 use core::ffi::c_void;
 
-use super::signature::{INT, STRING, Type};
-use super::type_def::field::check;
+use super::field::check;
+use super::signature::{INT, OPTIONAL_OBJECT, STRING, Type};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::release::{release, to_owned};
 use crate::function::guard_nameless;
@@ -14,6 +14,13 @@ use crate::{Result, embedded};
 pub(crate) trait ObjectField {
     /// What may be stored. [`Accepts::Optional`](super::signature::Accepts) for a field that may hold none, which is NULL.
     const TYPE: &'static Type;
+}
+
+/// An object of any type, or none.
+pub(crate) struct OptionalObject;
+
+impl ObjectField for OptionalObject {
+    const TYPE: &'static Type = &OPTIONAL_OBJECT;
 }
 
 // SAFETY of the setters: the ABI's convention: `field` is the address of a field of this kind in an object that nobody else

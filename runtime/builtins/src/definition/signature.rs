@@ -213,6 +213,7 @@ types! {
     OPTIONAL_FUNCTION = r#"{"type":"Optional","args":[{"type":"ffi.Function"}]}"#, "Optional<ffi.Function>",
         Accepts::Optional(&FUNCTION);
     OBJECT = r#"{"type":"ffi.Object"}"#, "ffi.Object", Accepts::Kind(|| type_index::OBJECT);
+    OPTIONAL_OBJECT = r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#, "Optional<ffi.Object>", Accepts::Optional(&OBJECT);
     MODULE = r#"{"type":"ffi.Module"}"#, "ffi.Module", Accepts::Exactly(type_index::MODULE);
     ARRAY_OBJECT = r#"{"type":"ffi.Array"}"#, "ffi.Array", Accepts::Exactly(type_index::ARRAY);
     LIST_OBJECT = r#"{"type":"ffi.List"}"#, "ffi.List", Accepts::Exactly(type_index::LIST);

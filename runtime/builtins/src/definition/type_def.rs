@@ -3,11 +3,12 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use super::field::BuiltinField;
 use super::function::Builtin;
-use super::signature::{Type, type_schema_json};
+use super::signature::type_schema_json;
 use crate::abi::{
-    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldGetter, TVMFFIFieldInfo, TVMFFIFieldSetter, TVMFFIMethodInfo,
-    TVMFFIObjectCreator, TVMFFITypeMetadata, field_flag, type_index,
+    TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectCreator, TVMFFITypeMetadata, field_flag,
+    type_index,
 };
 use crate::{Error, Result, embedded, host};
 use kernpack_core::reflect::TypeInfo;
@@ -43,22 +44,6 @@ pub(crate) struct Metadata {
     pub(crate) structural_kind: i32,
 }
 
-/// A field.
-pub(crate) struct BuiltinField {
-    pub(crate) name: &'static str,
-    pub(crate) doc: &'static str,
-    /// JSON of the type schema.
-    pub(crate) schema: &'static str,
-    pub(crate) flags: i64,
-    pub(crate) offset: i64,
-    pub(crate) size: i64,
-    pub(crate) align: i64,
-    pub(crate) static_type_index: i32,
-    pub(crate) default: TVMFFIAny,
-    pub(crate) getter: TVMFFIFieldGetter,
-    pub(crate) setter: TVMFFIFieldSetter,
-}
-
 /// A method; the builtin's name is `<type key>.<method>`.
 pub(crate) struct BuiltinMethod {
     pub(crate) function: Builtin,
@@ -82,8 +67,6 @@ pub(crate) type FixedTypeAttrs = &'static [(i32, &'static str, Attr)];
 // SAFETY: the pointers are addresses of functions and the defaults are plain values.
 unsafe impl Sync for BuiltinType {}
 // SAFETY: as above.
-unsafe impl Sync for BuiltinField {}
-// SAFETY: as above.
 unsafe impl Sync for Attr {}
 
 impl Index {
@@ -105,6 +88,19 @@ impl Index {
 }
 
 impl BuiltinType {
+    /// A type derived from the root of all objects, of which nothing but its key is known.
+    pub(crate) const fn new(key: &'static str) -> Self {
+        Self {
+            key,
+            index: Index::dynamic(),
+            parent: || type_index::OBJECT,
+            metadata: None,
+            fields: &[],
+            methods: &[],
+            attrs: &[],
+        }
+    }
+
     /// Gives the type its index. All types get theirs before anything else about them is registered, since they refer to each
     /// other.
     pub(crate) fn allocate(&self) -> Result<()> {
@@ -222,56 +218,4 @@ fn register_value(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {
     let column = TVMFFIByteArray::new(column.as_bytes());
     // SAFETY: name and value are valid for the call; the callers pass a live function or a plain value.
     Error::check(unsafe { (host::api().type_register_attr)(index, &column, value) })
-}
-
-/// Fields of the kinds that the types of this folder have: reading and writing them.
-pub(crate) mod field {
-    use super::*;
-    use crate::embedded::release;
-    use crate::value::AnyView;
-
-    /// Reads a slot of type `Any` (a text is one, too).
-    pub(crate) unsafe extern "C" fn get_any(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the field owns a valid value, and `result` is writable: the ABI's convention of getters.
-        unsafe { result.write(release::retain(&*field.cast::<TVMFFIAny>())) };
-        0
-    }
-
-    /// Reads a 64-bit integer.
-    pub(crate) unsafe extern "C" fn get_i64(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the ABI's convention of getters.
-        unsafe { result.write(TVMFFIAny::int(*field.cast::<i64>())) };
-        0
-    }
-
-    /// Reads a 32-bit integer.
-    pub(crate) unsafe extern "C" fn get_i32(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the ABI's convention of getters.
-        unsafe { result.write(TVMFFIAny::int(i64::from(*field.cast::<i32>()))) };
-        0
-    }
-
-    /// Reads a pointer to an object, which may be NULL.
-    pub(crate) unsafe extern "C" fn get_object(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the ABI's convention of getters; the field holds NULL or a live object.
-        unsafe {
-            let object = *field.cast::<*mut crate::abi::TVMFFIObject>();
-            result.write(match object.as_ref() {
-                None => TVMFFIAny::NONE,
-                Some(header) => {
-                    embedded::inc_ref(object);
-                    TVMFFIAny::pointer(header.type_index, object.cast())
-                }
-            });
-        }
-        0
-    }
-
-    /// Checks a value against a type before a setter stores it.
-    pub(crate) fn check(value: &AnyView<'_>, expected: &Type) -> Result<()> {
-        if expected.accepts(value) {
-            return Ok(());
-        }
-        Err(crate::error!(TypeError, "Cannot convert from type `{}` to `{}`", expected.describe(value), expected.text))
-    }
 }

@@ -23,12 +23,8 @@ static NULLABLE_FUNCTION: Type =
     Type { schema: FUNCTION.schema, text: FUNCTION.text, accepts: Accepts::Optional(&FUNCTION) };
 
 pub(crate) static BIG_INT: BuiltinType = BuiltinType {
-    key: "ffi.BigInt",
     index: Index::fixed(type_index::BIG_INT),
-    parent: || type_index::OBJECT,
     metadata: Some(Metadata { total_size: 32, creator: None, structural_kind: 0 }),
-    fields: &[],
-    methods: &[],
     attrs: &[
         ("__ffi_type_final__", Attr::Flag(true)),
         ("__any_hash__", Attr::Native(any_hash as *const c_void)),
@@ -85,6 +81,7 @@ pub(crate) static BIG_INT: BuiltinType = BuiltinType {
             }),
         ),
     ],
+    ..BuiltinType::new("ffi.BigInt")
 };
 
 unsafe extern "C" fn any_hash(value: *const TVMFFIAny) -> TVMFFIAny {

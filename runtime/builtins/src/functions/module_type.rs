@@ -3,8 +3,9 @@
 use core::ffi::c_void;
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::definition::field::BuiltinField;
 use crate::definition::signature::{ARRAY_OBJECT, LIST_OBJECT, type_key};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::definition::type_def::{Attr, BuiltinType, Index, Metadata};
 use crate::embedded::{self, seq};
 use crate::error;
 use crate::function::guard_nameless;
@@ -12,26 +13,18 @@ use crate::module;
 use crate::value::AnyView;
 
 pub(crate) static MODULE: BuiltinType = BuiltinType {
-    key: "ffi.Module",
     index: Index::fixed(type_index::MODULE),
-    parent: || type_index::OBJECT,
     // The size of the C++ class, which begins with a pointer to its virtual functions.
     metadata: Some(Metadata { total_size: 48, creator: None, structural_kind: 0 }),
     fields: &[BuiltinField {
         name: "imports_",
-        doc: "",
         schema: r#"{"type":"ffi.Array","args":[{"type":"Any"}]}"#,
-        flags: 0,
-        offset: 24,
-        size: 8,
-        align: 8,
         static_type_index: type_index::ARRAY,
-        default: TVMFFIAny::NONE,
-        getter: field::get_object,
         setter: set_imports,
+        ..BuiltinField::OBJECT
     }],
-    methods: &[],
     attrs: &[("__ffi_type_final__", Attr::Flag(true))],
+    ..BuiltinType::new("ffi.Module")
 };
 
 /// Replaces the imports.

@@ -1,8 +1,8 @@
 use super::session::{Entry, Session, failed};
 use super::{IntoReplacement, Mutator, NodeValue, forms, rewrite};
 use crate::engines::visit::{self, Running};
-use crate::value::{Any, AnyView, FromAny, IntoAny};
-use crate::{ObjRef, Object, Result, host};
+use crate::value::{AnyView, FromAny, IntoAny};
+use crate::{ObjRef, Object, Result};
 
 /// A mutation of a value whose callbacks decide themselves how to go on: what `ffi.StructuralMutate` does, with typed closures.
 ///
@@ -100,16 +100,7 @@ impl<'a> Mutate<'a> {
     /// # Panics
     /// When a callback does.
     pub fn run<T: IntoAny + for<'x> FromAny<'x>>(&mut self, root: T) -> Result<T> {
-        self.run_any(root.into_any())?.to()
-    }
-
-    fn run_any(&mut self, root: Any) -> Result<Any> {
-        host::api();
-        let session = Session::begin();
-        // SAFETY: the entries are borrowed until the session ends.
-        let callbacks = unsafe { session.functions(&mut self.callbacks)? };
-        let outcome = visit::mutate(root, &callbacks);
-        session.end();
-        outcome
+        let root = root.into_any();
+        Session::run([&mut self.callbacks], |[callbacks]| visit::mutate(root, callbacks))?.to()
     }
 }

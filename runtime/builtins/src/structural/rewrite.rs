@@ -1,9 +1,9 @@
 use super::session::{Entry, Session};
 use super::{Callback, IntoReplacement, Replacement};
+use crate::Result;
 use crate::abi::TVMFFIAny;
 use crate::engines::visit;
 use crate::value::{Any, AnyView, FromAny, IntoAny};
-use crate::{Result, host};
 
 /// A rewrite of a value: what `ffi.StructuralMap` does, with typed closures.
 ///
@@ -93,17 +93,9 @@ impl<'a> Rewrite<'a> {
     /// # Panics
     /// When a callback does.
     pub fn run<T: IntoAny + for<'x> FromAny<'x>>(&mut self, root: T) -> Result<T> {
-        self.run_any(root.into_any())?.to()
-    }
-
-    fn run_any(&mut self, root: Any) -> Result<Any> {
-        host::api();
-        let session = Session::begin();
-        // SAFETY: the entries are borrowed until the session ends.
-        let (before, after) = unsafe { (session.functions(&mut self.before)?, session.functions(&mut self.after)?) };
-        let outcome = visit::map(root, &before, &after, self.keep_sharing);
-        session.end();
-        outcome
+        let (root, keep_sharing) = (root.into_any(), self.keep_sharing);
+        let map = |[before, after]: [&[visit::Callback]; 2]| visit::map(root, before, after, keep_sharing);
+        Session::run([&mut self.before, &mut self.after], map)?.to()
     }
 }
 

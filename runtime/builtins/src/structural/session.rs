@@ -14,7 +14,7 @@ use crate::abi::{TVMFFIAny, type_index};
 use crate::engines::visit;
 use crate::value::{Any, AnyView, IntoAny};
 use crate::walker::reentry::this_thread;
-use crate::{Error, Function, Result, embedded};
+use crate::{Error, Function, Result, embedded, host};
 
 /// What the engine calls, with a node and a region or a mutator: gives an outcome, see `engines::visit::outcome`.
 type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
@@ -84,8 +84,25 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Session {
+    /// Runs an operation of the engine with callbacks. A panic of one goes on here.
+    pub(super) fn run<const N: usize>(
+        entries: [&mut [Entry<'_>]; N],
+        operation: impl FnOnce([&[visit::Callback]; N]) -> Result<Any>,
+    ) -> Result<Any> {
+        host::api();
+        let session = Self::begin();
+        let mut functions = [const { Vec::new() }; N];
+        for (functions, entries) in functions.iter_mut().zip(entries) {
+            // SAFETY: the entries are borrowed until the session ends.
+            *functions = unsafe { session.functions(entries)? };
+        }
+        let outcome = operation(functions.each_ref().map(Vec::as_slice));
+        session.end();
+        outcome
+    }
+
     /// Begins a run of this thread.
-    pub(super) fn begin() -> Self {
+    fn begin() -> Self {
         let shared = Shared { thread: this_thread(), runs: Cell::new(true), panic: Cell::new(None) };
         Self { shared: Arc::new(shared) }
     }
@@ -94,7 +111,7 @@ impl Session {
     ///
     /// # Safety
     /// The entries are not touched or moved before the session is dropped.
-    pub(super) unsafe fn functions(&self, entries: &mut [Entry<'_>]) -> Result<Vec<visit::Callback>> {
+    unsafe fn functions(&self, entries: &mut [Entry<'_>]) -> Result<Vec<visit::Callback>> {
         let function = |entry: &mut Entry<'_>| {
             let call = match &mut entry.call {
                 Closure::Exclusive(call) => Closure::Exclusive((&raw mut *call).cast()),
@@ -112,7 +129,7 @@ impl Session {
     }
 
     /// Ends the run. A panic of a callback goes on here.
-    pub(super) fn end(self) {
+    fn end(self) {
         let panic = self.shared.panic.take();
         drop(self);
         if let Some(panic) = panic {

@@ -126,7 +126,8 @@ impl<'a, B: 'a> Walk<'a, B> {
 
     fn run_view(&mut self, root: &AnyView<'_>) -> Result<Option<B>> {
         self.stopped.take();
-        let outcome = run(root, &mut self.before, &mut self.after)?;
+        let outcome =
+            Session::run([&mut self.before, &mut self.after], |[before, after]| visit::walk(root, before, after))?;
         if outcome.is_none() {
             return Ok(None);
         }
@@ -141,15 +142,6 @@ impl<'a, B: 'a> Walk<'a, B> {
             }
         }
     }
-}
-
-fn run(root: &AnyView<'_>, before: &mut [Entry<'_>], after: &mut [Entry<'_>]) -> Result<Any> {
-    let session = Session::begin();
-    // SAFETY: the entries are borrowed until the session ends.
-    let (before, after) = unsafe { (session.functions(before)?, session.functions(after)?) };
-    let outcome = visit::walk(root, &before, &after);
-    session.end();
-    outcome
 }
 
 fn entry<'a, B: 'a, M, F>(callback: F, stopped: &Stopped<B>) -> Entry<'a>

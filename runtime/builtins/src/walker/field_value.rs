@@ -3,7 +3,7 @@
 use core::ptr;
 
 use crate::abi::{TVMFFIAny, TVMFFIFieldGetter, TVMFFIObject, TVMFFITypeInfo, type_index};
-use crate::definition::type_def::field;
+use crate::definition::field;
 #[cfg(feature = "embedded")]
 use crate::embedded::type_table;
 #[cfg(feature = "embedded")]
@@ -60,6 +60,25 @@ pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Rea
     // SAFETY: promised by the caller.
     let owned = unsafe { read_into(field, object, &mut value)? };
     Ok(Read { value, owned })
+}
+
+/// Reads a field of two objects.
+///
+/// # Safety
+/// As for [`read`], for both.
+#[inline]
+pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) -> Result<[Read; 2]> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let left = read(field, objects[0])?;
+        match read(field, objects[1]) {
+            Ok(right) => Ok([left, right]),
+            Err(error) => {
+                give_up(left);
+                Err(error)
+            }
+        }
+    }
 }
 
 /// Like [`read`], in place; says whether the reader owns the value. A caller that only looks at parts of the value spares the copy,

@@ -6,6 +6,7 @@ pub(crate) mod cycle;
 pub(crate) mod field_value;
 pub(crate) mod held_objects;
 pub(crate) mod reentry;
+pub(crate) mod stack;
 pub(crate) mod stack_space;
 #[cfg(test)]
 pub(crate) mod test_graphs;

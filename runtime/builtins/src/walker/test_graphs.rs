@@ -3,12 +3,12 @@
 use core::cell::RefCell;
 use std::sync::Once;
 
-use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
+use crate::abi::{field_flag, seq_hash_kind};
+use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
-use crate::definition::instance::{Body, creator, instance};
-use crate::definition::setters::{set_any, set_i64};
+use crate::definition::instance::{Body, instance, metadata_of};
 use crate::definition::signature::{ANY, BOOL, FUNCTION, INT, OBJECT, Signature, Type};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::definition::type_def::{Attr, BuiltinType};
 use crate::embedded::{self, list, release, seq};
 use crate::function::Function;
 use crate::value::{Any, IntoAny};
@@ -48,31 +48,14 @@ macro_rules! types {
             }
 
             static $name: BuiltinType = BuiltinType {
-                key: $key,
-                index: Index::dynamic(),
-                parent: || type_index::OBJECT,
-                metadata: Some(Metadata {
-                    total_size: 64,
-                    creator: Some(creator::<$type>),
-                    structural_kind: seq_hash_kind::$kind,
-                }),
+                metadata: Some(metadata_of::<$type>(seq_hash_kind::$kind)),
                 fields: &[
-                    BuiltinField { name: "a", flags: $flags[0], ..FIELD },
-                    BuiltinField { name: "b", flags: $flags[1], offset: 40, ..FIELD },
-                    BuiltinField {
-                        name: "number",
-                        schema: r#"{"type":"int"}"#,
-                        flags: $flags[2],
-                        offset: 56,
-                        size: 8,
-                        static_type_index: type_index::INT,
-                        getter: field::get_i64,
-                        setter: set_i64,
-                        ..FIELD
-                    },
+                    BuiltinField { name: "a", flags: $flags[0], ..BuiltinField::ANY },
+                    BuiltinField { name: "b", flags: $flags[1], offset: 40, ..BuiltinField::ANY },
+                    BuiltinField { name: "number", flags: $flags[2], offset: 56, ..BuiltinField::I64 },
                 ],
-                methods: &[],
                 attrs: $attrs,
+                ..BuiltinType::new($key)
             };
         )*
 
@@ -87,20 +70,6 @@ macro_rules! types {
         }
     };
 }
-
-const FIELD: BuiltinField = BuiltinField {
-    name: "",
-    doc: "",
-    schema: r#"{"type":"Any"}"#,
-    flags: 0,
-    offset: 24,
-    size: 16,
-    align: 8,
-    static_type_index: type_index::ANY,
-    default: TVMFFIAny::NONE,
-    getter: field::get_any,
-    setter: set_any,
-};
 
 const VARIABLE: i64 = field_flag::SEQ_HASH_IGNORE;
 const PATTERN: i64 = field_flag::SEQ_HASH_DEF_PATTERN;

@@ -2,24 +2,20 @@
 
 use super::{Kind, PathBody, StepBody, extend, extend_by, flag, is_prefix_of, new_root, paths_equal, to_steps, value};
 use super::{repr_path, repr_step};
-use crate::abi::{TVMFFIAny, seq_hash_kind, type_index};
+use crate::abi::seq_hash_kind;
+use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
-use crate::definition::instance::{Body, copy_function, creator, new_function};
-use crate::definition::setters::{ObjectField, set_any, set_i32, set_object};
-use crate::definition::signature::{ANY, Accepts, BOOL, FUNCTION, INT, OBJECT, STRING, Signature, Type};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinMethod, BuiltinType, Index, Metadata, field};
+use crate::definition::instance::{metadata_of, object_attrs, object_body};
+use crate::definition::setters::{ObjectField, OptionalObject, set_object};
+use crate::definition::signature::{
+    ANY, Accepts, BOOL, FUNCTION, INT, OBJECT, OPTIONAL_OBJECT, STRING, Signature, Type,
+};
+use crate::definition::type_def::{Attr, BuiltinMethod, BuiltinType};
 use crate::value::Any;
 use crate::{Result, embedded};
 
-pub(super) const STEP_KEY: &str = "ffi.reflection.AccessStep";
-pub(super) const PATH_KEY: &str = "ffi.reflection.AccessPath";
-const STEP_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessStep"}"#;
-const PATH_SCHEMA: &str = r#"{"type":"ffi.reflection.AccessPath"}"#;
-
-pub(crate) static ACCESS_STEP: Type =
-    Type { schema: STEP_SCHEMA, text: STEP_KEY, accepts: Accepts::Kind(|| STEP.index.get()) };
-pub(crate) static ACCESS_PATH: Type =
-    Type { schema: PATH_SCHEMA, text: PATH_KEY, accepts: Accepts::Kind(|| PATH.index.get()) };
+object_body!(StepBody, STEP, pub(crate) ACCESS_STEP = "ffi.reflection.AccessStep");
+object_body!(PathBody, PATH, pub(crate) ACCESS_PATH = "ffi.reflection.AccessPath");
 static ARRAY_OF_STEPS: Type = Type {
     schema: r#"{"type":"ffi.Array","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
     text: "Array<ffi.reflection.AccessStep>",
@@ -30,67 +26,17 @@ pub(crate) static ARRAY_OF_ACCESS_PATHS: Type = Type {
     text: "Array<ffi.reflection.AccessPath>",
     accepts: Accepts::Items(&ACCESS_PATH),
 };
-static OPTIONAL_OBJECT: Type = Type {
-    schema: r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#,
-    text: "Optional<ffi.Object>",
-    accepts: Accepts::Optional(&OBJECT),
-};
 static OPTIONAL_STEP: Type = Type {
     schema: r#"{"type":"Optional","args":[{"type":"ffi.reflection.AccessStep"}]}"#,
     text: "Optional<ffi.reflection.AccessStep>",
     accepts: Accepts::Optional(&ACCESS_STEP),
 };
 
-struct Parent;
 struct Step;
-
-impl ObjectField for Parent {
-    const TYPE: &'static Type = &OPTIONAL_OBJECT;
-}
 
 impl ObjectField for Step {
     const TYPE: &'static Type = &OPTIONAL_STEP;
 }
-
-impl Body for StepBody {
-    const SELF: &'static [&'static Type] = &[&ACCESS_STEP];
-
-    fn definition() -> &'static BuiltinType {
-        &STEP
-    }
-}
-
-impl Body for PathBody {
-    const SELF: &'static [&'static Type] = &[&ACCESS_PATH];
-
-    fn definition() -> &'static BuiltinType {
-        &PATH
-    }
-}
-
-const FIELD: BuiltinField = BuiltinField {
-    name: "",
-    doc: "",
-    schema: "",
-    flags: 0,
-    offset: 0,
-    size: 8,
-    align: 8,
-    static_type_index: type_index::ANY,
-    default: TVMFFIAny::NONE,
-    getter: field::get_object,
-    setter: set_any,
-};
-
-const INT_FIELD: BuiltinField = BuiltinField {
-    schema: r#"{"type":"int"}"#,
-    size: 4,
-    align: 4,
-    static_type_index: type_index::INT,
-    getter: field::get_i32,
-    setter: set_i32,
-    ..FIELD
-};
 
 const fn method(
     name: &'static str,
@@ -108,53 +54,38 @@ const fn repr(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) -> Att
 }
 
 pub(crate) static STEP: BuiltinType = BuiltinType {
-    key: STEP_KEY,
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<StepBody>),
-        structural_kind: seq_hash_kind::CONST_TREE_NODE,
-    }),
+    metadata: Some(metadata_of::<StepBody>(seq_hash_kind::CONST_TREE_NODE)),
     fields: &[
-        BuiltinField { name: "kind", offset: 24, ..INT_FIELD },
-        BuiltinField {
-            name: "key",
-            schema: r#"{"type":"Any"}"#,
-            offset: 32,
-            size: 16,
-            getter: field::get_any,
-            ..FIELD
-        },
+        BuiltinField { name: "kind", ..BuiltinField::I32 },
+        BuiltinField { name: "key", offset: 32, ..BuiltinField::ANY },
     ],
-    methods: &[],
-    attrs: &[
-        ("__ffi_new__", new_function::<StepBody>("ffi.reflection.AccessStep.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<StepBody>("ffi.reflection.AccessStep.__ffi_shallow_copy__")),
-        ("__ffi_repr__", repr("ffi.reflection.AccessStep.__ffi_repr__", repr_step)),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
+    attrs: object_attrs!(
+        "ffi.reflection.AccessStep",
+        StepBody,
+        final: true,
+        first: [],
+        last: [("__ffi_repr__", repr("ffi.reflection.AccessStep.__ffi_repr__", repr_step))]
+    ),
+    ..BuiltinType::new("ffi.reflection.AccessStep")
 };
 
 pub(crate) static PATH: BuiltinType = BuiltinType {
-    key: PATH_KEY,
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<PathBody>),
-        structural_kind: seq_hash_kind::CONST_TREE_NODE,
-    }),
+    metadata: Some(metadata_of::<PathBody>(seq_hash_kind::CONST_TREE_NODE)),
     fields: &[
         BuiltinField {
             name: "parent",
             schema: OPTIONAL_OBJECT.schema,
-            offset: 24,
-            setter: set_object::<Parent>,
-            ..FIELD
+            setter: set_object::<OptionalObject>,
+            ..BuiltinField::OBJECT
         },
-        BuiltinField { name: "step", schema: OPTIONAL_STEP.schema, offset: 32, setter: set_object::<Step>, ..FIELD },
-        BuiltinField { name: "depth", offset: 40, ..INT_FIELD },
+        BuiltinField {
+            name: "step",
+            schema: OPTIONAL_STEP.schema,
+            offset: 32,
+            setter: set_object::<Step>,
+            ..BuiltinField::OBJECT
+        },
+        BuiltinField { name: "depth", offset: 40, ..BuiltinField::I32 },
     ],
     methods: &[
         method("ffi.reflection.AccessPath._root", &[], &ACCESS_PATH, |_| Ok(value(new_root()))),
@@ -194,10 +125,12 @@ pub(crate) static PATH: BuiltinType = BuiltinType {
             flag(unsafe { paths_equal(args.object(0), args.object(1)) }?)
         }),
     ],
-    attrs: &[
-        ("__ffi_new__", new_function::<PathBody>("ffi.reflection.AccessPath.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<PathBody>("ffi.reflection.AccessPath.__ffi_shallow_copy__")),
-        ("__ffi_repr__", repr("ffi.reflection.AccessPath.__ffi_repr__", repr_path)),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
+    attrs: object_attrs!(
+        "ffi.reflection.AccessPath",
+        PathBody,
+        final: true,
+        first: [],
+        last: [("__ffi_repr__", repr("ffi.reflection.AccessPath.__ffi_repr__", repr_path))]
+    ),
+    ..BuiltinType::new("ffi.reflection.AccessPath")
 };

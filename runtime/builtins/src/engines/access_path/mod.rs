@@ -8,15 +8,14 @@ mod definition;
 pub(crate) use definition::{ACCESS_PATH, ACCESS_STEP, ARRAY_OF_ACCESS_PATHS, PATH, STEP};
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
+use crate::definition::field;
 use crate::definition::function::Arguments;
 use crate::definition::instance::new_instance;
 use crate::definition::signature::{INT, STRING, type_key};
-use crate::definition::type_def::field;
 use crate::embedded::{self, any_hash, new_string, release, seq};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView};
 use crate::{Error, Result, bail, error};
-use definition::{PATH_KEY, STEP_KEY};
 use kernpack_core::reflect::call_function;
 
 /// How a step goes from an object to a part of it, or to where a part is missing.
@@ -197,7 +196,7 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
 /// TypeError for another value; what is wrong with a path that somebody changed.
 pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
     let path = path.object().filter(|_| path.type_index() == PATH.host_index());
-    let Some(mut path) = path else { bail!(TypeError, "expected {PATH_KEY}") };
+    let Some(mut path) = path else { bail!(TypeError, "expected {}", PATH.key) };
     let mut steps = Vec::new();
     // SAFETY: the value keeps the path alive, and a path its parents.
     unsafe {
@@ -259,7 +258,7 @@ fn append_text(value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
 
 fn repr_step(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_STEP.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{STEP_KEY}`", type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{}`", type_key(args.view(0)), STEP.key);
     }
     let print = args.object(1).cast();
     // SAFETY: the first argument is a step, alive for the call.
@@ -289,7 +288,7 @@ fn repr_step(args: &Arguments<'_>) -> Result<Any> {
 
 fn repr_path(args: &Arguments<'_>) -> Result<Any> {
     if !ACCESS_PATH.accepts(args.view(0)) {
-        bail!(TypeError, "Cannot treat type `{}` as type `{PATH_KEY}`", type_key(args.view(0)));
+        bail!(TypeError, "Cannot treat type `{}` as type `{}`", type_key(args.view(0)), PATH.key);
     }
     let mut text = b"<root>".to_vec();
     // SAFETY: the first argument is a path, alive for the call.

@@ -8,13 +8,14 @@ use super::node_table::{NodeTable, hash, may_call_hooks};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::dataclass::{creation, enums};
 use crate::definition::signature::type_key;
-use crate::embedded::{self, map, seq};
+use crate::embedded::{map, seq};
 use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read, type_of};
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::hook;
+use crate::walker::stack::{Frame, Stack};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo, call_function};
 
@@ -48,7 +49,7 @@ pub(super) fn encode(root: &Any, output: &mut dyn Output) -> Result<i64> {
         output,
         nodes: NodeTable::default(),
         held: HeldObjects::default(),
-        frames: Vec::new(),
+        frames: Stack::new(),
         items: Vec::new(),
         open_lists: AddressMap::default(),
         cycles: CycleCheck::new(),
@@ -63,7 +64,7 @@ struct Encoder<'a> {
     /// Keeps the nodes' values alive.
     held: HeldObjects,
     /// What is being encoded, the root first.
-    frames: Vec<Frame>,
+    frames: Stack<1, Progress>,
     /// The data of the frames so far: plain values.
     items: Vec<TVMFFIAny>,
     /// Lists and dicts on the stack have a 1.
@@ -71,17 +72,12 @@ struct Encoder<'a> {
     cycles: CycleCheck,
 }
 
-/// An object whose parts are being encoded.
-struct Frame {
-    value: TVMFFIAny,
+/// How far the walk is with an object.
+struct Progress {
     hash: u32,
     parts: Parts,
     /// Where its data begin.
     first: usize,
-    /// Whether the frame has a reference to the object.
-    owned: bool,
-    /// Whether this frame and all below have references.
-    retained: bool,
 }
 
 /// Which part comes next.
@@ -116,8 +112,8 @@ impl Encoder<'_> {
             'frames: loop {
                 let top = self.frames.len() - 1;
                 loop {
-                    let frame = &mut self.frames[top];
-                    let object = frame.value.payload.v_obj;
+                    let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
+                    let object = *object;
                     let part = match &mut frame.parts {
                         Parts::Elements(next) => {
                             let Some(element) = seq::elements(object).get(*next) else { break };
@@ -149,7 +145,7 @@ impl Encoder<'_> {
                     }
                 }
                 let index = self.leave()?;
-                if self.frames.is_empty() {
+                if self.frames.len() == 0 {
                     return Ok(index);
                 }
                 self.items.push(TVMFFIAny::int(index));
@@ -168,10 +164,9 @@ impl Encoder<'_> {
                 }
                 Ok(Seen::Written(hash)) => Ok(Some(self.add(hash, part))),
                 Ok(Seen::Parts(hash, parts)) => {
-                    let (value, owned, first) = (part.value, part.owned, self.items.len());
-                    self.frames.push(Frame { value, hash, parts, first, owned, retained: false });
+                    self.frames.push([part], Progress { hash, parts, first: self.items.len() });
                     if self.cycles.is_due(self.frames.len()) {
-                        let places = self.frames.iter().map(|frame| (frame.value.bits() as usize, 0));
+                        let places = self.frames.from(0).iter().map(|frame| (frame.objects[0].addr(), 0));
                         self.cycles.run("ToJSONGraph", places)?;
                     }
                     Ok(None)
@@ -229,14 +224,17 @@ impl Encoder<'_> {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
-            let part = Read { value: frame.value, owned: frame.owned };
-            if matches!(part.value.type_index, type_index::LIST | type_index::DICT) {
-                self.open_lists.insert(part.value.payload.v_obj, 0);
+            let object = frame.objects[0];
+            let index = (*object).type_index;
+            let [part] = frame.parts();
+            let part = Read { value: TVMFFIAny::pointer(index, object.cast()), ..part };
+            if matches!(index, type_index::LIST | type_index::DICT) {
+                self.open_lists.insert(object, 0);
             }
-            let written = self.write(&frame);
-            self.items.truncate(frame.first);
+            let written = self.write(index, &frame.state);
+            self.items.truncate(frame.state.first);
             match written {
-                Ok(()) => Ok(self.add(frame.hash, part)),
+                Ok(()) => Ok(self.add(frame.state.hash, part)),
                 Err(error) => {
                     give_up(part);
                     Err(error)
@@ -245,11 +243,11 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes the node of a frame whose parts are all done.
-    fn write(&mut self, frame: &Frame) -> Result<()> {
-        let info = type_of(frame.value.type_index)?;
-        let items = &self.items[frame.first..];
-        let data = match frame.parts {
+    /// Writes the node of an object whose parts are all done.
+    fn write(&mut self, index: i32, progress: &Progress) -> Result<()> {
+        let info = type_of(index)?;
+        let items = &self.items[progress.first..];
+        let data = match progress.parts {
             Parts::Fields(_) => Data::Fields(info.fields(), items),
             _ => Data::List(items),
         };
@@ -294,20 +292,10 @@ impl Encoder<'_> {
     fn retain_all(&mut self, part: &mut Read) {
         // SAFETY: see above.
         unsafe {
-            if !part.owned && part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
-                part.owned = true;
-                embedded::inc_ref(part.value.payload.v_obj);
+            if part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+                *part = part.retained();
             }
-            for frame in self.frames.iter_mut().rev() {
-                if frame.retained {
-                    break;
-                }
-                frame.retained = true;
-                if !frame.owned {
-                    frame.owned = true;
-                    embedded::inc_ref(frame.value.payload.v_obj);
-                }
-            }
+            self.frames.retain_all();
             self.held.before_hook(self.nodes.objects());
         }
     }
@@ -344,13 +332,4 @@ unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
 #[cold]
 fn no_creator(info: TypeInfo) -> Error {
     error!(TypeError, "Type `{}` does not support ToJSONGraph (no native creator or __ffi_new__ type attr)", info.key())
-}
-
-impl Drop for Encoder<'_> {
-    fn drop(&mut self) {
-        for frame in self.frames.drain(..) {
-            // SAFETY: see above.
-            unsafe { give_up(Read { value: frame.value, owned: frame.owned }) };
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! Values without parts in the data of a node.
 
 use crate::abi::{DLDevice, TVMFFIAny, type_index};
+use crate::definition::field::check;
 use crate::definition::signature::{Accepts, BOOL, INT, STRING, Type, type_key};
-use crate::definition::type_def::field::check;
 use crate::embedded::{dtype, seq, text_of};
 use crate::value::AnyView;
 use crate::{Result, bail};

@@ -10,13 +10,14 @@ use super::MAX_DEPTH;
 use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use crate::definition::field::check;
 use crate::definition::function::Arguments;
 use crate::definition::signature::{ANY_VIEW, BOOL, INT, Signature};
-use crate::definition::type_def::field::check;
-use crate::embedded::{self, map, release, seq};
+use crate::embedded::{map, release, seq};
 use crate::value::{Any, AnyView};
-use crate::walker::field_value::{Read, give_up, read, type_of};
+use crate::walker::field_value::{Read, give_up, read_both, type_of};
 use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::walker::stack::{Frame, Stack, Waiting};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, Fields};
 
@@ -40,10 +41,9 @@ pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only:
         let mut comparer = Comparer {
             equality_only,
             on_stack: PairSet::default(),
-            frames: Vec::new(),
+            frames: Stack::new(),
             base: 0,
-            pairs: Vec::new(),
-            retained_pairs: 0,
+            pairs: Waiting::new(),
             equal_reentry: None,
             compare_reentry: None,
         };
@@ -57,27 +57,18 @@ struct Comparer {
     /// The objects of the frames that have looked at a part with parts of its own.
     on_stack: PairSet,
     /// What is being compared, the roots first.
-    frames: Vec<Frame>,
+    frames: Stack<2, Progress>,
     /// Where the frames of the innermost run begin.
     base: usize,
     /// Values of the same keys, of the maps on the stack.
-    pairs: Vec<(TVMFFIAny, TVMFFIAny)>,
-    /// To so many of them we have references.
-    retained_pairs: usize,
+    pairs: Waiting<(), 2>,
     equal_reentry: Option<Reentry>,
     compare_reentry: Option<Reentry>,
 }
 
-/// Two objects whose parts are being compared.
-struct Frame {
-    left: *mut TVMFFIObject,
-    right: *mut TVMFFIObject,
+/// How far the walk is with two objects.
+struct Progress {
     parts: Parts,
-    /// Whether the frame has references to the objects.
-    left_owned: bool,
-    right_owned: bool,
-    /// Whether this frame and all below have references.
-    retained: bool,
     /// Whether the objects are in the set of those on the stack.
     listed: bool,
 }
@@ -124,41 +115,35 @@ impl Comparer {
             loop {
                 // SAFETY: see above.
                 unsafe {
-                    let frame = &mut self.frames[top];
-                    let (left, right) = match &mut frame.parts {
+                    let Frame { objects, state: frame, .. } = &mut self.frames[top];
+                    let objects = *objects;
+                    let [left, right] = match &mut frame.parts {
                         Parts::Elements(next) => {
-                            let (left, right) = (seq::elements(frame.left), seq::elements(frame.right));
-                            let (Some(left), Some(right)) = (left.get(*next), right.get(*next)) else { break };
+                            let [left, right] = objects.map(|object| seq::elements(object).get(*next));
+                            let (Some(left), Some(right)) = (left, right) else { break };
                             *next += 1;
-                            (Read { value: *left, owned: false }, Read { value: *right, owned: false })
+                            [*left, *right].map(|value| Read { value, owned: false })
                         }
                         Parts::Entries(_, next, end) => {
                             if next == end {
                                 break;
                             }
-                            let (left, right) = self.pairs[*next];
+                            let (_, pair) = self.pairs.from(*next)[0];
                             *next += 1;
-                            (Read { value: left, owned: false }, Read { value: right, owned: false })
+                            pair.map(|value| Read { value, owned: false })
                         }
                         Parts::Fields(fields) => {
                             let Some(field) = fields.next() else { break };
                             if field.has(field_flag::COMPARE_OFF) {
                                 continue;
                             }
-                            let left = read(field, frame.left)?;
-                            match read(field, frame.right) {
-                                Ok(right) => (left, right),
-                                Err(error) => {
-                                    give_up(left);
-                                    return Err(error);
-                                }
-                            }
+                            read_both(field, objects)?
                         }
                     };
                     let ordering = match compare_leaves(&left.value, &right.value, self.equality_only) {
                         Ok(None) => {
                             if !core::mem::replace(&mut frame.listed, true) {
-                                self.on_stack.insert((frame.left.addr(), frame.right.addr()));
+                                self.on_stack.insert(objects.map(|object| object.addr()).into());
                             }
                             match self.enter(left, right)? {
                                 None => continue 'frames,
@@ -189,7 +174,7 @@ impl Comparer {
 
     /// What a difference inside the frames on the stack means for the whole: maps are equal or not, but have no order.
     fn decide(&self, ordering: Ordering) -> Result<Ordering> {
-        let in_map = || self.frames[self.base..].iter().any(|frame| matches!(frame.parts, Parts::Entries(..)));
+        let in_map = || self.frames.from(self.base).iter().any(|frame| matches!(frame.state.parts, Parts::Entries(..)));
         if !self.equality_only && in_map() {
             return Err(no_order_of_maps());
         }
@@ -214,15 +199,7 @@ impl Comparer {
                     };
                 }
             };
-            self.frames.push(Frame {
-                left: left.value.payload.v_obj,
-                right: right.value.payload.v_obj,
-                parts,
-                left_owned: left.owned,
-                right_owned: right.owned,
-                retained: false,
-                listed: false,
-            });
+            self.frames.push([left, right], Progress { parts, listed: false });
             let Some((hook, is_equality)) = hook else { return Ok(None) };
             let ordering = self.call_hook(hook, is_equality)?;
             self.drop_frames(self.frames.len() - 1);
@@ -288,13 +265,13 @@ impl Comparer {
                 let other = match map::get(right, &key) {
                     Ok(Some(other)) => other,
                     outcome => {
-                        self.drop_pairs(first);
+                        self.pairs.truncate(first);
                         return outcome.map(|_| None).map_err(Error::from);
                     }
                 };
-                self.pairs.push((value, other));
+                self.pairs.push((), [value, other]);
                 if may_call_hooks {
-                    self.retain_pairs();
+                    self.pairs.retain_all();
                 }
                 position = map::next(left, position);
             }
@@ -305,8 +282,8 @@ impl Comparer {
     /// Takes the top frame, whose parts are all equal, from the stack.
     unsafe fn leave(&mut self) -> Ordering {
         let top = self.frames.len() - 1;
-        let Frame { left, right, parts, .. } = &self.frames[top];
-        let ordering = match parts {
+        let Frame { objects: [left, right], state, .. } = &self.frames[top];
+        let ordering = match state.parts {
             // SAFETY: see above.
             Parts::Elements(_) => unsafe { seq::elements(*left).len().cmp(&seq::elements(*right).len()) },
             _ => Ordering::Equal,
@@ -318,67 +295,34 @@ impl Comparer {
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
-            if let Parts::Entries(first, ..) = frame.parts {
-                self.drop_pairs(first);
+            if let Parts::Entries(first, ..) = frame.state.parts {
+                self.pairs.truncate(first);
             }
-            if frame.listed {
-                self.on_stack.remove((frame.left.addr(), frame.right.addr()));
+            if frame.state.listed {
+                self.on_stack.remove(frame.objects.map(|object| object.addr()).into());
             }
-            for (object, owned) in [(frame.left, frame.left_owned), (frame.right, frame.right_owned)] {
-                // SAFETY: see above.
-                unsafe { give_up(Read { value: TVMFFIAny::pointer(0, object.cast()), owned }) };
-            }
+            // SAFETY: the frame is off the stack.
+            unsafe { frame.give_up() };
         }
-    }
-
-    fn drop_pairs(&mut self, first: usize) {
-        for (left, right) in self.pairs.drain(first..).take(self.retained_pairs.saturating_sub(first)) {
-            // SAFETY: to these we have references.
-            unsafe {
-                release::release(left);
-                release::release(right);
-            }
-        }
-        self.retained_pairs = self.retained_pairs.min(first);
-    }
-
-    fn retain_pairs(&mut self) {
-        for (left, right) in &self.pairs[self.retained_pairs..] {
-            // SAFETY: see above.
-            unsafe {
-                release::retain(left);
-                release::retain(right);
-            }
-        }
-        self.retained_pairs = self.pairs.len();
     }
 
     /// Takes references to all that is borrowed. A hook may let go of it.
     fn retain_all(&mut self) {
-        for frame in self.frames.iter_mut().rev() {
-            if frame.retained {
-                break;
-            }
-            frame.retained = true;
-            for (object, owned) in [(frame.left, &mut frame.left_owned), (frame.right, &mut frame.right_owned)] {
-                if !*owned {
-                    *owned = true;
-                    // SAFETY: see above.
-                    unsafe { embedded::inc_ref(object) };
-                }
-            }
+        // SAFETY: see above.
+        unsafe {
+            self.frames.retain_all();
+            self.pairs.retain_all();
         }
-        self.retain_pairs();
     }
 
     /// Calls a hook for the objects of the top frame.
     unsafe fn call_hook(&mut self, hook: TVMFFIAny, is_equality: bool) -> Result<Ordering> {
         self.retain_all();
         let top = self.frames.len() - 1;
-        let frame = &mut self.frames[top];
-        frame.listed = true;
-        let (left, right) = (frame.left, frame.right);
-        self.on_stack.insert((left.addr(), right.addr()));
+        let Frame { objects, state, .. } = &mut self.frames[top];
+        state.listed = true;
+        let objects = *objects;
+        self.on_stack.insert(objects.map(|object| object.addr()).into());
         let (reentry, signature, callback): (_, _, crate::walker::reentry::Run) = if is_equality {
             (&mut self.equal_reentry, &EQUAL_CALLBACK, equal_callback)
         } else {
@@ -387,7 +331,7 @@ impl Comparer {
         let function = reentry.get_or_insert_with(|| Reentry::new(signature, callback)).function();
         // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
         let result = unsafe {
-            let [left, right] = [left, right].map(|object| TVMFFIAny::pointer((*object).type_index, object.cast()));
+            let [left, right] = objects.map(|object| TVMFFIAny::pointer((*object).type_index, object.cast()));
             let args = [left, right, TVMFFIAny::NONE];
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
         }?;
@@ -407,12 +351,6 @@ enum Prepared {
     Parts(Parts),
     /// The hook, and whether it says equal or not.
     Hook(Parts, TVMFFIAny, bool),
-}
-
-impl Drop for Comparer {
-    fn drop(&mut self) {
-        self.drop_frames(0);
-    }
 }
 
 /// What a hook for equality calls with two values.

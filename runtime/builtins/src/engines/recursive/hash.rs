@@ -7,17 +7,18 @@ use core::ffi::c_void;
 
 use super::MAX_DEPTH;
 use super::leaf::hash_leaf;
-use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use crate::abi::{TVMFFIAny, field_flag, type_index};
+use crate::definition::field::check;
 use crate::definition::function::Arguments;
 use crate::definition::signature::{ANY_VIEW, INT, Signature};
-use crate::definition::type_def::field::check;
 use crate::embedded::any_hash::combine;
-use crate::embedded::{self, map, seq, shape};
+use crate::embedded::{map, seq, shape};
 use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::{Read, give_up, read, type_info, type_of};
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::walker::stack::{Frame, Stack};
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
 
@@ -38,7 +39,7 @@ pub(crate) unsafe fn hash(value: &TVMFFIAny) -> Result<u64> {
     let mut hasher = Hasher {
         memo: AddressMap::default(),
         held: HeldObjects::default(),
-        frames: Vec::new(),
+        frames: Stack::new(),
         base: 0,
         entries: Vec::new(),
         reentry: None,
@@ -54,7 +55,7 @@ struct Hasher {
     /// Keeps objects in the memo alive.
     held: HeldObjects,
     /// What is being hashed, the root first.
-    frames: Vec<Frame>,
+    frames: Stack<1, Progress>,
     /// Where the frames of the innermost run begin.
     base: usize,
     /// Hashes of the entries of the maps on the stack.
@@ -62,16 +63,11 @@ struct Hasher {
     reentry: Option<Reentry>,
 }
 
-/// An object whose parts are being hashed.
-struct Frame {
-    object: *mut TVMFFIObject,
+/// How far the walk is with an object.
+struct Progress {
     /// The hash so far.
     hash: u64,
     parts: Parts,
-    /// Whether the frame has a reference to the object.
-    owned: bool,
-    /// Whether this frame and all below have references.
-    retained: bool,
 }
 
 /// Which part comes next.
@@ -112,16 +108,17 @@ impl Hasher {
             loop {
                 // SAFETY: see above.
                 unsafe {
-                    let frame = &mut self.frames[top];
+                    let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
+                    let object = *object;
                     let part = match &mut frame.parts {
                         Parts::Elements(next) => {
-                            let Some(element) = seq::elements(frame.object).get(*next) else { break };
+                            let Some(element) = seq::elements(object).get(*next) else { break };
                             Read { value: *element, owned: false }
                         }
                         Parts::Entries(position, key_hash, _) => {
-                            let Some((key, value)) = map::entry_at(frame.object, *position) else { break };
+                            let Some((key, value)) = map::entry_at(object, *position) else { break };
                             if key_hash.is_some() {
-                                *position = map::next(frame.object, *position);
+                                *position = map::next(object, *position);
                             }
                             Read { value: if key_hash.is_none() { key } else { value }, owned: false }
                         }
@@ -130,7 +127,7 @@ impl Hasher {
                             if field.raw().flags & (field_flag::HASH_OFF | field_flag::COMPARE_OFF) != 0 {
                                 continue;
                             }
-                            read(field, frame.object)?
+                            read(field, object)?
                         }
                     };
                     let hash = match hash_leaf(&part.value) {
@@ -158,7 +155,7 @@ impl Hasher {
     /// Adds the hash of a part to that of the whole.
     #[inline]
     fn feed(&mut self, frame: usize, hash: u64) {
-        let frame = &mut self.frames[frame];
+        let frame = &mut self.frames[frame].state;
         match &mut frame.parts {
             Parts::Elements(index) => {
                 frame.hash = combine(frame.hash, combine(hash, *index as u64));
@@ -233,7 +230,7 @@ impl Hasher {
             }
             let object = part.value.payload.v_obj;
             self.memo.insert(object, inside);
-            self.frames.push(Frame { object, hash, parts, owned: part.owned, retained: false });
+            self.frames.push([part], Progress { hash, parts });
         }
         Ok(())
     }
@@ -242,26 +239,29 @@ impl Hasher {
     unsafe fn leave(&mut self) -> u64 {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
-            let mut frame = self.frames.pop().unwrap_unchecked();
-            if let Parts::Entries(_, _, first) = frame.parts {
+            let frame = self.frames.pop().unwrap_unchecked();
+            let mut hash = frame.state.hash;
+            if let Parts::Entries(_, _, first) = frame.state.parts {
                 self.entries[first..].sort_unstable();
-                frame.hash = self.entries.drain(first..).fold(frame.hash, combine);
+                hash = self.entries.drain(first..).fold(hash, combine);
             }
-            self.memo.insert(frame.object, frame.hash);
-            self.held.keep(frame.part());
-            frame.hash
+            self.memo.insert(frame.objects[0], hash);
+            let [part] = frame.parts();
+            self.held.keep(part);
+            hash
         }
     }
 
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
-            if let Parts::Entries(_, _, first) = frame.parts {
+            if let Parts::Entries(_, _, first) = frame.state.parts {
                 self.entries.truncate(first);
             }
             // Its address is in the memo.
+            let [part] = frame.parts();
             // SAFETY: see above.
-            unsafe { self.held.keep(frame.part()) };
+            unsafe { self.held.keep(part) };
         }
     }
 
@@ -269,16 +269,7 @@ impl Hasher {
     fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
-            for frame in self.frames.iter_mut().rev() {
-                if frame.retained {
-                    break;
-                }
-                frame.retained = true;
-                if !frame.owned {
-                    frame.owned = true;
-                    embedded::inc_ref(frame.object);
-                }
-            }
+            self.frames.retain_all();
             self.held.before_hook(self.memo.iter().map(|(object, _)| object));
         }
     }
@@ -287,7 +278,7 @@ impl Hasher {
     unsafe fn call_hook(&mut self, hook: TVMFFIAny) -> Result<()> {
         self.retain_all();
         let top = self.frames.len() - 1;
-        let object = self.frames[top].object;
+        let object = self.frames[top].objects[0];
         let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
         // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
         let result = unsafe {
@@ -295,14 +286,8 @@ impl Hasher {
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
         }?;
         check(result.as_view(), &INT)?;
-        self.frames[top].hash = result.as_view().raw().bits();
+        self.frames[top].state.hash = result.as_view().raw().bits();
         Ok(())
-    }
-}
-
-impl Frame {
-    const fn part(&self) -> Read {
-        Read { value: TVMFFIAny::pointer(0, self.object.cast()), owned: self.owned }
     }
 }
 
@@ -322,12 +307,6 @@ fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
         );
     }
     Ok((info, hook))
-}
-
-impl Drop for Hasher {
-    fn drop(&mut self) {
-        self.drop_frames(0);
-    }
 }
 
 /// What a hook calls with a value.

@@ -9,17 +9,18 @@ use super::leaf::hash_leaf;
 use super::region::Region;
 use super::{Options, kind, tensor};
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
+use crate::definition::field::check;
 use crate::definition::function::Arguments;
 use crate::definition::signature::{ANY_VIEW, INT, Signature};
-use crate::definition::type_def::field::check;
 use crate::embedded::any_hash::combine;
-use crate::embedded::{self, map, release, seq, shape};
+use crate::embedded::{map, seq, shape};
 use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read, type_info};
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::walker::stack::{Frame, Stack, Waiting};
 use crate::{Result, abi::field_flag};
 use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
 
@@ -42,9 +43,8 @@ pub(crate) unsafe fn hash(value: &TVMFFIAny, options: Options) -> Result<u64> {
         graph_nodes: 0,
         memo: AddressMap::default(),
         held: HeldObjects::default(),
-        frames: Vec::new(),
-        entries: Vec::new(),
-        retained_entries: 0,
+        frames: Stack::new(),
+        entries: Waiting::new(),
         cycles: CycleCheck::new(),
         reentry: None,
     };
@@ -64,18 +64,15 @@ struct Hasher {
     /// Keeps objects in the memo alive.
     held: HeldObjects,
     /// What is being hashed, the root first.
-    frames: Vec<Frame>,
+    frames: Stack<1, Progress>,
     /// Entries of the maps on the stack: the key's hash and the value.
-    entries: Vec<(u64, TVMFFIAny)>,
-    /// To so many values of them we have references.
-    retained_entries: usize,
+    entries: Waiting<u64, 1>,
     cycles: CycleCheck,
     reentry: Option<Reentry>,
 }
 
-/// An object whose parts are being hashed.
-struct Frame {
-    object: *mut TVMFFIObject,
+/// How far the walk is with an object.
+struct Progress {
     /// The hash so far.
     hash: u64,
     parts: Parts,
@@ -83,10 +80,6 @@ struct Frame {
     region: Region,
     /// The region that it is in.
     outer_region: Region,
-    /// Whether the frame has a reference to the object.
-    owned: bool,
-    /// Whether this frame and all below have references.
-    retained: bool,
 }
 
 /// Which part comes next.
@@ -128,16 +121,17 @@ impl Hasher {
             loop {
                 // SAFETY: see above.
                 unsafe {
-                    let frame = &mut self.frames[top];
+                    let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
+                    let object = *object;
                     let (part, region) = match &mut frame.parts {
                         Parts::Elements(next) => {
-                            let Some(element) = seq::elements(frame.object).get(*next) else { break };
+                            let Some(element) = seq::elements(object).get(*next) else { break };
                             *next += 1;
                             (Read { value: *element, owned: false }, frame.region)
                         }
                         Parts::Entries(_, next) => {
-                            let rest = &self.entries[*next..];
-                            let Some(&(key, value)) = rest.first() else { break };
+                            let rest = self.entries.from(*next);
+                            let Some(&(key, [value])) = rest.first() else { break };
                             let same = rest.iter().take_while(|entry| entry.0 == key).count();
                             *next += same;
                             frame.hash = combine(frame.hash, key);
@@ -152,7 +146,7 @@ impl Hasher {
                             if field.has(field_flag::SEQ_HASH_IGNORE) {
                                 continue;
                             }
-                            (read(field, frame.object)?, frame.region.of_field(field.raw().flags))
+                            (read(field, object)?, frame.region.of_field(field.raw().flags))
                         }
                     };
                     if part.value.type_index < type_index::STATIC_OBJECT_BEGIN
@@ -163,7 +157,7 @@ impl Hasher {
                     }
                     match self.enter(part, region)? {
                         Some(hash) => {
-                            let frame = &mut self.frames[top];
+                            let frame = &mut self.frames[top].state;
                             frame.hash = combine(frame.hash, hash);
                         }
                         None => continue 'frames,
@@ -174,7 +168,7 @@ impl Hasher {
             if self.frames.len() == base {
                 return Ok(hash);
             }
-            let below = &mut self.frames[top - 1];
+            let below = &mut self.frames[top - 1].state;
             below.hash = combine(below.hash, hash);
         }
     }
@@ -213,7 +207,7 @@ impl Hasher {
                 }
                 _ => return self.enter_object(part, region, index),
             };
-            self.push(Frame { object, hash, parts, region, outer_region: region, owned: part.owned, retained: false })?;
+            self.push(part, Progress { hash, parts, region, outer_region: region })?;
             Ok(None)
         }
     }
@@ -236,17 +230,9 @@ impl Hasher {
             };
             let inner = if kind == seq_hash_kind::FREE_VAR { region.inside_variable() } else { region };
             let Some(hook) = hook else {
-                let frame = Frame {
-                    object,
-                    hash: info.type_key_hash,
-                    // The record is the type table's.
-                    parts: Parts::Fields(kind, TypeInfo::from_raw(info).fields()),
-                    region: inner,
-                    outer_region: region,
-                    owned: part.owned,
-                    retained: false,
-                };
-                self.push(frame)?;
+                // The record is the type table's.
+                let parts = Parts::Fields(kind, TypeInfo::from_raw(info).fields());
+                self.push(part, Progress { hash: info.type_key_hash, parts, region: inner, outer_region: region })?;
                 return Ok(None);
             };
             self.retain_all();
@@ -270,10 +256,10 @@ impl Hasher {
         Ok(Prepared::Parts(info, kind, hook(&HOOKS, index, HOOK_SIGNATURE)?))
     }
 
-    fn push(&mut self, frame: Frame) -> Result<()> {
-        self.frames.push(frame);
+    fn push(&mut self, part: Read, progress: Progress) -> Result<()> {
+        self.frames.push([part], progress);
         if self.cycles.is_due(self.frames.len()) {
-            let places = self.frames.iter().map(|frame| (frame.object.addr(), 0));
+            let places = self.frames.from(0).iter().map(|frame| (frame.objects[0].addr(), 0));
             self.cycles.run("StructuralHash", places)?;
         }
         Ok(())
@@ -284,17 +270,17 @@ impl Hasher {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
-            let mut hash = frame.hash;
-            let part = Read { value: TVMFFIAny::pointer(0, frame.object.cast()), owned: frame.owned };
-            match frame.parts {
-                Parts::Elements(_) => give_up(part),
-                Parts::Entries(first, _) => {
-                    self.drop_entries(first);
-                    give_up(part);
+            let Progress { hash, parts, outer_region, .. } = &frame.state;
+            match parts {
+                Parts::Fields(kind, _) => {
+                    let [part] = frame.parts();
+                    return self.finish(part, *kind, *hash, *outer_region);
                 }
-                Parts::Fields(kind, _) => hash = self.finish(part, kind, hash, frame.outer_region),
+                Parts::Entries(first, _) => self.entries.truncate(*first),
+                Parts::Elements(_) => {}
             }
-            hash
+            frame.give_up();
+            *hash
         }
     }
 
@@ -337,30 +323,22 @@ impl Hasher {
                     _ => hash_leaf(&key).or_else(|| self.memo.get(key.payload.v_obj)),
                 };
                 if let Some(hash) = hash {
-                    self.entries.push((hash, value));
+                    self.entries.push(hash, [value]);
                 }
             }
         }
-        self.entries[first..].sort_unstable_by_key(|entry| entry.0);
+        self.entries.sort_from(first);
         first
-    }
-
-    fn drop_entries(&mut self, first: usize) {
-        for (_, value) in self.entries.drain(first..).take(self.retained_entries.saturating_sub(first)) {
-            // SAFETY: to these we have references.
-            unsafe { release::release(value) };
-        }
-        self.retained_entries = self.retained_entries.min(first);
     }
 
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
-            if let Parts::Entries(first, _) = frame.parts {
-                self.drop_entries(first);
+            if let Parts::Entries(first, _) = frame.state.parts {
+                self.entries.truncate(first);
             }
-            // SAFETY: see above.
-            unsafe { give_up(Read { value: TVMFFIAny::pointer(0, frame.object.cast()), owned: frame.owned }) };
+            // SAFETY: the frame is off the stack.
+            unsafe { frame.give_up() };
         }
     }
 
@@ -368,20 +346,8 @@ impl Hasher {
     fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
-            for frame in self.frames.iter_mut().rev() {
-                if frame.retained {
-                    break;
-                }
-                frame.retained = true;
-                if !frame.owned {
-                    frame.owned = true;
-                    embedded::inc_ref(frame.object);
-                }
-            }
-            for (_, value) in &self.entries[self.retained_entries..] {
-                release::retain(value);
-            }
-            self.retained_entries = self.entries.len();
+            self.frames.retain_all();
+            self.entries.retain_all();
             self.held.before_hook(self.memo.iter().map(|(object, _)| object));
         }
     }
@@ -412,12 +378,6 @@ impl Hasher {
 enum Prepared {
     Known(u64),
     Parts(&'static TVMFFITypeInfo, i32, Option<TVMFFIAny>),
-}
-
-impl Drop for Hasher {
-    fn drop(&mut self) {
-        self.drop_frames(0);
-    }
 }
 
 /// What a hook calls: a value, the hash so far, the region.

@@ -1,12 +1,12 @@
 //! A key of maps that goes by structure: a value and its structural hash.
 
 use super::{Options, equal as structural, hash};
-use crate::abi::{TVMFFIAny, seq_hash_kind, type_index};
+use crate::abi::{TVMFFIAny, seq_hash_kind};
+use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
-use crate::definition::instance::{Body, copy_function, creator, instance, new_function};
-use crate::definition::setters::{set_any, set_i64};
-use crate::definition::signature::{ANY, Accepts, OBJECT, Signature, Type};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinMethod, BuiltinType, Index, Metadata, field};
+use crate::definition::instance::{instance, metadata_of, object_attrs, object_body};
+use crate::definition::signature::{ANY, OBJECT, Signature};
+use crate::definition::type_def::{Attr, BuiltinMethod, BuiltinType};
 use crate::embedded;
 use crate::value::{Any, IntoAny};
 use crate::walker::stack_space;
@@ -21,72 +21,33 @@ struct KeyBody {
 
 const _: () = assert!(size_of::<KeyBody>() == 24);
 
-const TYPE_KEY: &str = "ffi.StructuralKey";
-
-pub(super) static STRUCTURAL_KEY: Type =
-    Type { schema: r#"{"type":"ffi.StructuralKey"}"#, text: TYPE_KEY, accepts: Accepts::Kind(|| KEY.index.get()) };
-
-impl Body for KeyBody {
-    const SELF: &'static [&'static Type] = &[&STRUCTURAL_KEY];
-
-    fn definition() -> &'static BuiltinType {
-        &KEY
-    }
-}
+object_body!(KeyBody, KEY, pub(super) STRUCTURAL_KEY = "ffi.StructuralKey");
 
 const INIT: Builtin =
     Builtin { name: "ffi.StructuralKey.__ffi_init__", signature: Signature::Typed(&[&ANY], &OBJECT), run: new_key };
 
 pub(crate) static KEY: BuiltinType = BuiltinType {
-    key: TYPE_KEY,
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 48,
-        creator: Some(creator::<KeyBody>),
-        structural_kind: seq_hash_kind::UNSUPPORTED,
-    }),
+    metadata: Some(metadata_of::<KeyBody>(seq_hash_kind::UNSUPPORTED)),
     fields: &[
-        BuiltinField {
-            name: "key",
-            doc: "",
-            schema: r#"{"type":"Any"}"#,
-            flags: 0,
-            offset: 24,
-            size: 16,
-            align: 8,
-            static_type_index: type_index::ANY,
-            default: TVMFFIAny::NONE,
-            getter: field::get_any,
-            setter: set_any,
-        },
-        BuiltinField {
-            name: "hash_i64",
-            doc: "",
-            schema: r#"{"type":"int"}"#,
-            flags: 0,
-            offset: 40,
-            size: 8,
-            align: 8,
-            static_type_index: type_index::INT,
-            default: TVMFFIAny::NONE,
-            getter: field::get_i64,
-            setter: set_i64,
-        },
+        BuiltinField { name: "key", ..BuiltinField::ANY },
+        BuiltinField { name: "hash_i64", offset: 40, ..BuiltinField::I64 },
     ],
     methods: &[BuiltinMethod {
         function: INIT,
         is_static: true,
         doc: "Constructor that takes any key and computes its structural hash",
     }],
-    attrs: &[
-        ("__ffi_init__", Attr::Function(INIT)),
-        ("__ffi_new__", new_function::<KeyBody>("ffi.StructuralKey.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<KeyBody>("ffi.StructuralKey.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(true)),
-        ("__any_hash__", Attr::Native(any_hash as *const _)),
-        ("__any_equal__", Attr::Native(any_equal as *const _)),
-    ],
+    attrs: object_attrs!(
+        "ffi.StructuralKey",
+        KeyBody,
+        final: true,
+        first: [("__ffi_init__", Attr::Function(INIT))],
+        last: [
+            ("__any_hash__", Attr::Native(any_hash as *const _)),
+            ("__any_equal__", Attr::Native(any_equal as *const _))
+        ]
+    ),
+    ..BuiltinType::new("ffi.StructuralKey")
 };
 
 /// A key that wraps the argument.

@@ -6,10 +6,11 @@ use core::ptr::null_mut;
 use super::outcome::is_error;
 use crate::Error;
 use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIObject, seq_hash_kind, type_index};
-use crate::definition::instance::{Body, copy_function, creator, new_function, new_instance};
-use crate::definition::setters::{ObjectField, set_object};
-use crate::definition::signature::{Accepts, OBJECT, Type};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::definition::field::{self, BuiltinField};
+use crate::definition::instance::{metadata_of, new_instance, object_attrs, object_body};
+use crate::definition::setters::{OptionalObject, set_object};
+use crate::definition::signature::{Accepts, OPTIONAL_OBJECT, Type};
+use crate::definition::type_def::BuiltinType;
 use crate::embedded::release::{is_object, retain};
 use crate::embedded::{self, dec_ref, inc_ref, list, seq};
 use crate::function::guard_nameless;
@@ -44,65 +45,34 @@ impl ContextBody {
     }
 }
 
-impl Body for ContextBody {
-    const SELF: &'static [&'static Type] = &[&TYPE];
-
-    fn definition() -> &'static BuiltinType {
-        &CONTEXT
-    }
-}
+object_body!(
+    ContextBody,
+    CONTEXT,
+    /// The type in signatures.
+    pub(super) TYPE = "ffi.VisitErrorContext"
+);
 
 /// The type.
 pub(crate) static CONTEXT: BuiltinType = BuiltinType {
-    key: "ffi.VisitErrorContext",
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 40,
-        creator: Some(creator::<ContextBody>),
-        structural_kind: seq_hash_kind::UNSUPPORTED,
-    }),
+    metadata: Some(metadata_of::<ContextBody>(seq_hash_kind::UNSUPPORTED)),
     fields: &[
         BuiltinField {
             name: "reverse_visit_pattern",
-            doc: "",
             schema: LIST_OF_OBJECTS.schema,
-            flags: 0,
-            offset: 24,
-            size: 8,
-            align: 8,
             static_type_index: type_index::LIST,
-            default: TVMFFIAny::NONE,
-            getter: field::get_object,
             setter: set_pattern,
+            ..BuiltinField::OBJECT
         },
         BuiltinField {
             name: "prev_error_context",
-            doc: "",
             schema: OPTIONAL_OBJECT.schema,
-            flags: 0,
             offset: 32,
-            size: 8,
-            align: 8,
-            static_type_index: type_index::ANY,
-            default: TVMFFIAny::NONE,
-            getter: field::get_object,
             setter: set_object::<OptionalObject>,
+            ..BuiltinField::OBJECT
         },
     ],
-    methods: &[],
-    attrs: &[
-        ("__ffi_new__", new_function::<ContextBody>("ffi.VisitErrorContext.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<ContextBody>("ffi.VisitErrorContext.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
-};
-
-/// The type in signatures.
-pub(super) static TYPE: Type = Type {
-    schema: r#"{"type":"ffi.VisitErrorContext"}"#,
-    text: "ffi.VisitErrorContext",
-    accepts: Accepts::Kind(|| CONTEXT.index.get()),
+    attrs: object_attrs!("ffi.VisitErrorContext", ContextBody, final: true, first: [], last: []),
+    ..BuiltinType::new("ffi.VisitErrorContext")
 };
 
 static LIST_OF_OBJECTS: Type = Type {
@@ -110,18 +80,6 @@ static LIST_OF_OBJECTS: Type = Type {
     text: "List<ffi.Object>",
     accepts: Accepts::Items(&OPTIONAL_OBJECT),
 };
-
-static OPTIONAL_OBJECT: Type = Type {
-    schema: r#"{"type":"Optional","args":[{"type":"ffi.Object"}]}"#,
-    text: "Optional<ffi.Object>",
-    accepts: Accepts::Optional(&OBJECT),
-};
-
-struct OptionalObject;
-
-impl ObjectField for OptionalObject {
-    const TYPE: &'static Type = &OPTIONAL_OBJECT;
-}
 
 /// Stores a list of objects; an array is copied.
 ///
@@ -214,4 +172,16 @@ pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
         // The reference to what was there before moves into the new context.
         (*cell).extra_context = new_instance(ContextBody::new(vec![retain(node)], extra));
     }
+}
+
+/// An outcome; when it is an error, with the value added to its context.
+///
+/// # Safety
+/// The outcome is valid, and `value` is a valid view.
+pub(super) unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
+    if is_error(&outcome) {
+        // SAFETY: promised by the caller.
+        unsafe { record(&outcome, value) };
+    }
+    outcome
 }

@@ -2,11 +2,11 @@
 
 use super::outcome::mismatch;
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};
+use crate::definition::field::BuiltinField;
 use crate::definition::function::Arguments;
-use crate::definition::instance::{Body, copy_function, creator, instance, new_function};
-use crate::definition::setters::set_any;
-use crate::definition::signature::{ANY, Accepts, Type};
-use crate::definition::type_def::{Attr, BuiltinField, BuiltinType, Index, Metadata, field};
+use crate::definition::instance::{Body, instance, metadata_of, object_attrs};
+use crate::definition::signature::{Accepts, Type};
+use crate::definition::type_def::{BuiltinType, Index};
 use crate::value::Any;
 use crate::{Result, embedded};
 
@@ -27,33 +27,11 @@ impl Body for InterruptBody {
 
 /// The type.
 pub(crate) static INTERRUPT: BuiltinType = BuiltinType {
-    key: "ffi.VisitInterrupt",
     index: Index::fixed(type_index::VISIT_INTERRUPT),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata {
-        total_size: 40,
-        creator: Some(creator::<InterruptBody>),
-        structural_kind: seq_hash_kind::UNSUPPORTED,
-    }),
-    fields: &[BuiltinField {
-        name: "value",
-        doc: "",
-        schema: ANY.schema,
-        flags: field_flag::HAS_DEFAULT,
-        offset: 24,
-        size: 16,
-        align: 8,
-        static_type_index: type_index::ANY,
-        default: TVMFFIAny::NONE,
-        getter: field::get_any,
-        setter: set_any,
-    }],
-    methods: &[],
-    attrs: &[
-        ("__ffi_new__", new_function::<InterruptBody>("ffi.VisitInterrupt.__ffi_new__")),
-        ("__ffi_shallow_copy__", copy_function::<InterruptBody>("ffi.VisitInterrupt.__ffi_shallow_copy__")),
-        ("__ffi_type_final__", Attr::Flag(true)),
-    ],
+    metadata: Some(metadata_of::<InterruptBody>(seq_hash_kind::UNSUPPORTED)),
+    fields: &[BuiltinField { name: "value", flags: field_flag::HAS_DEFAULT, ..BuiltinField::ANY }],
+    attrs: object_attrs!("ffi.VisitInterrupt", InterruptBody, final: true, first: [], last: []),
+    ..BuiltinType::new("ffi.VisitInterrupt")
 };
 
 /// The type in signatures.

@@ -4,6 +4,7 @@ use super::outcome;
 use crate::Function;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::container::sequence;
+use crate::definition::function::Arguments;
 use crate::embedded::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 use crate::value::{AnyView, IntoAny};
 use kernpack_core::reflect::TypeInfo;
@@ -52,6 +53,39 @@ pub(super) struct Callbacks<'a> {
     pub(super) entries: &'a AnyView<'a>,
     /// See there.
     pub(super) takes_more: Option<bool>,
+}
+
+/// When callbacks are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Before the children, which the callback of a walk may skip.
+    Before,
+    /// After the children.
+    After,
+    /// Some before, some after.
+    Both,
+    /// Instead of going into the children.
+    Instead,
+}
+
+impl Style {
+    /// With callbacks for before and for after the children.
+    pub(super) const fn of_pairs(before: &[Callback], after: &[Callback]) -> Self {
+        match (before.is_empty(), after.is_empty()) {
+            (_, true) => Self::Before,
+            (true, false) => Self::After,
+            (false, false) => Self::Both,
+        }
+    }
+}
+
+/// What `ffi.StructuralWalk` and `ffi.StructuralMap` get behind the value: callbacks of the value, callbacks that get the region as
+/// well, and when they are called.
+pub(super) fn in_order<'a>(args: &Arguments<'a>) -> (Style, [Callbacks<'a>; 2]) {
+    let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
+    let callbacks = [(1, false), (2, true)]
+        .map(|(at, takes_more)| Callbacks { entries: args.view(at), takes_more: Some(takes_more) });
+    (style, callbacks)
 }
 
 /// A new visitor or mutator with these callbacks, in their order; the caller owns its reference.

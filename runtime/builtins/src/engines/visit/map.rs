@@ -9,16 +9,17 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 
 use super::default_mutate::{self, Begun, default_mutate, leaf, mutate_whole, way_of};
-use super::error_context::record;
+use super::error_context::{record, with_context};
 use super::frames::{Frames, too_deep};
-use super::links::{self, Callback, Callbacks, HasLinks, Link, Links};
+use super::links::{self, Callback, Callbacks, HasLinks, Link, Links, Style};
 use super::mutation::{Mutation, Then};
-use super::mutator::{self, MUTATOR, MutatorCell, MutatorTable, is_exclusive, value_or_unchanged};
+use super::mutator::{self, MUTATOR, MutatorTable, is_exclusive, value_or_unchanged};
 use super::outcome::{PENDING, UNCHANGED, failed, guard, into_result, is_error, is_pending, same, type_error};
 use super::plans::{Plan, Plans};
 use super::rebuild::{Identity, Next, Rebuild};
 use super::region::{self, Region};
 use super::remap::Remap;
+use super::traversal::Traversal;
 use super::visitor::as_argument;
 use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
@@ -29,23 +30,10 @@ use crate::value::Any;
 use crate::walker::stack_space;
 use kernpack_core::reflect::TypeInfo;
 
-/// When callbacks are called.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
-    /// Before the children.
-    Before,
-    /// After the children.
-    After,
-    /// Some before, some after.
-    Both,
-    /// Instead of mutating the children.
-    Instead,
-}
-
 /// What follows the header of such a mutator.
 #[repr(C)]
 struct MapBody {
-    cell: MutatorCell,
+    cell: Traversal<MutatorTable>,
     style: Style,
     plans: Plans,
     remap: Remap,
@@ -387,15 +375,6 @@ impl Mapping<'_> {
     }
 }
 
-/// Adds the value to the context of a failure.
-unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
-    if is_error(&outcome) {
-        // SAFETY: the caller promises a valid view.
-        unsafe { record(&outcome, value) };
-    }
-    outcome
-}
-
 /// The counts of the references to an object, which tell whether somebody has got one more.
 unsafe fn owners(value: &TVMFFIAny) -> u64 {
     // SAFETY: the caller passes a live object, whose counts are only ever accessed atomically.
@@ -403,7 +382,7 @@ unsafe fn owners(value: &TVMFFIAny) -> u64 {
 }
 
 fn body(style: Style, is_safe: bool, shared: Option<Remap>) -> MapBody {
-    let cell = MutatorCell { table: &TABLE, region: region::NONE, padding: 0 };
+    let cell = Traversal::new(&TABLE);
     MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), shared, is_safe, links: Links::new() }
 }
 
@@ -416,11 +395,7 @@ fn start(root: Any, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
 /// Maps an owned value, in place when nobody else refers to it, with callbacks for before and for after the children, at most
 /// [`links::MAX_PAIRED`] each where there are both. `keep_shared` maps each shared object once, whatever its kind.
 pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_shared: bool) -> Result<Any> {
-    let style = match (before.is_empty(), after.is_empty()) {
-        (_, true) => Style::Before,
-        (true, false) => Style::After,
-        (false, false) => Style::Both,
-    };
+    let style = Style::of_pairs(before, after);
     let body = body(style, true, keep_shared.then(Remap::default));
     // SAFETY: the mutator is new, and its reference is given up.
     unsafe { run(root, links::new_object_of_pairs(MUTATOR.host_index(), body, before, after)) }
@@ -449,10 +424,8 @@ unsafe fn run(root: Any, mutator: *mut TVMFFIObject) -> Result<Any> {
 
 /// `ffi.StructuralMap`.
 pub(super) fn run_map(args: &Arguments<'_>) -> Result<Any> {
-    let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
-    let plain = Callbacks { entries: args.view(1), takes_more: Some(false) };
-    let with_region = Callbacks { entries: args.view(2), takes_more: Some(true) };
-    start(args.owned(0)?, style, &[plain, with_region])
+    let (style, callbacks) = links::in_order(args);
+    start(args.owned(0)?, style, &callbacks)
 }
 
 /// `ffi.StructuralMutate`.

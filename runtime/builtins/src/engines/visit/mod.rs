@@ -26,6 +26,7 @@ mod remap;
 mod running;
 #[cfg(test)]
 mod tests;
+mod traversal;
 pub(crate) mod visitor;
 mod walk;
 

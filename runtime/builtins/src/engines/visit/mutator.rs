@@ -2,14 +2,14 @@
 
 use super::default_mutate::default_mutate;
 use super::outcome::{guard, into_result};
+use super::traversal::{self, Table, Traversal};
 use crate::Result;
-use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::function::Arguments;
-use crate::definition::instance::{Body, copy_function};
-use crate::definition::signature::{Accepts, Type};
-use crate::definition::type_def::{Attr, BuiltinType, Index, Metadata};
+use crate::definition::instance::{copy_function, object_body};
+use crate::definition::type_def::{Attr, BuiltinType};
+use crate::embedded::is_unique;
 use crate::embedded::release::is_object;
-use crate::embedded::{self, is_unique};
 use crate::object::is_shared;
 use crate::value::Any;
 
@@ -33,53 +33,29 @@ pub(super) struct MutatorTable {
 pub(super) type RemapSet =
     unsafe extern "C" fn(mutator: *mut TVMFFIObject, var: TVMFFIAny, mapped: TVMFFIAny) -> TVMFFIAny;
 
-/// What follows the header of a mutator; those of other languages have more behind it.
-#[repr(C)]
-pub(super) struct MutatorCell {
-    pub(super) table: *const MutatorTable,
-    pub(super) region: i32,
-    pub(super) padding: u32,
-}
-
-// SAFETY: the table is constant; the region belongs to the one traversal that uses the mutator.
-unsafe impl Send for MutatorCell {}
-// SAFETY: as above.
-unsafe impl Sync for MutatorCell {}
-
-/// A copy of a mutator is not the whole of it: what its table works on is missing. So it gets a table that needs nothing more.
-impl Clone for MutatorCell {
-    fn clone(&self) -> Self {
-        Self { table: &DEFAULT_TABLE, region: self.region, padding: 0 }
+impl Table for MutatorTable {
+    fn default_table() -> &'static Self {
+        &DEFAULT_TABLE
     }
 }
 
-impl Body for MutatorCell {
-    const SELF: &'static [&'static Type] = &[&TYPE];
-
-    fn definition() -> &'static BuiltinType {
-        &MUTATOR
-    }
-}
+object_body!(
+    Traversal<MutatorTable>,
+    MUTATOR,
+    /// The type in signatures.
+    pub(super) TYPE = "ffi.StructuralMutator"
+);
 
 /// The type.
 pub(crate) static MUTATOR: BuiltinType = BuiltinType {
-    key: "ffi.StructuralMutator",
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata { total_size: 40, creator: None, structural_kind: seq_hash_kind::UNSUPPORTED }),
-    fields: &[],
-    methods: &[],
     attrs: &[
-        ("__ffi_shallow_copy__", copy_function::<MutatorCell>("ffi.StructuralMutator.__ffi_shallow_copy__")),
+        (
+            "__ffi_shallow_copy__",
+            copy_function::<Traversal<MutatorTable>>("ffi.StructuralMutator.__ffi_shallow_copy__"),
+        ),
         ("__ffi_type_final__", Attr::Flag(false)),
     ],
-};
-
-/// The type in signatures.
-pub(super) static TYPE: Type = Type {
-    schema: r#"{"type":"ffi.StructuralMutator"}"#,
-    text: "ffi.StructuralMutator",
-    accepts: Accepts::Kind(|| MUTATOR.index.get()),
+    ..traversal::type_of::<MutatorTable>("ffi.StructuralMutator")
 };
 
 static DEFAULT_TABLE: MutatorTable = MutatorTable {
@@ -114,7 +90,7 @@ unsafe extern "C" fn forget(_: *mut TVMFFIObject, _: TVMFFIAny, _: TVMFFIAny) ->
 #[inline]
 pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a MutatorTable> {
     // SAFETY: promised by the caller.
-    unsafe { embedded::body::<MutatorCell>(mutator).table.as_ref() }
+    unsafe { Traversal::<MutatorTable>::table(mutator).as_ref() }
         .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
 }
 

@@ -3,13 +3,12 @@
 use super::default_visit::default_visit;
 use super::outcome::{call, failed, guard, into_result};
 use super::region::Region;
+use super::traversal::{self, Table, Traversal};
 use crate::Result;
-use crate::abi::{TVMFFIAny, TVMFFIObject, seq_hash_kind, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::definition::function::Arguments;
-use crate::definition::instance::{Body, copy_function};
-use crate::definition::signature::{Accepts, Type};
-use crate::definition::type_def::{Attr, BuiltinType, Index, Metadata};
-use crate::embedded;
+use crate::definition::instance::{copy_function, object_body};
+use crate::definition::type_def::{Attr, BuiltinType};
 use crate::value::{Any, IntoAny};
 
 /// Visits a value: an outcome, see [`super::outcome`]. Also the type of native `__s_visit__` hooks.
@@ -21,53 +20,29 @@ pub(super) struct VisitorTable {
     pub(super) visit: Visit,
 }
 
-/// What follows the header of a visitor; those of other languages have more behind it.
-#[repr(C)]
-pub(super) struct VisitorCell {
-    pub(super) table: *const VisitorTable,
-    pub(super) region: i32,
-    pub(super) padding: u32,
-}
-
-// SAFETY: the table is constant; the region belongs to the one traversal that uses the visitor.
-unsafe impl Send for VisitorCell {}
-// SAFETY: as above.
-unsafe impl Sync for VisitorCell {}
-
-/// A copy of a visitor is not the whole of it: what its table works on is missing. So it gets a table that needs nothing more.
-impl Clone for VisitorCell {
-    fn clone(&self) -> Self {
-        Self { table: &DEFAULT_TABLE, region: self.region, padding: 0 }
+impl Table for VisitorTable {
+    fn default_table() -> &'static Self {
+        &DEFAULT_TABLE
     }
 }
 
-impl Body for VisitorCell {
-    const SELF: &'static [&'static Type] = &[&TYPE];
-
-    fn definition() -> &'static BuiltinType {
-        &VISITOR
-    }
-}
+object_body!(
+    Traversal<VisitorTable>,
+    VISITOR,
+    /// The type in signatures.
+    pub(super) TYPE = "ffi.StructuralVisitor"
+);
 
 /// The type.
 pub(crate) static VISITOR: BuiltinType = BuiltinType {
-    key: "ffi.StructuralVisitor",
-    index: Index::dynamic(),
-    parent: || type_index::OBJECT,
-    metadata: Some(Metadata { total_size: 40, creator: None, structural_kind: seq_hash_kind::UNSUPPORTED }),
-    fields: &[],
-    methods: &[],
     attrs: &[
-        ("__ffi_shallow_copy__", copy_function::<VisitorCell>("ffi.StructuralVisitor.__ffi_shallow_copy__")),
+        (
+            "__ffi_shallow_copy__",
+            copy_function::<Traversal<VisitorTable>>("ffi.StructuralVisitor.__ffi_shallow_copy__"),
+        ),
         ("__ffi_type_final__", Attr::Flag(false)),
     ],
-};
-
-/// The type in signatures.
-pub(super) static TYPE: Type = Type {
-    schema: r#"{"type":"ffi.StructuralVisitor"}"#,
-    text: "ffi.StructuralVisitor",
-    accepts: Accepts::Kind(|| VISITOR.index.get()),
+    ..traversal::type_of::<VisitorTable>("ffi.StructuralVisitor")
 };
 
 static DEFAULT_TABLE: VisitorTable = VisitorTable { visit: visit_by_default };
@@ -77,16 +52,6 @@ unsafe extern "C" fn visit_by_default(visitor: *mut TVMFFIObject, value: TVMFFIA
     guard(|| unsafe { default_visit(visitor, value) })
 }
 
-/// The functions of a visitor of any language.
-///
-/// # Safety
-/// `visitor` is a live visitor.
-#[inline]
-pub(super) unsafe fn table(visitor: *mut TVMFFIObject) -> *const VisitorTable {
-    // SAFETY: promised by the caller.
-    unsafe { embedded::body::<VisitorCell>(visitor).table }
-}
-
 /// Visits a value as the visitor's table says.
 ///
 /// # Safety
@@ -94,7 +59,7 @@ pub(super) unsafe fn table(visitor: *mut TVMFFIObject) -> *const VisitorTable {
 pub(super) unsafe fn visit(visitor: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: promised by the caller; a table lives as long as its visitors.
     unsafe {
-        match table(visitor).as_ref() {
+        match Traversal::<VisitorTable>::table(visitor).as_ref() {
             Some(table) => (table.visit)(visitor, value),
             None => failed(crate::error!(RuntimeError, "a StructuralVisitor without a function table cannot visit")),
         }

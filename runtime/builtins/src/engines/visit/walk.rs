@@ -7,14 +7,15 @@ use std::cell::Cell;
 
 use super::children::{Children, Step};
 use super::default_visit::{SEQUENCE, begin, default_visit, visit_whole, way_of};
-use super::error_context::record;
+use super::error_context::{record, with_context};
 use super::frames::{Frames, too_deep};
 use super::interrupt::interrupt_or_error;
-use super::links::{self, Callback, Callbacks, HasLinks, Link, Links};
+use super::links::{self, Callback, Callbacks, HasLinks, Link, Links, Style};
 use super::outcome::{failed, guard, into_result, is_error, is_pending, mismatch};
 use super::plans::{Plan, Plans, Way};
-use super::region::{self, Region};
-use super::visitor::{self, VISITOR, VisitorCell, VisitorTable, as_argument};
+use super::region::Region;
+use super::traversal::Traversal;
+use super::visitor::{VISITOR, VisitorTable, as_argument};
 use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::function::Arguments;
@@ -23,23 +24,10 @@ use crate::embedded::{self, seq};
 use crate::value::{Any, AnyView};
 use crate::walker::stack_space;
 
-/// When callbacks are called.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
-    /// Before the children, which the callback may skip.
-    Before,
-    /// After the children.
-    After,
-    /// Some before, some after.
-    Both,
-    /// Instead of visiting the children.
-    Instead,
-}
-
 /// What follows the header of such a visitor.
 #[repr(C)]
 struct WalkBody {
-    cell: VisitorCell,
+    cell: Traversal<VisitorTable>,
     style: Style,
     plans: Plans,
     // First those that get the value, then those that get the region as well; or those for before, then those for after.
@@ -276,18 +264,8 @@ impl Walk<'_> {
     }
 }
 
-/// Adds the value to the context of a failure.
-unsafe fn with_context(outcome: TVMFFIAny, value: &TVMFFIAny) -> TVMFFIAny {
-    if is_error(&outcome) {
-        // SAFETY: the caller promises a valid view.
-        unsafe { record(&outcome, value) };
-    }
-    outcome
-}
-
 fn body(style: Style) -> WalkBody {
-    let cell = VisitorCell { table: &TABLE, region: region::NONE, padding: 0 };
-    WalkBody { cell, style, plans: Plans::new(), links: Links::new() }
+    WalkBody { cell: Traversal::new(&TABLE), style, plans: Plans::new(), links: Links::new() }
 }
 
 /// Creates a visitor and visits a value with it.
@@ -299,11 +277,7 @@ fn start(value: &AnyView<'_>, style: Style, callbacks: &[Callbacks<'_>]) -> Resu
 /// Walks through a value with callbacks for before and for after the children, at most [`links::MAX_PAIRED`] each where there are
 /// both. The result is none, or the interrupt that stopped the walk.
 pub(crate) fn walk(value: &AnyView<'_>, before: &[Callback], after: &[Callback]) -> Result<Any> {
-    let style = match (before.is_empty(), after.is_empty()) {
-        (_, true) => Style::Before,
-        (true, false) => Style::After,
-        (false, false) => Style::Both,
-    };
+    let style = Style::of_pairs(before, after);
     // SAFETY: the visitor is new, and its reference is given up.
     unsafe { run(value, links::new_object_of_pairs(VISITOR.host_index(), body(style), before, after)) }
 }
@@ -322,10 +296,8 @@ unsafe fn run(value: &AnyView<'_>, visitor: *mut TVMFFIObject) -> Result<Any> {
 
 /// `ffi.StructuralWalk`.
 pub(super) fn run_walk(args: &Arguments<'_>) -> Result<Any> {
-    let style = if args.int(3) as i32 == 0 { Style::Before } else { Style::After };
-    let plain = Callbacks { entries: args.view(1), takes_more: Some(false) };
-    let with_region = Callbacks { entries: args.view(2), takes_more: Some(true) };
-    start(args.view(0), style, &[plain, with_region])
+    let (style, callbacks) = links::in_order(args);
+    start(args.view(0), style, &callbacks)
 }
 
 /// `ffi.StructuralVisit`.
@@ -338,7 +310,7 @@ pub(super) fn run_default_visit(args: &Arguments<'_>) -> Result<Any> {
     let (visitor, value) = (args.object(0), *args.view(1).raw());
     // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
     unsafe {
-        into_result(if visitor::table(visitor) == &raw const TABLE {
+        into_result(if Traversal::table(visitor) == &raw const TABLE {
             Walk::of(visitor).visit_inside(value)
         } else {
             default_visit(visitor, value)

@@ -6,10 +6,10 @@ use core::ptr;
 use super::Comparer;
 use crate::Result;
 use crate::abi::TVMFFIAny;
+use crate::definition::field::check;
 use crate::definition::function::Arguments;
 use crate::definition::signature::{ANY_VIEW, BOOL, INT, STRING, Signature};
-use crate::definition::type_def::field::check;
-use crate::embedded::{self, release};
+use crate::embedded::release;
 use crate::engines::structural::leaf::leaves_equal;
 use crate::engines::structural::region::Region;
 use crate::value::{Any, AnyView};
@@ -32,18 +32,7 @@ impl Comparer {
     pub(super) fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
-            for frame in self.frames.iter_mut().rev() {
-                if frame.retained {
-                    break;
-                }
-                frame.retained = true;
-                for (object, owned) in [(frame.left, &mut frame.left_owned), (frame.right, &mut frame.right_owned)] {
-                    if !*owned {
-                        *owned = true;
-                        embedded::inc_ref(object);
-                    }
-                }
-            }
+            self.frames.retain_all();
             self.held.before_hook(self.to_right.iter().chain(self.to_left.iter()).map(|(object, _)| object));
         }
     }

@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use super::{Comparer, Frame, Parts, Step};
+use super::{Comparer, Parts, Step};
 use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::{map, release};
@@ -10,6 +10,7 @@ use crate::engines::access_path::Kind;
 use crate::engines::structural::leaf::leaves_equal;
 use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::Read;
+use crate::walker::stack::Frame;
 
 // SAFETY of all unsafe blocks below: as in the parent module.
 
@@ -20,16 +21,16 @@ impl Comparer {
         loop {
             // SAFETY: see above.
             unsafe {
-                let frame = &mut self.frames[top];
+                let Frame { objects: [left_map, right_map], state: frame, .. } = &mut self.frames[top];
                 let Parts::Entries { next, current, right_key } = &mut frame.parts else { return Ok(Step::Done) };
-                let Some((key, value)) = map::entry_at(frame.left, *next) else {
+                let Some((key, value)) = map::entry_at(*left_map, *next) else {
                     return self.compare_map_sizes(top);
                 };
                 *current = *next;
-                *next = map::next(frame.left, *next);
+                *next = map::next(*left_map, *next);
                 let mapped = map_key(&self.to_right, &key);
                 *right_key = if mapped.bits() == key.bits() { ptr::null_mut() } else { mapped.payload.v_obj };
-                let (right_map, region) = (frame.right, frame.region);
+                let (right_map, region) = (*right_map, frame.region);
                 let held = may_call_hooks(&mapped).then(|| self.hold(&[key, value, mapped]));
                 let Some(other) = map::get(right_map, &mapped)? else {
                     if let Some(trace) = &mut self.trace {
@@ -37,24 +38,21 @@ impl Comparer {
                     }
                     return Ok(Step::Different);
                 };
-                let equal = match leaves_equal(&value, &other) {
-                    Some(equal) => equal,
+                let step = match leaves_equal(&value, &other) {
+                    Some(true) => None,
+                    Some(false) => Some(self.differ(top)?),
                     None => {
                         let owned = held.is_some();
-                        let [left, right] = [value, other].map(|value| {
+                        let parts = [value, other].map(|value| {
                             let value = if owned { release::retain(&value) } else { value };
                             Read { value, owned }
                         });
-                        match self.enter(left, right, region)? {
-                            Some(equal) => equal,
-                            None => return Ok(Step::Deeper),
-                        }
+                        self.compare_parts(top, parts, region)?
                     }
                 };
                 drop(held);
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if let Some(step) = step {
+                    return Ok(step);
                 }
             }
         }
@@ -62,7 +60,7 @@ impl Comparer {
 
     /// What the lengths of two maps say when the right one has all keys of the left one, with equal values.
     unsafe fn compare_map_sizes(&mut self, top: usize) -> Result<Step> {
-        let Frame { left, right, .. } = self.frames[top];
+        let [left, right] = self.frames[top].objects;
         // SAFETY: see above.
         unsafe {
             if map::len(left) == map::len(right) {

@@ -18,9 +18,10 @@ use crate::engines::access_path::Kind;
 use crate::value::Any;
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
-use crate::walker::field_value::{Read, give_up, read};
+use crate::walker::field_value::{Read, give_up, read_both};
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, hook};
+use crate::walker::stack::{Frame, Stack};
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, Field, Fields, TypeInfo};
 
@@ -65,26 +66,19 @@ struct Comparer {
     /// Keeps the objects in these two alive.
     held: HeldObjects,
     /// What is being compared, the roots first.
-    frames: Vec<Frame>,
+    frames: Stack<2, Progress>,
     trace: Option<Trace>,
     cycles: CycleCheck,
     reentry: Option<Reentry>,
 }
 
-/// Two objects whose parts are being compared.
-struct Frame {
-    left: *mut TVMFFIObject,
-    right: *mut TVMFFIObject,
+/// How far the walk is with two objects.
+struct Progress {
     parts: Parts,
     /// The region of their parts.
     region: Region,
     /// The region that they are in.
     outer_region: Region,
-    /// Whether the frame has references to the objects.
-    left_owned: bool,
-    right_owned: bool,
-    /// Whether this frame and all below have references.
-    retained: bool,
 }
 
 /// Which part comes next, or is being compared.
@@ -119,7 +113,7 @@ impl Comparer {
             to_right: AddressMap::default(),
             to_left: AddressMap::default(),
             held: HeldObjects::default(),
-            frames: Vec::new(),
+            frames: Stack::new(),
             trace,
             cycles: CycleCheck::new(),
             reentry: None,
@@ -149,7 +143,7 @@ impl Comparer {
         loop {
             // SAFETY: see above. There is a frame: this only goes on while there is one above `base`.
             unsafe {
-                let step = match self.frames.last().unwrap_unchecked().parts {
+                let step = match self.frames.last().unwrap_unchecked().state.parts {
                     Parts::Elements(_) => self.compare_elements()?,
                     Parts::Entries { .. } => self.compare_entries()?,
                     Parts::Fields(..) => self.compare_fields()?,
@@ -178,9 +172,9 @@ impl Comparer {
         loop {
             // SAFETY: see above.
             unsafe {
-                let frame = &mut self.frames[top];
+                let Frame { objects, state: frame, .. } = &mut self.frames[top];
                 let Parts::Elements(next) = &mut frame.parts else { return Ok(Step::Done) };
-                let (left, right) = (seq::elements(frame.left), seq::elements(frame.right));
+                let [left, right] = objects.map(|object| seq::elements(object));
                 let rest = left.iter().zip(right).skip(*next);
                 // Up to the first pair that is not equal as it stands.
                 let Some((at, (left, right))) =
@@ -192,19 +186,34 @@ impl Comparer {
                 };
                 *next = at + 1;
                 let region = frame.region;
-                let equal = leaves_equal(left, right).is_none() && {
-                    let [left, right] = [left, right].map(|value| Read { value: *value, owned: false });
-                    match self.enter(left, right, region)? {
-                        Some(equal) => equal,
-                        None => return Ok(Step::Deeper),
-                    }
-                };
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if leaves_equal(left, right).is_some() {
+                    return self.differ(top);
+                }
+                let parts = [left, right].map(|value| Read { value: *value, owned: false });
+                if let Some(step) = self.compare_parts(top, parts, region)? {
+                    return Ok(step);
                 }
             }
         }
+    }
+
+    /// Compares two parts of the objects of the top frame; `None` when they are equal. Takes the readers' references over.
+    unsafe fn compare_parts(&mut self, top: usize, [left, right]: [Read; 2], region: Region) -> Result<Option<Step>> {
+        // SAFETY: see above.
+        unsafe {
+            match self.enter(left, right, region)? {
+                Some(true) => Ok(None),
+                Some(false) => self.differ(top).map(Some),
+                None => Ok(Some(Step::Deeper)),
+            }
+        }
+    }
+
+    /// The parts of the top frame's objects that are being compared differ.
+    unsafe fn differ(&mut self, top: usize) -> Result<Step> {
+        // SAFETY: see above.
+        unsafe { self.record_current(top)? };
+        Ok(Step::Different)
     }
 
     /// What the lengths of two sequences say when all elements that both have are equal.
@@ -223,38 +232,25 @@ impl Comparer {
         loop {
             // SAFETY: see above.
             unsafe {
-                let frame = &mut self.frames[top];
+                let Frame { objects: [left, right], state: frame, .. } = &mut self.frames[top];
                 let Parts::Fields(_, fields, current) = &mut frame.parts else { return Ok(Step::Done) };
                 let Some(field) = fields.next() else { return Ok(Step::Done) };
                 if field.has(field_flag::SEQ_HASH_IGNORE) {
                     continue;
                 }
                 *current = Some(field);
-                let left = read(field, frame.left)?;
-                let right = match read(field, frame.right) {
-                    Ok(right) => right,
-                    Err(error) => {
-                        give_up(left);
-                        return Err(error);
-                    }
-                };
-                let equal = match leaves_equal(&left.value, &right.value) {
+                let region = frame.region.of_field(field.raw().flags);
+                let [left, right] = read_both(field, [*left, *right])?;
+                let step = match leaves_equal(&left.value, &right.value) {
+                    None => self.compare_parts(top, [left, right], region)?,
                     Some(equal) => {
                         give_up(left);
                         give_up(right);
-                        equal
-                    }
-                    None => {
-                        let region = frame.region.of_field(field.raw().flags);
-                        match self.enter(left, right, region)? {
-                            Some(equal) => equal,
-                            None => return Ok(Step::Deeper),
-                        }
+                        if equal { None } else { Some(self.differ(top)?) }
                     }
                 };
-                if !equal {
-                    self.record_current(top)?;
-                    return Ok(Step::Different);
+                if let Some(step) = step {
+                    return Ok(step);
                 }
             }
         }
@@ -266,17 +262,7 @@ impl Comparer {
         unsafe {
             match self.prepare(&left.value, &right.value, region) {
                 Ok(Prepared::Parts(parts, own_region, None)) => {
-                    let frame = Frame {
-                        left: left.value.payload.v_obj,
-                        right: right.value.payload.v_obj,
-                        parts,
-                        region: own_region,
-                        outer_region: region,
-                        left_owned: left.owned,
-                        right_owned: right.owned,
-                        retained: false,
-                    };
-                    self.push(frame)?;
+                    self.push([left, right], Progress { parts, region: own_region, outer_region: region })?;
                     Ok(None)
                 }
                 Ok(Prepared::Parts(parts, own_region, Some(hook))) => {
@@ -369,10 +355,10 @@ impl Comparer {
         Ok(Prepared::Parts(Parts::Fields(kind, fields, None), own_region, hook))
     }
 
-    fn push(&mut self, frame: Frame) -> Result<()> {
-        self.frames.push(frame);
+    fn push(&mut self, objects: [Read; 2], progress: Progress) -> Result<()> {
+        self.frames.push(objects, progress);
         if self.cycles.is_due(self.frames.len()) {
-            let places = self.frames.iter().map(|frame| (frame.left.addr(), frame.right.addr()));
+            let places = self.frames.from(0).iter().map(|frame| (frame.objects[0].addr(), frame.objects[1].addr()));
             self.cycles.run("StructuralEqual", places)?;
         }
         Ok(())
@@ -383,9 +369,9 @@ impl Comparer {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
-            let [left, right] = frame.parts_read();
-            let kind = if let Parts::Fields(kind, ..) = frame.parts { kind } else { seq_hash_kind::TREE_NODE };
-            self.finish(left, right, kind, frame.outer_region)
+            let [left, right] = frame.parts();
+            let kind = if let Parts::Fields(kind, ..) = frame.state.parts { kind } else { seq_hash_kind::TREE_NODE };
+            self.finish(left, right, kind, frame.state.outer_region)
         }
     }
 
@@ -434,8 +420,8 @@ impl Comparer {
     /// Notes the step from a frame's objects to the parts that are being compared.
     unsafe fn record_current(&mut self, at: usize) -> Result<()> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let Frame { left, parts, .. } = &self.frames[at];
-        match *parts {
+        let Frame { objects: [left, _], state, .. } = &self.frames[at];
+        match state.parts {
             Parts::Elements(next) => trace.element(next - 1),
             Parts::Fields(_, _, current) => trace.attribute(current.map_or(&[], Field::name_bytes)),
             // SAFETY: see above.
@@ -456,10 +442,8 @@ impl Comparer {
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
-            for part in frame.parts_read() {
-                // SAFETY: see above.
-                unsafe { give_up(part) };
-            }
+            // SAFETY: the frame is off the stack.
+            unsafe { frame.give_up() };
         }
     }
 }
@@ -469,17 +453,4 @@ enum Prepared {
     Different,
     /// The parts, their region, the hook that compares them.
     Parts(Parts, Region, Option<TVMFFIAny>),
-}
-
-impl Frame {
-    fn parts_read(&self) -> [Read; 2] {
-        [(self.left, self.left_owned), (self.right, self.right_owned)]
-            .map(|(object, owned)| Read { value: TVMFFIAny::pointer(0, object.cast()), owned })
-    }
-}
-
-impl Drop for Comparer {
-    fn drop(&mut self) {
-        self.drop_frames(0);
-    }
 }
