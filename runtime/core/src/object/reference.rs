@@ -344,6 +344,12 @@ fn not_an_instance<T: Object>(index: i32) -> Mismatch {
     ))
 }
 
+impl<T: Object> From<ObjRef<T>> for Any {
+    fn from(object: ObjRef<T>) -> Self {
+        object.into_any()
+    }
+}
+
 impl<T: Object> IntoAny for ObjRef<T> {
     fn into_any(self) -> Any {
         // SAFETY: the reference goes over to the value.

@@ -1,9 +1,10 @@
 use core::ffi::c_void;
 use core::fmt;
 
-use super::layout::{Layout, count, row_major};
-use super::{Element, TensorView, TensorViewMut};
+use super::{TensorView, TensorViewMut};
 use crate::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIObject, type_index};
+use crate::layout::Element;
+use crate::layout::{Layout, count, row_major};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::{Error, Result, embedded, host};

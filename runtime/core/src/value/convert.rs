@@ -292,12 +292,6 @@ impl ToArg for AnyView<'_> {
     }
 }
 
-impl<T: crate::Object> From<crate::ObjRef<T>> for Any {
-    fn from(object: crate::ObjRef<T>) -> Self {
-        object.into_any()
-    }
-}
-
 macro_rules! from_into_any {
     ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
         impl<$($generics)*> From<$type> for Any {
