@@ -395,7 +395,7 @@ fn a_setter_and_readers() {
             if thread == 0 {
                 let text = char::from(b'a' + (round % 26) as u8).to_string().repeat(1 + below(40)).into_any();
                 // SAFETY: the object has this field, and `label` keeps it. That others use it is what the setter finds out.
-                match unsafe { field.set(label.as_view().raw().payload.v_obj, text.as_view()) } {
+                match unsafe { field.set(label.as_view().as_raw().payload.v_obj, text.as_view()) } {
                     Ok(()) => written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {
                         assert_eq!(error.kind(), "AttributeError");

@@ -22,6 +22,7 @@ mod fuzz;
 mod gpu;
 mod node;
 mod opencl;
+mod proved;
 mod python;
 mod races;
 mod reports;
@@ -29,11 +30,13 @@ mod runner;
 mod rust_source;
 mod rust_target;
 mod step;
+mod times;
 mod torch;
 mod totals;
 mod valgrind;
 mod workspace;
 
+use proved::Choice;
 use std::process::ExitCode;
 
 /// What goes wrong here ends the command; the text says what it was and what to do.
@@ -45,7 +48,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
-  ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
+  ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
+                that have passed with the same inputs (tests/passed) are left out, but with --all
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
@@ -69,7 +73,8 @@ fn main() -> ExitCode {
         ["test"] => runner::run(),
         ["test", "--gpu"] => gpu::run(),
         ["test", "--aarch64"] => aarch64::run(),
-        ["ci"] => ci::run(),
+        ["ci"] => ci::run(Choice::Changed),
+        ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),

@@ -89,7 +89,7 @@ impl Error {
                 ptr::null_mut(),
                 ptr::null_mut(),
             );
-            Self::from_object(object)
+            Self::from_raw(object)
         }
     }
 
@@ -102,18 +102,22 @@ impl Error {
         internal_error "InternalError" "a defect, for example a panic.";
     }
 
-    /// Takes over one reference.
+    /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
     ///
     /// # Safety
-    /// `object` is a live `ffi.Error` and the caller's reference becomes this error's.
-    #[doc(hidden)]
-    pub unsafe fn from_object(object: TVMFFIObjectHandle) -> Self {
+    /// `object` is a live `ffi.Error`, and one counted reference to it was the caller's.
+    pub unsafe fn from_raw(object: TVMFFIObjectHandle) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { ptr::NonNull::new_unchecked(object) } }
     }
 
-    /// Gives up the reference; the receiver releases it.
-    #[doc(hidden)]
+    /// The object's header, borrowed: alive as long as this error.
+    pub fn as_ptr(&self) -> TVMFFIObjectHandle {
+        self.object.as_ptr()
+    }
+
+    /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+    #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> TVMFFIObjectHandle {
         let object = self.object.as_ptr();
         core::mem::forget(self);
@@ -182,7 +186,7 @@ impl Error {
         let cell = self.cell();
         // SAFETY: the cell's texts live as long as the object; cause and context are NULL or live objects.
         unsafe {
-            Self::from_object(embedded::new_error(
+            Self::from_raw(embedded::new_error(
                 cell.kind.as_slice(),
                 cell.message.as_slice(),
                 backtrace.as_bytes(),
@@ -214,7 +218,7 @@ impl Error {
             if object.is_null() {
                 return Self::internal_error("a function reported an error but raised none");
             }
-            Self::from_object(object)
+            Self::from_raw(object)
         }
     }
 
@@ -246,7 +250,7 @@ impl From<Failure> for Error {
     #[cold]
     fn from(failure: Failure) -> Self {
         // SAFETY: an error object whose one reference is handed out.
-        unsafe { Self::from_object(failure.into_plain_error()) }
+        unsafe { Self::from_raw(failure.into_plain_error()) }
     }
 }
 

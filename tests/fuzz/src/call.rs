@@ -55,7 +55,7 @@ pub(crate) fn text(bytes: &[u8]) -> Any {
 /// The bytes of a text.
 pub(crate) fn bytes_of(value: &Any) -> &[u8] {
     // SAFETY: the value is valid, and lives as long as the borrow.
-    unsafe { embedded::text_of(value.as_view().raw()) }.expect("a text")
+    unsafe { embedded::text_of(value.as_view().as_raw()) }.expect("a text")
 }
 
 /// An error says something, and is no panic.

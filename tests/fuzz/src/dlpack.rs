@@ -248,7 +248,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     // On to the next consumer.
     let exported = tensor.to_dlpack().expect("a tensor can be exported");
     let mut old = null_mut();
-    let TVMFFIAny { payload, .. } = *value.as_view().raw();
+    let TVMFFIAny { payload, .. } = *value.as_view().as_raw();
     // SAFETY: the value is a tensor; what is exported is freed by its deleters.
     unsafe {
         check_status("TVMFFITensorToDLPack", (host::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old)).unwrap();
@@ -295,7 +295,7 @@ fn unsafe_view(source: &Any, prototype: &DLTensor) -> Result<Any> {
     let mut out = null_mut();
     // SAFETY: the source is a tensor; the description's arrays are as long as it says.
     unsafe {
-        let source = source.as_view().raw().payload.v_obj;
+        let source = source.as_view().as_raw().payload.v_obj;
         let status = (host::api().tensor_create_unsafe_view)(source.cast(), prototype, &mut out);
         check_status("TVMFFITensorCreateUnsafeView", status)?;
         Ok(Any::from_raw(TVMFFIAny::pointer(type_index::TENSOR, out.cast())))

@@ -41,7 +41,7 @@ fn check_same(one: &Any, other: &Any, encoded: &Any) {
     let (yes, no) = (true.into_any(), false.into_any());
     let Ok(equal) = call("ffi.StructuralEqual", &[one, other, &yes, &no]) else { return };
     if !equal.to::<bool>().expect("a flag") {
-        let is_itself = one.as_view().raw().bits() == other.as_view().raw().bits();
+        let is_itself = one.as_view().as_raw().bits() == other.as_view().as_raw().bits();
         assert!(!is_itself, "a value is not equal to itself");
         assert!(has_keys_by_address(encoded), "{}", String::from_utf8_lossy(bytes_of(encoded)));
         return;

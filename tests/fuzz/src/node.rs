@@ -109,7 +109,7 @@ fn register_type(ty: &Type, index: &AtomicI32) {
         }
         assert_eq!((api.type_register_metadata)(own, &metadata), 0);
         let copy = Function::from_packed(shallow_copy).into_any();
-        assert_eq!((api.type_register_attr)(own, &text("__ffi_shallow_copy__"), copy.as_view().raw()), 0);
+        assert_eq!((api.type_register_attr)(own, &text("__ffi_shallow_copy__"), copy.as_view().as_raw()), 0);
         index.store(own, Ordering::Release);
     }
 }
@@ -130,7 +130,7 @@ fn shallow_copy(arguments: &[AnyView<'_>]) -> Result<Any> {
     let [node] = arguments else { bail!(TypeError, "expected one node") };
     // SAFETY: the method of a type gets objects of this type; the copy is new.
     unsafe {
-        let Node { first, second, number } = body::<Node>(node.raw().payload.v_obj);
+        let Node { first, second, number } = body::<Node>(node.as_raw().payload.v_obj);
         let copy = Node { first: first.clone(), second: second.clone(), number: *number };
         Ok(Any::from_raw(TVMFFIAny::pointer(node.type_index(), new_object(node.type_index(), copy).cast())))
     }

@@ -47,9 +47,9 @@ impl OnDevice {
     fn tensor(&mut self) -> DLTensor {
         DLTensor {
             data: self.memory.data(),
-            device: self.memory.device().raw(),
+            device: self.memory.device().as_raw(),
             ndim: 1,
-            dtype: DataType::FLOAT32.raw(),
+            dtype: DataType::FLOAT32.as_raw(),
             shape: self.shape.as_mut_ptr(),
             strides: std::ptr::null_mut(),
             byte_offset: self.byte_offset,

@@ -148,9 +148,9 @@ fn foreign(device: Device, data: *mut c_void, shape: &[i64], strides: &[i64], by
     let mut dimensions = [shape, strides].concat();
     let dl_tensor = DLTensor {
         data,
-        device: device.raw(),
+        device: device.as_raw(),
         ndim: shape.len() as i32,
-        dtype: DataType::INT32.raw(),
+        dtype: DataType::INT32.as_raw(),
         shape: dimensions.as_mut_ptr(),
         strides: dimensions[shape.len()..].as_mut_ptr(),
         byte_offset,
@@ -290,9 +290,9 @@ fn work_is_in_the_current_stream() -> Result<()> {
     let source = Tensor::from_vec(numbers(4), &[4])?.to(MAIA_0)?;
     let (busy, free) = (Stream::new(MAIA_0)?, Stream::new(MAIA_0)?);
     let mut target = Tensor::from_vec(vec![0; 4], &[4])?.to(MAIA_0)?;
-    let gate = MAIA.hold(0, busy.raw());
+    let gate = MAIA.hold(0, busy.as_raw());
     busy.scope(|| {
-        assert_eq!(device::current_stream(MAIA_0), busy.raw());
+        assert_eq!(device::current_stream(MAIA_0), busy.as_raw());
         assert_eq!(device::current_stream(MAIA_1), RawStream::DEFAULT, "of that device only");
         target.copy_from(&source)
     })?;
@@ -323,7 +323,7 @@ fn a_copy_to_another_device_of_the_kind_follows_the_work_of_the_first() -> Resul
     let _alone = alone();
     let (first, second) = (Stream::new(MAIA_0)?, Stream::new(MAIA_1)?);
     let source = Tensor::from_vec(numbers(4), &[4])?.to(MAIA_0)?;
-    let gate = MAIA.hold(0, first.raw());
+    let gate = MAIA.hold(0, first.as_raw());
     let there = first.scope(|| {
         let between = source.to(MAIA_0)?;
         second.scope(|| between.to(MAIA_1))
@@ -342,7 +342,7 @@ fn events_measure_time() -> Result<()> {
     let (start, end) = (Event::new(TRN_0)?, Event::new(TRN_0)?);
     assert_eq!(start.elapsed(&end).unwrap_err().to_string(), "RuntimeError: an event of trn was not recorded");
     stream.record(&start)?;
-    let gate = TRN.hold(0, stream.raw());
+    let gate = TRN.hold(0, stream.as_raw());
     stream.record(&end)?;
     std::thread::scope(|threads| {
         let time = threads.spawn(|| start.elapsed(&end));

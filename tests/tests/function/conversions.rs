@@ -107,9 +107,9 @@ impl BorrowedTensor {
         let mut strides = tensor.get("strides").map(integers);
         let tensor = DLTensor {
             data: data.cast(),
-            device: tensor.get("device").map_or(Device::CPU, |name| device(name.as_str().unwrap())).raw(),
+            device: tensor.get("device").map_or(Device::CPU, |name| device(name.as_str().unwrap())).as_raw(),
             ndim: shape.len() as i32,
-            dtype: dtype.raw(),
+            dtype: dtype.as_raw(),
             shape: shape.as_mut_ptr(),
             // NULL strides mean row-major; that is a rule of its own.
             strides: strides.as_mut().map_or(ptr::null_mut(), Vec::as_mut_ptr),

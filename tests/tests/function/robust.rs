@@ -107,7 +107,7 @@ fn keys_that_can_not_be_hashed() {
     // SAFETY: the name and the value live for the call, and the host takes a reference of its own.
     let status = unsafe {
         let name = TVMFFIByteArray::new(b"__any_hash__");
-        (kernpack::host::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().raw())
+        (kernpack::host::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().as_raw())
     };
     assert_eq!(status, 0);
     let make_map = Function::from_fn(|count: i64| -> Map<Any, i64> {
@@ -133,7 +133,7 @@ fn offered_objects_are_not_offered_on() {
     let text = "a text that is long enough to be an object";
     let value = Str::new(text).into_any();
     // SAFETY: the payload of a string is its object, which `value` keeps alive.
-    let mut slot = unsafe { value.as_view().raw().payload.v_obj };
+    let mut slot = unsafe { value.as_view().as_raw().payload.v_obj };
     let offer = TVMFFIAny::pointer(type_index::OBJECT_RVALUE_REF, (&raw mut slot).cast());
     // SAFETY: an rvalue reference is the address of an object pointer, which outlives the call.
     let offer = [unsafe { AnyView::from_raw(offer) }];

@@ -266,7 +266,7 @@ fn modules_of_the_tree() {
 /// Where a module object is.
 fn address(module: &Module) -> usize {
     // SAFETY: the value of a module is an object.
-    unsafe { module.clone().into_any().as_view().raw().payload.v_obj.addr() }
+    unsafe { module.clone().into_any().as_view().as_raw().payload.v_obj.addr() }
 }
 
 #[test]

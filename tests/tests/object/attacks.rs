@@ -18,7 +18,7 @@ fn field(key: &str, name: &str) -> TypeField {
 
 fn object_of(value: &Any) -> *mut TVMFFIObject {
     // SAFETY: the tests pass objects.
-    unsafe { value.as_view().raw().payload.v_obj }
+    unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
 /// What a frontend does to set a field: it looks neither at flags nor at reference counts.

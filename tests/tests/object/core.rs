@@ -83,7 +83,7 @@ fn field(key: &str, name: &str) -> TypeField {
 
 fn object_of(value: &Any) -> *mut kernpack::sys::abi::TVMFFIObject {
     // SAFETY: the tests pass objects.
-    unsafe { value.as_view().raw().payload.v_obj }
+    unsafe { value.as_view().as_raw().payload.v_obj }
 }
 
 /// What a frontend does to set a field: it looks neither at flags nor at reference counts.
@@ -413,7 +413,7 @@ fn release_field(value: &Any, offset: usize) {
 fn setters_are_there_for_every_field_that_converts() {
     for (key, name) in [("core.Point", "x"), ("core.Point", "name"), ("core.Shape", "corners"), ("core.Live", "count")]
     {
-        let raw = field(key, name).raw();
+        let raw = field(key, name).as_raw();
         assert!(!raw.setter.is_null(), "{key}.{name}");
         // A setter gets the field's address only.
         let setter: TVMFFIFieldSetter = unsafe_setter(raw.setter);

@@ -130,7 +130,7 @@ fn fields_are_where_other_languages_look() -> Result<()> {
 fn addresses(object: &ObjRef<Expr>) -> HashMap<String, usize> {
     let info = kernpack::reflect::TypeInfo::of(object.type_index()).unwrap();
     let handle = std::ptr::from_ref(&**object) as usize - 24;
-    info.fields().map(|field| (field.name().into_owned(), handle + field.raw().offset as usize)).collect()
+    info.fields().map(|field| (field.name().into_owned(), handle + field.as_raw().offset as usize)).collect()
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn create<T: Object>(values: &[(&str, Any)]) -> Result<Any> {
             };
             assert_eq!(field.flags & field_flag::SETTER_IS_FUNCTION_OBJ, 0);
             let setter: abi::TVMFFIFieldSetter = std::mem::transmute(field.setter);
-            let raw = value.as_view().raw();
+            let raw = value.as_view().as_raw();
             if setter(object.cast::<std::ffi::c_void>().byte_add(field.offset as usize), raw) != 0 {
                 let mut error = std::ptr::null_mut();
                 (api.error_move_from_raised)(&mut error);

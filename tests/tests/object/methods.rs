@@ -231,7 +231,7 @@ fn static_methods_and_the_rest_stays_in_rust() -> Result<()> {
     let on_circle = method("methods.Point", "on_circle").call_as::<ObjRef<Point>>((0,))?;
     assert_eq!((on_circle.x, on_circle.y), (1.0, 0.0));
     let methods = info("methods.Point").own_methods();
-    let mut names: Vec<&str> = methods.map(|method| text(method.raw().name)).collect();
+    let mut names: Vec<&str> = methods.map(|method| text(method.as_raw().name)).collect();
     names.sort();
     assert_eq!(
         names,
@@ -244,16 +244,16 @@ fn static_methods_and_the_rest_stays_in_rust() -> Result<()> {
 
 #[test]
 fn docs_and_metadata() {
-    let moved = find_method("methods.Point", "moved").raw();
+    let moved = find_method("methods.Point", "moved").as_raw();
     assert_eq!((text(moved.doc), moved.flags), ("The point moved.", 0));
     let schema = r#"{"type":"ffi.Function","named_args":{"return":[{"type":"methods.Point"}],"params":[{"type":"methods.Point"},{"type":"methods.Point"},{"type":"float"}]}}"#;
     assert_eq!(type_schema(moved.metadata), schema);
-    let init = find_method("methods.Point", "__ffi_init__").raw();
+    let init = find_method("methods.Point", "__ffi_init__").as_raw();
     assert_eq!(init.flags, field_flag::IS_STATIC_METHOD);
     assert_eq!(text(init.doc), "A point; `y` is 0 unless it is given.");
     let schema = r#"{"type":"ffi.Function","named_args":{"return":[{"type":"methods.Point"}],"params":[{"type":"float"},{"type":"float"}]}}"#;
     assert_eq!(type_schema(init.metadata), schema);
-    let length = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().raw();
+    let length = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().as_raw();
     assert_eq!(text(length.doc), "The point's distance from the origin.");
     assert_eq!(type_schema(length.metadata), r#"{"type":"float"}"#);
 }
@@ -347,7 +347,7 @@ fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
     let copy = structural::deep_copy(&here)?;
     assert!(!copy.ptr_eq(&here) && copy.equal(&here));
     // Only a value that a loader or a copier gives is passed over.
-    let setter = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().raw();
+    let setter = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().as_raw();
     assert!(!setter.setter.is_null());
     let error = set_field(&here, "length", 6.0).unwrap_err();
     assert_eq!(error.kind(), "AttributeError");
@@ -360,7 +360,7 @@ fn set_field(object: &ObjRef<Point>, name: &str, value: f64) -> Result<()> {
     let field = info("methods.Point").own_fields().find(|field| field.name() == name).unwrap();
     let any = object.clone().into_any();
     // SAFETY: the field is the object's, which is alive; setters of Rust fields see to it that nobody reads meanwhile.
-    unsafe { field.set(any.as_view().raw().payload.v_obj, Any::from(value).as_view()) }
+    unsafe { field.set(any.as_view().as_raw().payload.v_obj, Any::from(value).as_view()) }
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_method_call_ends_that_fields_are_set() -> Result<()> {
     let set = |object: &Any, value: f64| {
         let field = info("methods.Point").own_fields().find(|field| field.name() == "x").unwrap();
         // SAFETY: as above.
-        unsafe { field.set(object.as_view().raw().payload.v_obj, Any::from(value).as_view()) }
+        unsafe { field.set(object.as_view().as_raw().payload.v_obj, Any::from(value).as_view()) }
     };
     let new = attribute::<Function>("methods.Point", "__ffi_init__")?;
     let object = new.call((1.0, 2.0))?;
@@ -407,7 +407,7 @@ fn nobody_writes_while_a_method_reads() -> Result<()> {
     let mut written = 0;
     for round in 0..300 {
         let object = new.call(())?;
-        let raw = object.as_view().raw().bits() as usize;
+        let raw = object.as_view().as_raw().bits() as usize;
         let set = |text: String| {
             let field = info("methods.Steady").own_fields().next().unwrap();
             // SAFETY: the field is the object's, which is alive; its setter sees to it that nobody reads meanwhile.

@@ -216,7 +216,7 @@ mod foreign {
     pub(super) fn register_attr(index: i32, name: &str, value: &Any) {
         let name = TVMFFIByteArray::new(name.as_bytes());
         // SAFETY: name and value live for the call.
-        assert_eq!(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) }, 0);
+        assert_eq!(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().as_raw()) }, 0);
     }
 
     pub(super) fn new(a: Any, b: Any) -> Any {
@@ -607,7 +607,7 @@ fn containers_are_changed_in_place_when_nobody_else_has_them() -> Result<()> {
         let raw = address(array);
         // SAFETY: the value is taken back.
         let value = unsafe { Any::from_raw(raw) };
-        value.as_view().raw().bits()
+        value.as_view().as_raw().bits()
     };
     let increment = |number: i64| number + 1;
     let array = Array::from(vec![1.into_any(), Array::from(vec![2_i64]).into_any()]);

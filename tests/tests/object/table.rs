@@ -148,7 +148,7 @@ fn method(info: TypeInfo, name: &str) -> Function {
 fn set(target: &Any, name: &str, value: &Any) -> Result<()> {
     let field = TypeInfo::of(target.type_index()).unwrap().fields().find(|field| field.name() == name).unwrap();
     // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other thread knows it.
-    unsafe { field.set(target.as_view().raw().payload.v_obj, value.as_view()) }
+    unsafe { field.set(target.as_view().as_raw().payload.v_obj, value.as_view()) }
 }
 
 fn operation(name: &str, args: &[Any]) -> Result<Any> {
@@ -307,13 +307,13 @@ fn types_are_described() {
         assert_eq!(fields.len(), expected.len(), "{key}");
         for field in info.own_fields() {
             let doc = expected[&*field.name()].get(1).map_or("", |doc| doc.as_str().unwrap());
-            assert_eq!(text(&field.raw().doc), doc, "{key}.{}", field.name());
+            assert_eq!(text(&field.as_raw().doc), doc, "{key}.{}", field.name());
             let writable = row["writable"].as_array().is_some_and(|names| names.contains(&json!(field.name())));
             assert_eq!(field.has(kernpack::sys::abi::field_flag::WRITABLE), writable, "{key}.{}", field.name());
         }
         for (name, doc) in row.get("methods").and_then(Value::as_object).into_iter().flatten() {
             let method = info.own_methods().find(|method| method.name_bytes() == name.as_bytes()).unwrap();
-            assert_eq!(text(&method.raw().doc), doc.as_str().unwrap(), "{key}.{name}");
+            assert_eq!(text(&method.as_raw().doc), doc.as_str().unwrap(), "{key}.{name}");
         }
     }
 }

@@ -155,10 +155,10 @@ fn describe_type(key: &str) -> Value {
     let methods = info.own_methods().map(|method| {
         // SAFETY: the record of a registered type keeps its strings forever.
         let (name, doc, metadata) = unsafe {
-            let raw = method.raw();
+            let raw = method.as_raw();
             (lossy(raw.name.as_slice()), lossy(raw.doc.as_slice()), lossy(raw.metadata.as_slice()))
         };
-        let is_static = method.raw().flags & field_flag::IS_STATIC_METHOD != 0;
+        let is_static = method.as_raw().flags & field_flag::IS_STATIC_METHOD != 0;
         json!({ "name": name, "doc": doc, "metadata": metadata, "static": is_static })
     });
     // SAFETY: as above.
@@ -190,5 +190,5 @@ fn variants(info: TypeInfo) -> Option<Vec<String>> {
 fn member(object: &AnyView<'_>, name: &str) -> Option<Any> {
     let field = TypeInfo::of(object.type_index())?.fields().find(|field| field.name() == name)?;
     // SAFETY: the view keeps the object alive, and its type has this field.
-    unsafe { field.get(object.raw().payload.v_obj) }.ok()
+    unsafe { field.get(object.as_raw().payload.v_obj) }.ok()
 }

@@ -32,7 +32,7 @@ pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     }
     // SAFETY: the column keeps the function.
     unsafe {
-        let function = new.raw().payload.v_obj;
+        let function = new.as_raw().payload.v_obj;
         if let Some(layout) = py_class::layout_of_new(function) {
             return layout.new_object();
         }

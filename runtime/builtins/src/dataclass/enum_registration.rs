@@ -101,9 +101,9 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
                 value.type_name()
             );
             // SAFETY: the column keeps the value alive, whose type was checked.
-            let state: &EnumStateBody = unsafe { embedded::body(value.raw().payload.v_obj) };
+            let state: &EnumStateBody = unsafe { embedded::body(value.as_raw().payload.v_obj) };
             // SAFETY: the state holds a list.
-            match unsafe { seq::elements(state.entries.object()) } {
+            match unsafe { seq::elements(state.entries.as_ptr()) } {
                 [] => add_instances(def, index, state)?,
                 entries => join_instances(def, index, entries)?,
             }
@@ -174,9 +174,9 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
         };
         // SAFETY: the state holds a list and a dict, and nobody else uses the type yet.
         unsafe {
-            list::push(state.entries.object(), shared()).map_err(into_error)?;
-            map::set(state.indexes.object(), TVMFFIAny::int(variant.value), shared()).map_err(into_error)?;
-            map::set(state.indexes.object(), new_string(variant.name.as_bytes()), shared()).map_err(into_error)?;
+            list::push(state.entries.as_ptr(), shared()).map_err(into_error)?;
+            map::set(state.indexes.as_ptr(), TVMFFIAny::int(variant.value), shared()).map_err(into_error)?;
+            map::set(state.indexes.as_ptr(), new_string(variant.name.as_bytes()), shared()).map_err(into_error)?;
         }
         if !variant.doc.is_empty() {
             docs.push((shared(), new_string(variant.doc.as_bytes())));
@@ -186,7 +186,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
         let docs = map::new_dict(docs).map_err(into_error)?;
         let docs = TVMFFIAny::pointer(type_index::DICT, docs.cast());
         // SAFETY: as above; the reference to the new dict goes over.
-        unsafe { map::set(state.attrs.object(), new_string(b"doc"), docs).map_err(into_error)? };
+        unsafe { map::set(state.attrs.as_ptr(), new_string(b"doc"), docs).map_err(into_error)? };
     }
     Ok(objects)
 }
@@ -233,7 +233,7 @@ fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Ve
 
 fn name(body: &EnumBody) -> &[u8] {
     // SAFETY: the body owns a text.
-    unsafe { embedded::text_of(body.str_index.as_view().raw()) }.unwrap_or_default()
+    unsafe { embedded::text_of(body.str_index.as_view().as_raw()) }.unwrap_or_default()
 }
 
 fn into_error(failure: Failure) -> Error {

@@ -39,7 +39,7 @@ fn new_dict() -> ObjRef<ObjectRoot> {
 
 fn owned(new: *mut TVMFFIObject) -> ObjRef<ObjectRoot> {
     // SAFETY: the callers pass a new object, whose reference goes over to the result.
-    unsafe { ObjRef::from_object(new) }
+    unsafe { ObjRef::from_raw(new) }
 }
 
 /// An instance of an enum.
@@ -227,7 +227,7 @@ pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) ->
 /// `instance` is of an enum type and lives for `'a`.
 pub(crate) unsafe fn name_of<'a>(instance: *mut TVMFFIObject) -> &'a [u8] {
     // SAFETY: promised by the caller; objects of all enum types begin with this body.
-    unsafe { text_of(embedded::body::<EnumBody>(instance).str_index.as_view().raw()) }.unwrap_or_default()
+    unsafe { text_of(embedded::body::<EnumBody>(instance).str_index.as_view().as_raw()) }.unwrap_or_default()
 }
 
 /// Whether a type is an enum of integers.
@@ -260,8 +260,8 @@ pub(crate) unsafe fn instance_with(info: TypeInfo, index: &TVMFFIAny) -> Result<
         }
         // SAFETY: the column keeps the state alive, which is one; the entry is copied.
         unsafe {
-            let body = embedded::body::<EnumStateBody>(state.raw().payload.v_obj);
-            if let Some(instance) = map::get(body.indexes.object(), index)? {
+            let body = embedded::body::<EnumStateBody>(state.as_raw().payload.v_obj);
+            if let Some(instance) = map::get(body.indexes.as_ptr(), index)? {
                 return AnyView::from_raw(instance).try_to_owned();
             }
         }

@@ -162,14 +162,14 @@ unsafe extern "C" fn call_setter(
         if field.type_index() != type_index::OPAQUE_PTR && !field.is_none() {
             return raise(mismatch(field, "void*"));
         }
-        let field = field.raw().payload.v_ptr;
+        let field = field.as_raw().payload.v_ptr;
         // A number that is of the field's type already is what it would be converted to.
         let is_number = (type_index::INT..=type_index::DEVICE).contains(&setter.index);
-        if is_number && value.type_index() == setter.index && store(field, setter.index, value.raw()) {
+        if is_number && value.type_index() == setter.index && store(field, setter.index, value.as_raw()) {
             return 0;
         }
         let mut converted = TVMFFIAny::NONE;
-        let status = (setter.convert)(setter.converter, value.raw(), &mut converted);
+        let status = (setter.convert)(setter.converter, value.as_raw(), &mut converted);
         if status != 0 {
             return status;
         }
@@ -228,14 +228,14 @@ unsafe fn store_other(field: *mut c_void, index: i32, value: &Any) -> Result<()>
     let view = value.as_view();
     // SAFETY: promised by the caller; of a value, the member is read that its type index names.
     unsafe {
-        let payload = view.raw().payload;
+        let payload = view.as_raw().payload;
         match (kind, view.type_index()) {
             (Kind::Int, type_index::BOOL) => field.cast::<i64>().write(payload.v_int64),
             (Kind::Float, type_index::INT | type_index::BOOL) => field.cast::<f64>().write(payload.v_int64 as f64),
             (Kind::Bool, type_index::INT) => field.cast::<bool>().write(payload.v_int64 != 0),
             (Kind::Pointer, type_index::NONE) => field.cast::<*mut c_void>().write(core::ptr::null_mut()),
             (Kind::DataType, type_index::SMALL_STR | type_index::STR) => {
-                let text = embedded::text_of(view.raw()).unwrap_or_default();
+                let text = embedded::text_of(view.as_raw()).unwrap_or_default();
                 field.cast::<DLDataType>().write(dtype::parse(text)?);
             }
             _ => return Err(mismatch(view, kind.name())),

@@ -66,7 +66,7 @@ impl FieldSet {
 impl Init {
     fn of(info: TypeInfo) -> Self {
         let fields: Box<[Field]> = info.fields().collect();
-        let is_positional = |field: &&Field| field.raw().flags & (field_flag::INIT_OFF | field_flag::KW_ONLY) == 0;
+        let is_positional = |field: &&Field| field.as_raw().flags & (field_flag::INIT_OFF | field_flag::KW_ONLY) == 0;
         let indices = |with_default: bool| {
             let chosen = fields
                 .iter()
@@ -78,7 +78,7 @@ impl Init {
         let is_new =
             |(at, field): (usize, &Field)| fields[..at].iter().all(|other| other.name_bytes() != field.name_bytes());
         let distinct = fields.iter().enumerate().all(is_new);
-        let marker = values::keyword_arguments().as_view().raw().bits();
+        let marker = values::keyword_arguments().as_view().as_raw().bits();
         Self { info, fields, positional, distinct, marker }
     }
 
@@ -102,7 +102,7 @@ impl Init {
     unsafe fn call(&self, args: &[TVMFFIAny]) -> Result<Any> {
         let object = create_empty(self.info)?;
         // SAFETY: the object is of the type and nobody else knows it.
-        unsafe { self.bind(object.as_view().raw().payload.v_obj, args)? };
+        unsafe { self.bind(object.as_view().as_raw().payload.v_obj, args)? };
         Ok(object)
     }
 
@@ -177,7 +177,7 @@ impl Init {
 
     unsafe fn set_default(&self, object: *mut TVMFFIObject, index: usize) -> Result<()> {
         let field = self.fields[index];
-        let default = field.raw().default_value_or_factory;
+        let default = field.as_raw().default_value_or_factory;
         // SAFETY: the table owns the default; the caller passes an object under construction.
         unsafe {
             if !field.has(field_flag::DEFAULT_FROM_FACTORY) {
@@ -188,7 +188,7 @@ impl Init {
                 bail!(TypeError, "Cannot convert from type `{key}` to `ffi.Function`");
             }
             let value = call_function(default.payload.v_obj, &[])?;
-            self.set(object, index, value.as_view().raw(), Origin::Default)
+            self.set(object, index, value.as_view().as_raw(), Origin::Default)
         }
     }
 
@@ -198,7 +198,7 @@ impl Init {
         // SAFETY: the caller passes an object of the type that is under construction, and a valid view.
         match unsafe { field.set(object, &AnyView::from_raw(*value)) } {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.refused(field.raw(), error, origin)),
+            Err(error) => Err(self.refused(field.as_raw(), error, origin)),
         }
     }
 
@@ -224,7 +224,7 @@ impl Init {
             let kind = cell.kind.as_slice();
             let error = embedded::new_error(kind, &message, cell.backtrace.as_slice(), cause, core::ptr::null_mut());
             embedded::dec_ref(cause);
-            Error::from_object(error)
+            Error::from_raw(error)
         }
     }
 

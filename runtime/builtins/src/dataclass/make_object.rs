@@ -36,7 +36,7 @@ pub(super) fn make_object(args: &Arguments<'_>) -> Result<Any> {
         let found = given.iter_mut().find(|given| !given.used && given.name == field.name_bytes());
         // SAFETY: the object is of the type, and nobody else knows it.
         unsafe {
-            let object = object.as_view().raw().payload.v_obj;
+            let object = object.as_view().as_raw().payload.v_obj;
             if let Some(given) = found {
                 given.used = true;
                 field.set(object, given.value)?;
@@ -54,7 +54,7 @@ pub(super) fn make_object(args: &Arguments<'_>) -> Result<Any> {
 
 fn type_of(what: &AnyView<'_>) -> Result<TypeInfo> {
     match what.type_index() {
-        type_index::INT | type_index::BOOL => known_type(what.raw().bits() as i32),
+        type_index::INT | type_index::BOOL => known_type(what.as_raw().bits() as i32),
         _ => TypeInfo::by_key(text(what)?),
     }
 }
@@ -63,7 +63,7 @@ fn text<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
     if !STRING.accepts(value) {
         bail!(TypeError, "Cannot convert from type `{}` to `str`", type_key(value));
     }
-    let raw: &TVMFFIAny = value.raw();
+    let raw: &TVMFFIAny = value.as_raw();
     // SAFETY: a valid view.
     Ok(unsafe { embedded::text_of(raw) }.unwrap_or_default())
 }

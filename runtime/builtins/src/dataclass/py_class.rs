@@ -70,7 +70,7 @@ impl Layout {
         let total_size = usize::try_from(total_size).unwrap_or(0);
         let mut owners: Vec<Owner> = Vec::new();
         for field in info.fields() {
-            let (kind, offset) = (Storage::of(field.raw()), field.raw().offset);
+            let (kind, offset) = (Storage::of(field.as_raw()), field.as_raw().offset);
             let begins_behind_header = offset >= HEADER_SIZE as i64 && offset % 8 == 0;
             if kind == Storage::Plain {
                 continue;
@@ -113,7 +113,7 @@ impl Layout {
         let copy = self.new_object()?;
         // SAFETY: both have the fields of this type, which are within its size; each owner is retained once.
         unsafe {
-            let object = copy.as_view().raw().payload.v_obj;
+            let object = copy.as_view().as_raw().payload.v_obj;
             let (from, to) = (source.byte_add(HEADER_SIZE), object.byte_add(HEADER_SIZE));
             for owned in self.owned(source) {
                 retain(&owned);
@@ -148,7 +148,7 @@ unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let Some(new) = NEW.get((*object).type_index)
-            && let Some(layout) = layout_of_new(new.raw().payload.v_obj)
+            && let Some(layout) = layout_of_new(new.as_raw().payload.v_obj)
             && !layout.owners.is_empty()
         {
             release_elements(layout.owned(object));
@@ -240,7 +240,7 @@ pub(super) fn register(args: &Arguments<'_>) -> Result<Any> {
         // SAFETY: the function is new; the column takes a reference of its own, and ours goes with the value.
         unsafe {
             let function = Any::from_object(function);
-            type_attr::register_attr(index, column.as_bytes(), function.as_view().raw())?;
+            type_attr::register_attr(index, column.as_bytes(), function.as_view().as_raw())?;
         }
     }
     Ok(Any::NONE)

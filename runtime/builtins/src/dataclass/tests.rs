@@ -65,7 +65,7 @@ fn define(key: &str, parent: i32, start: i64, fields: &[NewField<'_>]) -> i32 {
                     getter as usize,
                 ))
             }),
-            setter: setter.object().cast(),
+            setter: setter.as_ptr().cast(),
             default_value_or_factory: *default,
             field_static_type_index: *declared,
         };
@@ -220,7 +220,7 @@ fn printing_shows_sharing_and_cycles() {
     let raw = list.as_view().object().unwrap();
     // SAFETY: the list is alive; the new reference goes into it, and is taken out in the end.
     unsafe {
-        list::push(raw, release::retain(list.as_view().raw())).unwrap();
+        list::push(raw, release::retain(list.as_view().as_raw())).unwrap();
         let shared = any(vec![any("a"), any(())]);
         let dict = owned(map::new_dict(vec![(any("k").into_raw(), shared.clone().into_raw())]));
         let array = any(vec![any(vec![1]), shared, dict, list.clone()]);
@@ -273,12 +273,12 @@ fn copies_keep_sharing_and_cycles() {
     let raw = inner.as_view().object().unwrap();
     // SAFETY: the lists are alive; what is pushed is taken out again.
     unsafe {
-        list::push(raw, release::retain(outer.as_view().raw())).unwrap();
+        list::push(raw, release::retain(outer.as_view().as_raw())).unwrap();
         let copied = copy(&outer);
         assert_eq!((print(&copied), count(&outer)), ("([...], 1)".to_owned(), 2));
         let copied_list = seq::elements(copied.as_view().object().unwrap())[0].payload.v_obj;
         let back = seq::elements(copied_list)[0];
-        assert_eq!(back.bits(), copied.as_view().raw().bits());
+        assert_eq!(back.bits(), copied.as_view().as_raw().bits());
         drop(Any::from_raw(seq::remove(copied_list, 0).unwrap()));
         drop(Any::from_raw(seq::remove(raw, 0).unwrap()));
     }

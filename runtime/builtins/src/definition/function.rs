@@ -50,18 +50,18 @@ impl<'a> Arguments<'a> {
 
     /// An argument to look something up with: borrowed, unless it is an object that the caller gives away.
     pub(crate) fn lookup(&self, index: usize) -> Result<Lookup<'a>> {
-        let raw = *self.views[index].raw();
+        let raw = *self.views[index].as_raw();
         if raw.type_index != type_index::OBJECT_RVALUE_REF {
             return Ok(Lookup { raw, _owner: None, borrowed: PhantomData });
         }
         let owner = self.owned(index)?;
-        Ok(Lookup { raw: *owner.as_view().raw(), _owner: Some(owner), borrowed: PhantomData })
+        Ok(Lookup { raw: *owner.as_view().as_raw(), _owner: Some(owner), borrowed: PhantomData })
     }
 
     /// Calls a function with arguments to look at: borrowed, unless the caller gives one away. `N` is how many there are at least.
     #[inline]
     pub(crate) fn look_at<const N: usize, T>(&self, function: impl Fn([&TVMFFIAny; N]) -> Result<T>) -> Result<T> {
-        let views = core::array::from_fn(|index| self.views[index].raw());
+        let views = core::array::from_fn(|index| self.views[index].as_raw());
         if views.iter().all(|view| view.type_index != type_index::OBJECT_RVALUE_REF) {
             return function(views);
         }
@@ -69,18 +69,18 @@ impl<'a> Arguments<'a> {
         for (index, owner) in owners.iter_mut().enumerate() {
             *owner = self.owned(index)?;
         }
-        function(core::array::from_fn(|index| owners[index].as_view().raw()))
+        function(core::array::from_fn(|index| owners[index].as_view().as_raw()))
     }
 
     /// An owned copy of an argument; a borrowed string becomes an owned one, and an rvalue reference gives its object away.
     pub(crate) fn owned(&self, index: usize) -> Result<Any> {
         // SAFETY: a view that the caller keeps valid for the call.
-        unsafe { Ok(Any::from_raw(release::to_owned(self.views[index].raw())?)) }
+        unsafe { Ok(Any::from_raw(release::to_owned(self.views[index].as_raw())?)) }
     }
 
     /// An argument of a parameter of type [`super::signature::INT`].
     pub(crate) const fn int(&self, index: usize) -> i64 {
-        self.views[index].raw().bits().cast_signed()
+        self.views[index].as_raw().bits().cast_signed()
     }
 
     /// An argument of a parameter of type [`super::signature::BOOL`].
@@ -90,13 +90,13 @@ impl<'a> Arguments<'a> {
 
     /// An argument of a parameter of type [`super::signature::POINTER`].
     pub(crate) const fn pointer(&self, index: usize) -> *mut c_void {
-        core::ptr::with_exposed_provenance_mut(self.views[index].raw().bits() as usize)
+        core::ptr::with_exposed_provenance_mut(self.views[index].as_raw().bits() as usize)
     }
 
     /// The characters of an argument of a parameter for text or bytes. Text from outside need not be UTF-8.
     pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
         // SAFETY: the view follows the ABI's rules for its type index.
-        unsafe { embedded::text_of(self.views[index].raw()) }.unwrap_or_default()
+        unsafe { embedded::text_of(self.views[index].as_raw()) }.unwrap_or_default()
     }
 
     /// The characters of an argument of a parameter for text, which have to be UTF-8.

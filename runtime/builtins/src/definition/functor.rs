@@ -33,7 +33,7 @@ unsafe extern "C" fn call<T>(this: *mut c_void, args: *const TVMFFIAny, num_args
             return -1;
         }
         guard_nameless(|| {
-            let value = (functor.step)(&functor.state, views[0].raw().bits().cast_signed())?;
+            let value = (functor.step)(&functor.state, views[0].as_raw().bits().cast_signed())?;
             result.write(value.into_raw());
             Ok(())
         })

@@ -41,7 +41,7 @@ pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     let mut copier = Copier::default();
     // SAFETY: the caller keeps the value alive.
     unsafe {
-        let copy = copier.copy(value.raw())?;
+        let copy = copier.copy(value.as_raw())?;
         copier.replace_originals()?;
         Ok(copy)
     }
@@ -116,7 +116,7 @@ impl Copier {
                 let (object, copy) = self.leave();
                 let Some(parent) = self.frames.last_mut() else { return Ok(copy) };
                 // A hook may give the object itself for its copy.
-                if parent.field.is_none() || copy.as_view().raw().payload.v_obj != object {
+                if parent.field.is_none() || copy.as_view().as_raw().payload.v_obj != object {
                     feed(parent, copy)?;
                 }
             }
@@ -163,14 +163,14 @@ impl Copier {
                 }
                 type_index::LIST => {
                     let copy = Any::from_object(seq::new_list(Vec::new()));
-                    list::reserve(copy.as_view().raw().payload.v_obj, seq::elements(object).len() as i64)?;
+                    list::reserve(copy.as_view().as_raw().payload.v_obj, seq::elements(object).len() as i64)?;
                     copy
                 }
                 type_index::MAP => Any::from_object(map::new_map(Vec::new())?),
                 type_index::DICT => Any::from_object(map::new_dict(Vec::new())?),
                 _ => shallow_copy(value, info, &mut field_references)?,
             };
-            let target = copy.as_view().raw().payload.v_obj;
+            let target = copy.as_view().as_raw().payload.v_obj;
             let copy = match info.index() {
                 type_index::ARRAY | type_index::MAP if is_shared => {
                     self.seen.insert(object, IN_PROGRESS);
@@ -241,7 +241,7 @@ impl Copier {
                         };
                         // A field that refers to what it refers to already is not set.
                         let is_same =
-                            copy.as_view().raw().bits() == value.bits() && copy.type_index() == value.type_index;
+                            copy.as_view().as_raw().bits() == value.bits() && copy.type_index() == value.type_index;
                         if frame.field.is_none() || !is_same {
                             feed(frame, copy)?;
                         }
@@ -283,7 +283,7 @@ impl Copier {
         for copy in core::mem::take(&mut self.with_originals) {
             // SAFETY: the copies are ours.
             unsafe {
-                let object = copy.as_view().raw().payload.v_obj;
+                let object = copy.as_view().as_raw().payload.v_obj;
                 match copy.type_index() {
                     type_index::LIST => self.replace_in_list(object)?,
                     type_index::DICT => self.replace_in_dict(object)?,
@@ -304,7 +304,7 @@ impl Copier {
         // SAFETY: the caller passes a valid value, which is an object.
         let object = unsafe { value.payload.v_obj };
         let copy = self.seen.get(object).and_then(|copy| self.copies.get(copy as usize))?;
-        Some(*copy.as_view().raw())
+        Some(*copy.as_view().as_raw())
     }
 
     unsafe fn replace_in_list(&self, list: *mut TVMFFIObject) -> Result<()> {
@@ -331,7 +331,7 @@ impl Copier {
                 }
             }
             for (old_key, key, value) in changes {
-                if let Some(old_value) = map::erase(dict, old_key.as_view().raw())? {
+                if let Some(old_value) = map::erase(dict, old_key.as_view().as_raw())? {
                     drop(Any::from_raw(old_value));
                 }
                 map::set(dict, key.into_raw(), value.into_raw())?;
@@ -346,8 +346,8 @@ impl Copier {
             let Some(info) = TypeInfo::of((*object).type_index) else { return Ok(()) };
             for field in info.fields() {
                 let value = field.get(object)?;
-                if let Some(copy) = self.copy_of(value.as_view().raw())
-                    && copy.bits() != value.as_view().raw().bits()
+                if let Some(copy) = self.copy_of(value.as_view().as_raw())
+                    && copy.bits() != value.as_view().as_raw().bits()
                 {
                     field.set(object, &AnyView::from_raw(copy))?;
                 }
@@ -367,7 +367,7 @@ fn is_constant(index: i32) -> bool {
 fn is_plain(field: Field) -> bool {
     // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.
     use type_index::{BOOL, DATA_TYPE, DEVICE, FLOAT, INT};
-    matches!(field.raw().field_static_type_index, INT | BOOL | FLOAT | DATA_TYPE | DEVICE)
+    matches!(field.as_raw().field_static_type_index, INT | BOOL | FLOAT | DATA_TYPE | DEVICE)
 }
 
 /// Gives the copy of a child to the copy of its parent.
@@ -415,7 +415,7 @@ unsafe fn shallow_copy(value: &TVMFFIAny, info: TypeInfo, field_references: &mut
     }
     // SAFETY: the column keeps the function; the caller passes a live object of the type.
     unsafe {
-        let function = hook.raw().payload.v_obj;
+        let function = hook.as_raw().payload.v_obj;
         if let Some(layout) = py_class::layout_of_copy(function) {
             *field_references += 1;
             return layout.copy(value.payload.v_obj);

@@ -105,7 +105,7 @@ fn hook_result(result: Result<Any>) -> TVMFFIAny {
 fn words<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
     match value.type_index() {
         // SAFETY: the view is valid and keeps the words alive; they are never changed.
-        type_index::INT | type_index::BIG_INT => Ok(unsafe { big_int::content(value.raw()).as_slice() }),
+        type_index::INT | type_index::BIG_INT => Ok(unsafe { big_int::content(value.as_raw()).as_slice() }),
         _ => Err(error!(TypeError, "Cannot treat type `{}` as type `BigInt`", type_key(value))),
     }
 }
@@ -119,7 +119,7 @@ fn both<'a>(left: &'a AnyView<'_>, right: &'a AnyView<'_>) -> Result<(&'a [u8], 
 fn hash(value: &AnyView<'_>) -> Result<i64> {
     let words = words(value)?;
     if value.type_index() == type_index::INT {
-        return Ok(value.raw().bits().cast_signed());
+        return Ok(value.as_raw().bits().cast_signed());
     }
     Ok(any_hash::hash_bytes(words).cast_signed())
 }
@@ -331,12 +331,12 @@ mod tests {
         let (left, right, other) = (left, right.unwrap(), parse(b"-123456789012345678901234567890").unwrap());
         // SAFETY: the values are valid.
         unsafe {
-            let hash = |value: &Any| any_hash(value.as_view().raw()).bits();
+            let hash = |value: &Any| any_hash(value.as_view().as_raw()).bits();
             assert_eq!(hash(&left), hash(&right));
             assert_ne!(hash(&left), hash(&other));
-            assert_eq!(any_equal(left.as_view().raw(), right.as_view().raw()).bits(), 1);
-            assert_eq!(any_equal(left.as_view().raw(), other.as_view().raw()).bits(), 0);
-            let failed = Any::from_raw(any_equal(left.as_view().raw(), AnyView::NONE.raw()));
+            assert_eq!(any_equal(left.as_view().as_raw(), right.as_view().as_raw()).bits(), 1);
+            assert_eq!(any_equal(left.as_view().as_raw(), other.as_view().as_raw()).bits(), 0);
+            let failed = Any::from_raw(any_equal(left.as_view().as_raw(), AnyView::NONE.as_raw()));
             assert_eq!(failed.type_index(), type_index::ERROR);
         }
     }

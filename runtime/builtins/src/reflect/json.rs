@@ -30,7 +30,7 @@ use crate::{Result, host};
 pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
     let arg = value.to_arg();
     // SAFETY: the argument lives to the end of the function.
-    write(&unsafe { AnyView::from_raw(arg.raw()) })
+    write(&unsafe { AnyView::from_raw(arg.as_raw()) })
 }
 
 fn write(value: &AnyView<'_>) -> Result<String> {

@@ -33,7 +33,7 @@ use crate::{Result, host};
 pub fn repr<T: ToArg + ?Sized>(value: &T) -> Result<String> {
     let arg = value.to_arg();
     // SAFETY: the argument lives to the end of the function.
-    print(&unsafe { AnyView::from_raw(arg.raw()) })
+    print(&unsafe { AnyView::from_raw(arg.as_raw()) })
 }
 
 fn print(value: &AnyView<'_>) -> Result<String> {

@@ -135,17 +135,17 @@ pub fn first_mismatch(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Sized
 
 fn equal_views(left: &AnyView<'_>, right: &AnyView<'_>, options: Options) -> Result<bool> {
     // SAFETY: the callers' views are valid, and none is an offer to take an object.
-    unsafe { engine::equal::equal(left.raw(), right.raw(), options.engine()) }
+    unsafe { engine::equal::equal(left.as_raw(), right.as_raw(), options.engine()) }
 }
 
 fn hash_view(value: &AnyView<'_>, options: Options) -> Result<u64> {
     // SAFETY: as in `equal_views`.
-    unsafe { engine::hash::hash(value.raw(), options.engine()) }
+    unsafe { engine::hash::hash(value.as_raw(), options.engine()) }
 }
 
 fn difference(left: &AnyView<'_>, right: &AnyView<'_>, options: Options) -> Result<Option<Difference>> {
     // SAFETY: as in `equal_views`.
-    let paths = unsafe { engine::equal::first_mismatch(left.raw(), right.raw(), options.engine())? };
+    let paths = unsafe { engine::equal::first_mismatch(left.as_raw(), right.as_raw(), options.engine())? };
     if paths.is_none() {
         return Ok(None);
     }

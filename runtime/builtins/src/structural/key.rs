@@ -67,7 +67,7 @@ impl<T: ToArg> PartialEq for StructuralKey<T> {
         if self.hash != other.hash {
             return false;
         }
-        let (left, right) = (self.value.to_arg().raw(), other.value.to_arg().raw());
+        let (left, right) = (self.value.to_arg().as_raw(), other.value.to_arg().as_raw());
         let is_same = left.type_index == right.type_index
             && left.type_index >= crate::abi::type_index::STATIC_OBJECT_BEGIN
             && left.bits() == right.bits();

@@ -60,5 +60,5 @@ use crate::value::{AnyView, Arg};
 fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
     host::api();
     // SAFETY: the argument is a valid view as long as it lives.
-    unsafe { AnyView::from_raw(arg.raw()) }.lent()
+    unsafe { AnyView::from_raw(arg.as_raw()) }.lent()
 }

@@ -40,10 +40,10 @@ pub fn recursive_compare(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Si
 pub fn recursive_hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
     let arg = value.to_arg();
     // SAFETY: a valid view, which is no offer to take an object.
-    unsafe { engine::hash::hash(lent(&arg).raw()) }
+    unsafe { engine::hash::hash(lent(&arg).as_raw()) }
 }
 
 fn compare(left: &AnyView<'_>, right: &AnyView<'_>, equality_only: bool) -> Result<Ordering> {
     // SAFETY: the callers' views are valid, and none is an offer to take an object.
-    unsafe { engine::compare::compare(left.raw(), right.raw(), equality_only) }
+    unsafe { engine::compare::compare(left.as_raw(), right.as_raw(), equality_only) }
 }

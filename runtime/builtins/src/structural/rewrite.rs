@@ -117,6 +117,6 @@ pub(super) fn outcome(replacement: Replacement, node: &AnyView<'_>) -> TVMFFIAny
 }
 
 fn is_same(value: &Any, node: &AnyView<'_>) -> bool {
-    let (value, node) = (value.as_view().raw(), node.raw());
+    let (value, node) = (value.as_view().as_raw(), node.as_raw());
     value.type_index == node.type_index && value.small_len == node.small_len && value.bits() == node.bits()
 }

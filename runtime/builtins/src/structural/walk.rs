@@ -132,7 +132,7 @@ impl<'a, B: 'a> Walk<'a, B> {
             return Ok(None);
         }
         match self.stopped.take() {
-            Some((interrupt, value)) if interrupt.as_view().raw().bits() == outcome.as_view().raw().bits() => {
+            Some((interrupt, value)) if interrupt.as_view().as_raw().bits() == outcome.as_view().as_raw().bits() => {
                 Ok(Some(value))
             }
             _ => {

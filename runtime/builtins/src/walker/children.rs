@@ -68,7 +68,7 @@ impl Children {
     pub(crate) fn next_field(&mut self) -> Option<Field> {
         let Self::Fields(fields, skipped) = self else { return None };
         let skipped = *skipped;
-        fields.find(|field| field.raw().flags & skipped == 0)
+        fields.find(|field| field.as_raw().flags & skipped == 0)
     }
 
     /// Whether elements, keys and values have one more reference than the ones that others hold.

@@ -33,7 +33,7 @@ pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
 /// Out of line: where we serve, nobody comes here.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
-    TypeInfo::of(index).map(TypeInfo::raw).ok_or_else(|| unknown(index))
+    TypeInfo::of(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
 }
 
 #[cold]
@@ -88,7 +88,7 @@ pub(crate) unsafe fn read_both(field: Field, objects: [*mut TVMFFIObject; 2]) ->
 /// As for [`read`].
 #[inline]
 pub(crate) unsafe fn read_into(field: Field, object: *mut TVMFFIObject, value: &mut TVMFFIAny) -> Result<bool> {
-    let Some(getter) = field.raw().getter else { return Err(unreadable(field)) };
+    let Some(getter) = field.as_raw().getter else { return Err(unreadable(field)) };
     // SAFETY: promised by the caller; the getters of this crate say what is at the field's address.
     unsafe {
         let address = field.address(object);

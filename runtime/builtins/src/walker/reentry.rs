@@ -65,7 +65,7 @@ impl Drop for Reentry {
 pub(crate) fn hook(column: &AttrColumn, index: i32, signature: &str) -> Result<Option<TVMFFIAny>> {
     match column.get(index) {
         None => Ok(None),
-        Some(hook) if hook.type_index() == type_index::FUNCTION => Ok(Some(*hook.raw())),
+        Some(hook) if hook.type_index() == type_index::FUNCTION => Ok(Some(*hook.as_raw())),
         Some(hook) => Err(no_function(&hook, signature)),
     }
 }

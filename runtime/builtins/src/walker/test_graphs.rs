@@ -138,7 +138,7 @@ fn misbehave(args: &Arguments<'_>, object: usize, function: usize) -> Result<()>
         behaviour::EMPTY => {
             let shared = SHARED.with_borrow(Clone::clone);
             // SAFETY: a live list.
-            unsafe { seq::clear(shared.as_view().raw().payload.v_obj) };
+            unsafe { seq::clear(shared.as_view().as_raw().payload.v_obj) };
         }
         behaviour::OTHER_THREAD => {
             let (one, two) = (1.into_any(), 1.into_any());
@@ -222,14 +222,14 @@ pub(crate) fn list<const N: usize>(elements: [Any; N]) -> Any {
 pub(crate) fn circle(number: i64) -> Any {
     let circle = list([number.into_any()]);
     // SAFETY: a live list; the value that it gets is owned.
-    unsafe { list::push(circle.as_view().raw().payload.v_obj, circle.clone().into_raw()).unwrap() };
+    unsafe { list::push(circle.as_view().as_raw().payload.v_obj, circle.clone().into_raw()).unwrap() };
     circle
 }
 
 /// Empties a list.
 pub(crate) fn empty(list: &Any) {
     // SAFETY: a live list.
-    unsafe { seq::clear(list.as_view().raw().payload.v_obj) }
+    unsafe { seq::clear(list.as_view().as_raw().payload.v_obj) }
 }
 
 /// Calls a global function.

@@ -3,7 +3,7 @@ use core::marker::PhantomData;
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 
 /// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
@@ -12,6 +12,8 @@ pub struct Array<T> {
     object: ObjRef<ObjectRoot>,
     elements: PhantomData<fn() -> T>,
 }
+
+raw_handle!(T => Array<T>, "`ffi.Array` whose elements all convert to `T`", elements: PhantomData);
 
 /// The elements of an `ffi.Array` or `ffi.List` as views.
 ///
@@ -58,7 +60,7 @@ pub(super) fn array_of(values: impl Iterator<Item = Any>) -> Any {
 impl<T> Array<T> {
     fn as_views(&self) -> &[AnyView<'_>] {
         // SAFETY: the object is an array; arrays are only changed by their sole owner, and `self` holds a reference.
-        unsafe { views(self.object.object()) }
+        unsafe { views(self.object.as_ptr()) }
     }
 
     /// Number of elements.
@@ -101,7 +103,7 @@ impl<T: IntoAny> FromIterator<T> for Array<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let values: Vec<TVMFFIAny> = values.into_iter().map(|value| value.into_any().into_raw()).collect();
         // SAFETY: a new object; its one reference is this one.
-        Self { object: unsafe { ObjRef::from_object(embedded::seq::new_array(values)) }, elements: PhantomData }
+        Self { object: unsafe { ObjRef::from_raw(embedded::seq::new_array(values)) }, elements: PhantomData }
     }
 }
 
@@ -159,7 +161,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
             }
         };
         // SAFETY: the reference was just made.
-        Ok(Self { object: unsafe { ObjRef::from_object(object) }, elements: PhantomData })
+        Ok(Self { object: unsafe { ObjRef::from_raw(object) }, elements: PhantomData })
     }
 }
 
@@ -204,7 +206,7 @@ fn copied<T: ToArg>(elements: &[T]) -> Arg<'_> {
     Arg::owned(array_of(elements.iter().map(|element| {
         let arg = element.to_arg();
         // SAFETY: `arg` keeps alive what the view refers to.
-        let view = unsafe { AnyView::from_raw(arg.raw()) };
+        let view = unsafe { AnyView::from_raw(arg.as_raw()) };
         Any::from_view(&view).unwrap_or_default()
     })))
 }
@@ -251,7 +253,7 @@ impl<T: IntoAny, const N: usize> From<[T; N]> for Array<T> {
 impl<T> Default for Array<T> {
     fn default() -> Self {
         // SAFETY: a new object; its one reference is this one.
-        Self { object: unsafe { ObjRef::from_object(embedded::seq::new_array(Vec::new())) }, elements: PhantomData }
+        Self { object: unsafe { ObjRef::from_raw(embedded::seq::new_array(Vec::new())) }, elements: PhantomData }
     }
 }
 

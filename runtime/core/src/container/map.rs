@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
@@ -21,6 +21,8 @@ pub struct Map<K, V> {
     object: ObjRef<ObjectRoot>,
     entries: PhantomData<fn() -> (K, V)>,
 }
+
+raw_handle!(K V => Map<K, V>, "`ffi.Map` whose keys all convert to `K` and whose values all convert to `V`", entries: PhantomData);
 
 /// The entries of a value that is a map or dict, as views.
 fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>, Mismatch> {
@@ -91,7 +93,7 @@ impl<K, V> Map<K, V> {
     /// Number of entries.
     pub fn len(&self) -> usize {
         // SAFETY: the object is a map and lives as long as `self`.
-        unsafe { embedded::map::len(self.object.object()) }
+        unsafe { embedded::map::len(self.object.as_ptr()) }
     }
 
     /// Whether there are no entries.
@@ -107,7 +109,7 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
         // SAFETY: the object is a map and lives as long as `self`; `key` is a valid view for the call. Maps are only changed
         // by their sole owner, and `self` holds a reference.
         unsafe {
-            let value = embedded::map::get(self.object.object(), &key.raw()).ok().flatten()?;
+            let value = embedded::map::get(self.object.as_ptr(), &key.as_raw()).ok().flatten()?;
             V::from_any(&AnyView::from_raw(value)).ok()
         }
     }
@@ -115,7 +117,7 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
     /// The entries in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         // SAFETY: as in `get`.
-        unsafe { views(self.object.object()) }.into_iter().filter_map(|(key, value)| {
+        unsafe { views(self.object.as_ptr()) }.into_iter().filter_map(|(key, value)| {
             // Every entry was checked when the map was made, so both convert.
             Some((K::from_any(&key).ok()?, V::from_any(&value).ok()?))
         })
@@ -126,7 +128,7 @@ impl<K: IntoAny, V: IntoAny> FromIterator<(K, V)> for Map<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let map = map_of(entries.into_iter().map(|(key, value)| (key.into_any(), value.into_any())));
         // SAFETY: `map_of` returns a map object; its reference becomes this one.
-        Self { object: unsafe { ObjRef::from_object(map.into_raw().payload.v_obj) }, entries: PhantomData }
+        Self { object: unsafe { ObjRef::from_raw(map.into_raw().payload.v_obj) }, entries: PhantomData }
     }
 }
 
@@ -185,7 +187,7 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
             }
         };
         // SAFETY: the reference was just made.
-        Ok(Self { object: unsafe { ObjRef::from_object(object) }, entries: PhantomData })
+        Ok(Self { object: unsafe { ObjRef::from_raw(object) }, entries: PhantomData })
     }
 }
 

@@ -2,9 +2,9 @@ use core::fmt;
 use core::ops::Deref;
 
 use super::array::sequence;
-use crate::abi::{TVMFFIObject, type_index};
+use crate::abi::type_index;
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 /// Dimensions of a tensor, in elements.
@@ -20,20 +20,13 @@ pub struct Shape {
     object: ObjRef<ObjectRoot>,
 }
 
+raw_handle!(=> Shape, "`ffi.Shape`");
+
 impl Shape {
     /// Copies.
     pub fn new(dimensions: &[i64]) -> Self {
         // SAFETY: a new object; its one reference is this one.
-        unsafe { Self::from_object(embedded::shape::new_shape(dimensions)) }
-    }
-
-    /// Takes over one reference.
-    ///
-    /// # Safety
-    /// `object` is a live `ffi.Shape`.
-    unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
-        // SAFETY: promised by the caller.
-        Self { object: unsafe { ObjRef::from_object(object) } }
+        unsafe { Self::from_raw(embedded::shape::new_shape(dimensions)) }
     }
 }
 
@@ -42,7 +35,7 @@ impl Deref for Shape {
 
     fn deref(&self) -> &[i64] {
         // SAFETY: the object is a shape and lives as long as `self`; shapes never change.
-        unsafe { embedded::shape::dimensions(self.object.object()) }
+        unsafe { embedded::shape::dimensions(self.object.as_ptr()) }
     }
 }
 
@@ -78,7 +71,7 @@ impl<'a> FromAny<'a> for Shape {
         unsafe {
             if (*object).type_index == type_index::SHAPE {
                 embedded::inc_ref(object);
-                return Ok(Self::from_object(object));
+                return Ok(Self::from_raw(object));
             }
         }
         let dimensions: Result<Vec<i64>, _> = sequence(value)?.iter().map(i64::from_any).collect();

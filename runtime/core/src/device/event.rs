@@ -1,4 +1,5 @@
 use core::fmt;
+use core::mem::ManuallyDrop;
 use std::time::Duration;
 
 use super::{DeviceApi, RawEvent, api};
@@ -41,8 +42,25 @@ impl Event {
         self.device
     }
 
+    /// Takes over a event that the device's API made ([`DeviceApi::create_event`]); it is given back when this value is dropped.
+    ///
+    /// # Errors
+    /// RuntimeError when there is no such device; the event is then still the caller's.
+    ///
+    /// # Safety
+    /// `raw` is an event of this device, made by its API and not given back, and the caller was its only owner.
+    pub unsafe fn from_raw(device: Device, raw: RawEvent) -> Result<Self> {
+        Ok(Self { device, raw, api: api(device.kind())? })
+    }
+
+    /// Gives the event up without giving it back: that is the receiver's to do ([`DeviceApi::free_event`]).
+    #[must_use = "the event is never given back unless the receiver does it"]
+    pub fn into_raw(self) -> RawEvent {
+        ManuallyDrop::new(self).raw
+    }
+
     /// The device's own handle, which lives as long as this event.
-    pub fn raw(&self) -> RawEvent {
+    pub fn as_raw(&self) -> RawEvent {
         self.raw
     }
 

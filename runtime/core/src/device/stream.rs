@@ -1,4 +1,5 @@
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr;
 
 use super::{DeviceApi, Event, RawStream, api};
@@ -40,8 +41,25 @@ impl Stream {
         self.device
     }
 
+    /// Takes over a stream that the device's API made ([`DeviceApi::create_stream`]); it is given back when this value is dropped.
+    ///
+    /// # Errors
+    /// RuntimeError when there is no such device; the stream is then still the caller's.
+    ///
+    /// # Safety
+    /// `raw` is a stream of this device, made by its API and not given back, and the caller was its only owner.
+    pub unsafe fn from_raw(device: Device, raw: RawStream) -> Result<Self> {
+        Ok(Self { device, raw, api: api(device.kind())? })
+    }
+
+    /// Gives the stream up without giving it back: that is the receiver's to do ([`DeviceApi::free_stream`]).
+    #[must_use = "the stream is never given back unless the receiver does it"]
+    pub fn into_raw(self) -> RawStream {
+        ManuallyDrop::new(self).raw
+    }
+
     /// The device's own handle, which lives as long as this stream.
-    pub fn raw(&self) -> RawStream {
+    pub fn as_raw(&self) -> RawStream {
         self.raw
     }
 
@@ -62,7 +80,7 @@ impl Stream {
         let (device, of) = (self.device, event.device());
         ensure!(device == of, ValueError, "an event of {of} cannot be recorded in a stream of {device}");
         // SAFETY: both are alive and of this device.
-        unsafe { self.api.record_event(device.index(), event.raw(), self.raw) }
+        unsafe { self.api.record_event(device.index(), event.as_raw(), self.raw) }
     }
 
     /// Lets work that comes into this stream from now on wait for what the event was recorded behind, in whatever stream of this
@@ -78,7 +96,7 @@ impl Stream {
             "a stream of {device} cannot wait for an event of {of}; use Event::synchronize"
         );
         // SAFETY: both are alive and of this kind; the stream is of this device.
-        unsafe { self.api.wait_for_event(device.index(), event.raw(), self.raw) }
+        unsafe { self.api.wait_for_event(device.index(), event.as_raw(), self.raw) }
     }
 
     /// Makes this the thread's current stream of its device while `work` runs, for all that asks the environment for it: copies,

@@ -28,7 +28,7 @@ macro_rules! tuple_args {
                 let ($($name,)+) = self;
                 // Temporaries live until the call is over.
                 $(let $name = $name.to_arg();)+
-                call(&[$($name.raw()),+])
+                call(&[$($name.as_raw()),+])
             }
         }
     };
@@ -50,7 +50,7 @@ tuple_args!(A B C D E F G H I J K L);
 unsafe impl<const N: usize> Args for [Arg<'_>; N] {
     #[inline]
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
-        call(&self.each_ref().map(Arg::raw))
+        call(&self.each_ref().map(Arg::as_raw))
     }
 }
 
@@ -59,7 +59,7 @@ unsafe impl Args for &[AnyView<'_>] {
     #[inline]
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
         if self.iter().any(AnyView::is_rvalue_ref) {
-            let lent: Vec<TVMFFIAny> = self.iter().map(|view| *view.lent().raw()).collect();
+            let lent: Vec<TVMFFIAny> = self.iter().map(|view| *view.lent().as_raw()).collect();
             return call(&lent);
         }
         // SAFETY: a view is transparent over the raw struct.

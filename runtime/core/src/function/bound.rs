@@ -84,7 +84,7 @@ fn bind(info: &'static FunctionInfo, optional: u64, args: &[AnyView<'_>], bound:
         return Err(too_many(info, positional));
     }
     for (place, arg) in bound.iter_mut().zip(&args[..positional]) {
-        *place = *arg.raw();
+        *place = *arg.as_raw();
     }
     // At most 64 parameters, the macro sees to that.
     let mut given = u64::MAX.checked_shr(u64::BITS - positional as u32).unwrap_or(0);
@@ -115,7 +115,7 @@ fn bind_named(info: &FunctionInfo, named: &[AnyView<'_>], bound: &mut [TVMFFIAny
             return Err(fault(info, &format!("argument '{name}' is given twice")));
         }
         *given |= 1 << index;
-        bound[index] = *value.raw();
+        bound[index] = *value.as_raw();
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn is_the_marker(arg: &AnyView<'_>) -> bool {
             MARKER.get_or_init(|| marker)
         }
     };
-    arg.raw().bits() == marker.as_view().raw().bits()
+    arg.as_raw().bits() == marker.as_view().as_raw().bits()
 }
 
 #[cold]

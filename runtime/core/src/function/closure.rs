@@ -129,7 +129,7 @@ impl Function {
     pub fn from_fn<P, F: TypedClosure<P>>(closure: F) -> Self {
         install_hook();
         // SAFETY: a new function object; its one reference is this one.
-        unsafe { Self::from_object(embedded::new_function(F::CALL, closure)) }
+        unsafe { Self::from_raw(embedded::new_function(F::CALL, closure)) }
     }
 
     /// A function from a closure over any number of arguments of any type.
@@ -145,6 +145,6 @@ impl Function {
     {
         install_hook();
         // SAFETY: as above.
-        unsafe { Self::from_object(embedded::new_function(call_packed_closure::<F>, closure)) }
+        unsafe { Self::from_raw(embedded::new_function(call_packed_closure::<F>, closure)) }
     }
 }

@@ -3,8 +3,8 @@ use core::fmt;
 use core::ptr;
 
 use super::{Args, TypedFunction};
-use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject, type_index};
-use crate::object::{ObjRef, ObjectRoot};
+use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, type_index};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::{Error, Result, embedded};
 
@@ -17,35 +17,22 @@ pub struct Function {
     object: ObjRef<ObjectRoot>,
 }
 
+raw_handle!(=> Function, "`ffi.Function`");
+
 impl Function {
-    /// Takes over one reference.
-    ///
-    /// # Safety
-    /// `object` is a live `ffi.Function`.
-    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
-        // SAFETY: promised by the caller; every object is an `ffi.Object`.
-        Self { object: unsafe { ObjRef::from_object(object) } }
-    }
-
-    /// The object's header, borrowed.
-    #[doc(hidden)]
-    pub fn object(&self) -> *mut TVMFFIObject {
-        self.object.object()
-    }
-
     /// A function whose entry point is a C function that needs no context.
     ///
     /// # Safety
     /// `call` follows the ABI's calling convention and stays loaded as long as the function lives.
     pub unsafe fn from_safe_call(call: SafeCall) -> Self {
         // SAFETY: a new function object; its one reference is this one.
-        unsafe { Self::from_object(embedded::new_function(call, ())) }
+        unsafe { Self::from_raw(embedded::new_function(call, ())) }
     }
 
     #[inline]
     fn entry_point(&self) -> Option<SafeCall> {
         // SAFETY: the object is a function and lives as long as `self`.
-        unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.object()).safe_call }
+        unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.as_ptr()).safe_call }
     }
 
     /// Whether calls go to this entry point.
@@ -79,14 +66,14 @@ impl Function {
     pub(crate) fn call_raw(&self, args: &[TVMFFIAny]) -> Result<Any> {
         let Some(entry_point) = self.entry_point() else { return Err(no_entry_point()) };
         // SAFETY: the entry point belongs to this object; the arguments are valid views for the call.
-        unsafe { invoke(entry_point, self.object.object().cast(), args) }
+        unsafe { invoke(entry_point, self.object.as_ptr().cast(), args) }
     }
 
     #[inline]
     pub(crate) fn call_raw_as<R: for<'a> FromAny<'a>>(&self, args: &[TVMFFIAny]) -> Result<R> {
         let Some(entry_point) = self.entry_point() else { return Err(no_entry_point()) };
         // SAFETY: as in `call_raw`.
-        unsafe { invoke_as(entry_point, self.object.object().cast(), args) }
+        unsafe { invoke_as(entry_point, self.object.as_ptr().cast(), args) }
     }
 
     /// The same function with its types fixed; calls then need no annotations.
@@ -169,14 +156,14 @@ fn wrong_result(mismatch: Mismatch, expected: &TypeSchema, result: &Any) -> Erro
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({:p})", self.object.object())
+        write!(f, "Function({:p})", self.object.as_ptr())
     }
 }
 
 impl PartialEq for Function {
     /// Identity: the same function object.
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.object.object(), other.object.object())
+        ptr::eq(self.object.as_ptr(), other.object.as_ptr())
     }
 }
 
@@ -202,7 +189,7 @@ impl<'a> FromAny<'a> for Function {
                 return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
-            Ok(Self::from_object(object))
+            Ok(Self::from_raw(object))
         }
     }
 }

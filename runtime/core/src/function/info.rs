@@ -93,7 +93,7 @@ impl Function {
             doc: TVMFFIByteArray::new(doc.as_bytes()),
             metadata: TVMFFIByteArray::new(metadata.as_bytes()),
             flags: 0,
-            method: self.to_arg().raw(),
+            method: self.to_arg().as_raw(),
         };
         // SAFETY: the table copies the texts and takes a reference of its own; everything lives for the call.
         Error::check(unsafe { (host::api().function_set_global_from_method_info)(&info, 0) })

@@ -15,7 +15,7 @@ impl Function {
         unsafe {
             let status = (host::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
             Error::check(status)?;
-            Ok((!object.is_null()).then(|| Self::from_object(object)))
+            Ok((!object.is_null()).then(|| Self::from_raw(object)))
         }
     }
 
@@ -76,6 +76,6 @@ impl Function {
 fn set_global(name: &str, function: &Function, allow_override: bool) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the table copies the name and takes a reference of its own.
-    let status = unsafe { (host::api().function_set_global)(&name, function.object(), i32::from(allow_override)) };
+    let status = unsafe { (host::api().function_set_global)(&name, function.as_ptr(), i32::from(allow_override)) };
     Error::check(status)
 }

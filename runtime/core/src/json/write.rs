@@ -18,7 +18,7 @@ use crate::{Result, error};
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
     // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
-    unsafe { writer.value(value.as_view().raw())? };
+    unsafe { writer.value(value.as_view().as_raw())? };
     Ok(writer.out)
 }
 

@@ -53,7 +53,7 @@ pub fn launch_kernel<const N: usize>(
 fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)> {
     args.iter().zip(elements).enumerate().filter(|(_, (_, element))| !element.is_empty()).find_map(
         |(index, (arg, element))| {
-            let raw = arg.raw();
+            let raw = arg.as_raw();
             // SAFETY: a view is transparent over the raw struct, and what it borrows lives as long as the argument.
             let view = unsafe { &*(&raw const raw).cast::<AnyView<'_>>() };
             let dtype = layout::element_type(view)?;

@@ -45,7 +45,7 @@ pub(crate) fn row_major(shape: &[i64]) -> Vec<i64> {
 /// Bytes that elements without gaps take; `None` when that is more than memory. As in the stock library, types of less than a byte
 /// are packed, but for uint1, which stands for a bool.
 pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
-    let raw = dtype.raw();
+    let raw = dtype.as_raw();
     let bits = match (raw.code, raw.bits, raw.lanes) {
         (dtype_code::UINT, 1, 1) => 8,
         // As many lanes as the processor has: no size.
@@ -61,7 +61,7 @@ pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
     // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
     unsafe {
         if value.type_index() == type_index::DL_TENSOR_PTR {
-            return value.raw().payload.v_ptr.cast::<DLTensor>().as_ref();
+            return value.as_raw().payload.v_ptr.cast::<DLTensor>().as_ref();
         }
         let object: *mut TVMFFIObject = value.object()?;
         ((*object).type_index == type_index::TENSOR).then(|| embedded::body(object))

@@ -66,7 +66,7 @@ impl FunctionCache {
         }
         let function = found.function.copy();
         // SAFETY: a function went in, and the copy is a reference of its own.
-        (!function.is_null()).then(|| unsafe { Function::from_object(function) })
+        (!function.is_null()).then(|| unsafe { Function::from_raw(function) })
     }
 
     /// Notes the module's own function.
@@ -84,7 +84,7 @@ impl FunctionCache {
         // SAFETY: a function value is a pointer to its object.
         let object = unsafe { object.payload.v_obj };
         // SAFETY: the reference taken above is given up here where it cannot be kept.
-        let give_up = || drop(unsafe { Function::from_object(object) });
+        let give_up = || drop(unsafe { Function::from_raw(object) });
         if !SharedRef::can_hold(object) {
             return give_up();
         }
@@ -117,7 +117,7 @@ impl FunctionCache {
 /// this artifact made all of them, and none gets or loses functions.
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
-    let of = |module: &Module| unsafe { super::object::implementation(module.object()) };
+    let of = |module: &Module| unsafe { super::object::implementation(module.as_ptr()) };
     modules.iter().all(|module| of(module).is_some_and(|implementation| implementation.has_fixed_functions()))
 }
 
@@ -136,7 +136,7 @@ mod tests {
         let found = cache.found.get(b"f").unwrap();
         assert_eq!(found.tree.load(Ordering::Relaxed), now);
         // SAFETY: a copy is a reference of its own.
-        let kept = unsafe { Function::from_object(found.function.copy()) };
+        let kept = unsafe { Function::from_raw(found.function.copy()) };
         assert_eq!(kept.call_as::<i64>(()).unwrap(), 2);
         cache.note_own("f", &old);
         assert_eq!(cache.get("f", false).unwrap().call_as::<i64>(()).unwrap(), 1);

@@ -13,7 +13,7 @@ use super::operations;
 use crate::abi::{TVMFFIObject, type_index};
 use crate::function::{Function, did_you_mean};
 use crate::host::{self, Origin};
-use crate::object::{ObjRef, ObjectRoot};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{Result, embedded};
 
@@ -26,6 +26,8 @@ pub struct Module {
 
 /// Address and path of the modules that [`Module::load`] got from a host that is not ours, which does not tell a module's path.
 static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+
+raw_handle!(=> Module, "`ffi.Module`");
 
 impl Module {
     /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
@@ -52,7 +54,7 @@ impl Module {
             Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
             // The module is kept for good, so its address stays its own.
             let mut loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
-            loaded.push((module.object.object() as usize, text));
+            loaded.push((module.object.as_ptr() as usize, text));
         }
         Ok(module)
     }
@@ -65,17 +67,8 @@ impl Module {
     /// The implementation of a module that this artifact made of a `T`; `None` for every other module.
     pub fn downcast_ref<T: ModuleImpl>(&self) -> Option<&T> {
         // SAFETY: the object is a live module for as long as `self`.
-        let implementation: &dyn core::any::Any = unsafe { implementation(self.object.object()) }?;
+        let implementation: &dyn core::any::Any = unsafe { implementation(self.object.as_ptr()) }?;
         implementation.downcast_ref()
-    }
-
-    /// Takes over one reference.
-    ///
-    /// # Safety
-    /// `object` is a live `ffi.Module`.
-    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
-        // SAFETY: promised by the caller.
-        Self { object: unsafe { ObjRef::from_object(object) } }
     }
 
     /// A new reference to a module that someone else keeps alive.
@@ -86,7 +79,7 @@ impl Module {
         // SAFETY: promised by the caller.
         unsafe {
             embedded::inc_ref(object);
-            Self::from_object(object)
+            Self::from_raw(object)
         }
     }
 
@@ -148,11 +141,11 @@ impl Module {
     /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
     pub fn function_names(&self) -> Vec<String> {
         // SAFETY: the object is a live module.
-        if let Some(module) = unsafe { implementation(self.object.object()) } {
+        if let Some(module) = unsafe { implementation(self.object.as_ptr()) } {
             return module.function_names();
         }
         let loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = self.object.object() as usize;
+        let address = self.object.as_ptr() as usize;
         let path = loaded.iter().find(|(module, _)| *module == address).map(|(_, path)| path);
         path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
     }
@@ -188,7 +181,7 @@ impl Module {
     /// Whether this artifact made the module.
     pub(super) fn is_ours(&self) -> bool {
         // SAFETY: the object is a live module.
-        unsafe { implementation(self.object.object()) }.is_some()
+        unsafe { implementation(self.object.as_ptr()) }.is_some()
     }
 
     /// The serialized module, without its imports.
@@ -234,7 +227,7 @@ impl Module {
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
-            let (vtable, this) = vtable_of(self.object.object());
+            let (vtable, this) = vtable_of(self.object.as_ptr());
             let kind = cpp_call::call_simple(vtable.kind as _, this);
             let kind = core::ptr::with_exposed_provenance::<c_char>(kind);
             if kind.is_null() {
@@ -249,7 +242,7 @@ impl Module {
     pub fn properties(&self) -> ModuleProperties {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
-            let (vtable, this) = vtable_of(self.object.object());
+            let (vtable, this) = vtable_of(self.object.as_ptr());
             cpp_call::call_simple(vtable.property_mask as _, this) as i32
         })
     }
@@ -273,7 +266,7 @@ impl Module {
     /// Whether nobody else has a reference to this module.
     pub(super) fn is_only_reference(&self) -> bool {
         // SAFETY: the object is alive.
-        unsafe { embedded::is_unique(self.object.object()) }
+        unsafe { embedded::is_unique(self.object.as_ptr()) }
     }
 
     /// Whether both are the same module.
@@ -284,18 +277,13 @@ impl Module {
 
     /// What tells this module from all others for as long as it lives.
     pub(super) fn address(&self) -> usize {
-        self.object.object().addr()
-    }
-
-    /// The object's header, borrowed.
-    pub(super) fn object(&self) -> *mut TVMFFIObject {
-        self.object.object()
+        self.object.as_ptr().addr()
     }
 
     /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
     /// C++ object, which begins with the pointer to its virtual functions.
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
-        let object = self.object.object();
+        let object = self.object.as_ptr();
         let in_front = if host::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
         // SAFETY: every module has that pointer in front of its header.
         unsafe { object.byte_sub(in_front) }.cast()

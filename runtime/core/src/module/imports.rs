@@ -30,7 +30,7 @@ impl Module {
     fn imports_array(&self) -> Array<Module> {
         // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
         let raw = unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, (*cell).imports.cast()))
         };
         // An array that holds something else than modules would break the ABI's contract; it counts as empty.
@@ -122,7 +122,7 @@ impl Module {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
         // result.
         unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let found = core::mem::replace(&mut (*cell).import_lookup_cache, map);
             (!found.is_null()).then(|| Any::from_object(found))
         }
@@ -133,7 +133,7 @@ impl Module {
         function_cache::tree_changed();
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
         unsafe {
-            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.object());
+            let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let array = imports.into_any().into_raw().payload.v_obj;
             Any::from_object(core::mem::replace(&mut (*cell).imports, array))
         }
@@ -163,8 +163,8 @@ impl Module {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
         // map and gets a reference of its own.
         unsafe {
-            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache;
-            let known = embedded::map::get(found, key.as_view().raw()).ok().flatten()?;
+            let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache;
+            let known = embedded::map::get(found, key.as_view().as_raw()).ok().flatten()?;
             AnyView::from_raw(known).try_to_owned().ok()
         }
     }
@@ -176,7 +176,7 @@ impl Module {
             return known.to();
         }
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock.
-        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.object())).import_lookup_cache };
+        let mut found = unsafe { (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache };
         if is_nothing_found(found) {
             let Ok(own) = embedded::map::new_map(Vec::new()) else { return Ok(function) };
             drop(self.replace_found(own));

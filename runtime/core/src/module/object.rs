@@ -75,7 +75,7 @@ pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
     let body = ModuleBody { cell, kind, cache: FunctionCache::new(), implementation: Box::new(implementation) };
     let vtable = (&raw const VTABLE.kind).cast::<c_void>();
     // SAFETY: the vtable is a static with the slots of the C++ class; a new module object's one reference goes to the handle.
-    unsafe { Module::from_object(embedded::new_polymorphic_object(type_index::MODULE, vtable, body)) }
+    unsafe { Module::from_raw(embedded::new_polymorphic_object(type_index::MODULE, vtable, body)) }
 }
 
 /// The implementation of a module that was made by [`new_module`] in this artifact; `None` for all others.

@@ -59,7 +59,7 @@ impl Seen {
 
     /// Whether the module is new here.
     pub(in crate::module) fn insert(&mut self, module: &Module) -> bool {
-        let is_new = self.addresses.insert(module.object());
+        let is_new = self.addresses.insert(module.as_ptr());
         if is_new {
             self.modules.push(module.clone());
         }
@@ -71,7 +71,7 @@ impl Seen {
 #[doc(hidden)]
 pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
     // SAFETY: the object is a live module.
-    let cache = unsafe { function_cache(module.object()) };
+    let cache = unsafe { function_cache(module.as_ptr()) };
     if let Some(found) = cache.and_then(|cache| cache.get(name, imports)) {
         return Ok(Some(found));
     }
@@ -102,10 +102,10 @@ pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result
     let found = visit(module, imports, &mut |module| {
         // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, and returns a C++ bool.
         let implements = unsafe {
-            match implementation(module.object()) {
+            match implementation(module.as_ptr()) {
                 Some(module) => module.implements_function(name)?,
                 None => {
-                    let (vtable, this) = vtable_of(module.object());
+                    let (vtable, this) = vtable_of(module.as_ptr());
                     let name = Str::new(name).into_any();
                     cpp_call::call(vtable.implements as _, [this, argument(&name), null()])? as u8 != 0
                 }
@@ -121,7 +121,7 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
     // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, which writes NULL or an
     // owned function.
     unsafe {
-        if let (Some(implementation), Some(cache)) = (implementation(module.object()), function_cache(module.object()))
+        if let (Some(implementation), Some(cache)) = (implementation(module.as_ptr()), function_cache(module.as_ptr()))
         {
             if let Some(found) = cache.get(name, false) {
                 return Ok(Some(found));
@@ -132,11 +132,11 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
             }
             return Ok(found);
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let name = Str::new(name).into_any();
         let mut out: *mut TVMFFIObject = core::ptr::null_mut();
         cpp_call::call_into((&raw mut out).cast(), vtable.function, [this, argument(&name)])?;
-        Ok((!out.is_null()).then(|| Function::from_object(out)))
+        Ok((!out.is_null()).then(|| Function::from_raw(out)))
     }
 }
 
@@ -145,10 +145,10 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
 pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
     // SAFETY: as in `function`; the vtable writes None or an owned string.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
+        if let Some(module) = implementation(module.as_ptr()) {
             return if documentation { module.function_doc(name) } else { module.function_metadata(name) };
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let ask = if documentation { vtable.doc } else { vtable.metadata };
         let name = Str::new(name).into_any();
         let mut out = TVMFFIAny::NONE;
@@ -167,10 +167,10 @@ fn argument(text: &Any) -> *const c_void {
 pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
     // SAFETY: as in `function`; the vtable writes owned bytes.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
+        if let Some(module) = implementation(module.as_ptr()) {
             return module.save_to_bytes();
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let mut out = TVMFFIAny::NONE;
         let called = cpp_call::call_into((&raw mut out).cast(), vtable.save_to_bytes, [this, null()]);
         let out = Any::from_raw(out);
@@ -183,10 +183,10 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
 pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
     // SAFETY: as in `function`; the vtable writes an owned string.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
+        if let Some(module) = implementation(module.as_ptr()) {
             return module.inspect_source(format).map(|source| Str::new(&source));
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let format = Str::new(format).into_any();
         let mut out = TVMFFIAny::NONE;
         let called = cpp_call::call_into((&raw mut out).cast(), vtable.inspect_source, [this, argument(&format)]);
@@ -200,10 +200,10 @@ pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
 pub fn write_formats(module: &Module) -> Result<Vec<String>> {
     // SAFETY: as in `function`; the vtable writes an owned array.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
+        if let Some(module) = implementation(module.as_ptr()) {
             return Ok(module.write_formats());
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let mut out: *mut TVMFFIObject = core::ptr::null_mut();
         let called = cpp_call::call_into((&raw mut out).cast(), vtable.write_formats, [this, null()]);
         let out = if out.is_null() { Any::NONE } else { Any::from_object(out) };
@@ -216,10 +216,10 @@ pub fn write_formats(module: &Module) -> Result<Vec<String>> {
 pub fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
     // SAFETY: as in `function`.
     unsafe {
-        if let Some(module) = implementation(module.object()) {
+        if let Some(module) = implementation(module.as_ptr()) {
             return module.write_to_file(path, format);
         }
-        let (vtable, this) = vtable_of(module.object());
+        let (vtable, this) = vtable_of(module.as_ptr());
         let (path, format) = (Str::new(path).into_any(), Str::new(format).into_any());
         cpp_call::call(vtable.write_to_file as _, [this, argument(&path), argument(&format)])?;
     }

@@ -43,7 +43,7 @@ impl<'a, T: Object> FromAny<'a> for Borrowed<'a, T> {
             if !(is_own && write_access::share(object) == State::Complete) {
                 check::<T>(object)?;
             }
-            Ok(Self { reference: ManuallyDrop::new(ObjRef::from_object(object)), call: PhantomData })
+            Ok(Self { reference: ManuallyDrop::new(ObjRef::from_raw(object)), call: PhantomData })
         }
     }
 }

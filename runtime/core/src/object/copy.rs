@@ -51,7 +51,7 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
         let Some(function) = SHALLOW_COPY.get(index).filter(|value| value.type_index() == type_index::FUNCTION) else {
             bail!(TypeError, "an object of type {} is shared, and cannot be copied to be changed", type_key(index));
         };
-        let copied = call_function(function.raw().payload.v_obj, &[TVMFFIAny::pointer(index, object.cast())])?;
+        let copied = call_function(function.as_raw().payload.v_obj, &[TVMFFIAny::pointer(index, object.cast())])?;
         if copied.type_index() != index {
             bail!(TypeError, "the copy of an object of type {} is of type {}", type_key(index), copied.type_name());
         }
@@ -70,7 +70,7 @@ pub(super) fn copy_function(def: &'static TypeDef) -> Option<Function> {
     let copy = def.copy?;
     let function = embedded::new_function(call, CopyOf { def, copy });
     // SAFETY: a new function object; its one reference goes over.
-    Some(unsafe { Function::from_object(function) })
+    Some(unsafe { Function::from_raw(function) })
 }
 
 struct CopyOf {

@@ -271,7 +271,7 @@ impl EnumDef {
         }
         let found = match self.kind {
             EnumKind::Int if value.type_index() == type_index::INT => {
-                let int = value.raw().bits().cast_signed();
+                let int = value.as_raw().bits().cast_signed();
                 self.variants.iter().position(|variant| variant.value == int)
             }
             EnumKind::Str => {
@@ -294,7 +294,7 @@ impl EnumDef {
         }
         match (self.kind, text(value)) {
             (EnumKind::Int, _) if value.type_index() == type_index::INT => {
-                let int = value.raw().bits().cast_signed();
+                let int = value.as_raw().bits().cast_signed();
                 Mismatch::value(format!("{int} is no {}; its variants are {variants}", self.key))
             }
             (EnumKind::Str, Some(text)) => {
@@ -333,7 +333,7 @@ impl EnumDef {
 fn text<'a>(value: &'a AnyView<'_>) -> Option<&'a [u8]> {
     match value.type_index() {
         // SAFETY: a view follows the ABI's rules for its type index.
-        type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => unsafe { embedded::text_of(value.raw()) },
+        type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => unsafe { embedded::text_of(value.as_raw()) },
         _ => None,
     }
 }

@@ -57,12 +57,12 @@ impl<T: Object> Eq for Identity<T> {}
 
 impl<T: Object> Hash for Identity<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.object().hash(state);
+        self.0.as_ptr().hash(state);
     }
 }
 
 impl<T: Object> fmt::Debug for Identity<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{:p}", self.0.type_key(), self.0.object())
+        write!(f, "{}@{:p}", self.0.type_key(), self.0.as_ptr())
     }
 }

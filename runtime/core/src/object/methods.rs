@@ -186,11 +186,11 @@ impl MethodDef {
     fn register(&self, index: i32) -> Result<()> {
         match *self {
             Self::Method { name, info, is_static } => {
-                register_method(index, name, info, is_static, function(info).as_view().raw())
+                register_method(index, name, info, is_static, function(info).as_view().as_raw())
             }
             Self::Constructor { info } => {
                 let function = function(info);
-                register_method(index, INIT, info, true, function.as_view().raw())?;
+                register_method(index, INIT, info, true, function.as_view().as_raw())?;
                 register_attr(index, INIT, &function)
             }
             Self::Property { name, info, getter } => register_property(index, name, info, getter),

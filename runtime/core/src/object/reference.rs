@@ -29,30 +29,31 @@ impl<T: Object> ObjRef<T> {
     pub fn new(value: T) -> Self {
         let object = embedded::new_object(value.index_of(), value);
         // SAFETY: a new object of this type; its one reference is this one.
-        unsafe { Self::from_object(object) }
+        unsafe { Self::from_raw(object) }
     }
 
-    /// Takes over one reference.
+    /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
     ///
     /// # Safety
-    /// `object` is alive and its type is `T` or derived from it.
-    #[doc(hidden)]
-    pub unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
+    /// `object` is alive and complete, its type is `T` or derived from it, and one counted reference to it was the caller's.
+    #[inline]
+    pub unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { NonNull::new_unchecked(object) }, content: PhantomData }
     }
 
-    /// Gives up the reference; the receiver releases it.
-    #[doc(hidden)]
-    pub fn into_object(self) -> *mut TVMFFIObject {
+    /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+    #[inline]
+    #[must_use = "the reference is never released unless the receiver does it"]
+    pub fn into_raw(self) -> *mut TVMFFIObject {
         let object = self.object.as_ptr();
         core::mem::forget(self);
         object
     }
 
-    /// The object's header, borrowed.
-    #[doc(hidden)]
-    pub fn object(&self) -> *mut TVMFFIObject {
+    /// The object's header, borrowed: alive as long as this reference.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut TVMFFIObject {
         self.object.as_ptr()
     }
 
@@ -75,7 +76,7 @@ impl<T: Object> ObjRef<T> {
     /// The same object as a reference to its base type.
     pub fn upcast(self) -> ObjRef<T::Parent> {
         // SAFETY: a `T` begins with its parent's value and is registered as derived from it.
-        unsafe { ObjRef::from_object(self.into_object()) }
+        unsafe { ObjRef::from_raw(self.into_raw()) }
     }
 
     /// The same object as a reference to another type, when it is one: up to an ancestor or down to a derived type.
@@ -85,7 +86,7 @@ impl<T: Object> ObjRef<T> {
     pub fn try_cast<U: Object>(self) -> Result<ObjRef<U>, Self> {
         if self.is::<U>() {
             // SAFETY: just checked.
-            return Ok(unsafe { ObjRef::from_object(self.into_object()) });
+            return Ok(unsafe { ObjRef::from_raw(self.into_raw()) });
         }
         Err(self)
     }
@@ -93,7 +94,7 @@ impl<T: Object> ObjRef<T> {
     /// Whether the object is a `U`, of that type or one derived from it.
     pub fn is<U: Object>(&self) -> bool {
         // SAFETY: `self` keeps the object alive.
-        unsafe { check_instance::<U>(self.object()) }.is_ok()
+        unsafe { check_instance::<U>(self.as_ptr()) }.is_ok()
     }
 
     /// Whether the object's own type is `U`.
@@ -104,7 +105,7 @@ impl<T: Object> ObjRef<T> {
     /// The object's value as a `U`, when it is one.
     pub fn downcast_ref<U: Object>(&self) -> Option<&U> {
         // SAFETY: just checked; `self` keeps the object alive.
-        self.is::<U>().then(|| unsafe { embedded::body(self.object()) })
+        self.is::<U>().then(|| unsafe { embedded::body(self.as_ptr()) })
     }
 
     /// A reference that does not keep the object's value alive.
@@ -115,7 +116,7 @@ impl<T: Object> ObjRef<T> {
     /// Number of strong references, in all languages; other threads may change it at any time.
     pub fn strong_count(&self) -> usize {
         // SAFETY: `self` keeps the object alive.
-        unsafe { embedded::strong_count(self.object()) as usize }
+        unsafe { embedded::strong_count(self.as_ptr()) as usize }
     }
 }
 
@@ -144,7 +145,7 @@ impl<T: Object> ObjRef<T> {
         T: ObjectStruct,
     {
         // SAFETY: `self` keeps the object alive. Nobody else has a reference, so nobody can make one as long as `self` is borrowed.
-        unsafe { embedded::is_unique(self.object()).then(|| &mut *embedded::body_ptr(self.object())) }
+        unsafe { embedded::is_unique(self.as_ptr()).then(|| &mut *embedded::body_ptr(self.as_ptr())) }
     }
 
     /// The value to be changed in place. When others refer to the object as well, `self` first becomes a copy of its own
@@ -171,16 +172,16 @@ impl<T: Object> ObjRef<T> {
         T: ObjectStruct,
     {
         // SAFETY: `self` keeps the object alive.
-        if !unsafe { embedded::is_unique(self.object()) } {
+        if !unsafe { embedded::is_unique(self.as_ptr()) } {
             *self = match T::DUPLICATE {
                 Some(duplicate) if self.type_index() == T::type_index() => Self::new(duplicate(self)),
                 // SAFETY: `self` keeps the object alive; a copy has the type of its original.
-                _ => unsafe { Self::from_object(copy::shallow_copy(self.object())?) },
+                _ => unsafe { Self::from_raw(copy::shallow_copy(self.as_ptr())?) },
             };
         }
         // SAFETY: the object has no other reference now, and none can be made as long as `self` is borrowed. A copy function of another
         // language that gave an object which others hold was refused.
-        Ok(unsafe { &mut *embedded::body_ptr(self.object()) })
+        Ok(unsafe { &mut *embedded::body_ptr(self.as_ptr()) })
     }
 }
 
@@ -319,9 +320,9 @@ impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
         // it is given up when the object is no `T`.
         unsafe {
             embedded::inc_ref_in_order(object);
-            let reference = ObjRef::<ObjectRoot>::from_object(object);
+            let reference = ObjRef::<ObjectRoot>::from_raw(object);
             check_instance::<T>(object)?;
-            Ok(Self::from_object(reference.into_object()))
+            Ok(Self::from_raw(reference.into_raw()))
         }
     }
 }
@@ -353,7 +354,7 @@ impl<T: Object> From<ObjRef<T>> for Any {
 impl<T: Object> IntoAny for ObjRef<T> {
     fn into_any(self) -> Any {
         // SAFETY: the reference goes over to the value.
-        unsafe { Any::from_object(self.into_object()) }
+        unsafe { Any::from_object(self.into_raw()) }
     }
 
     #[inline]

@@ -151,7 +151,7 @@ fn register_generated_init(index: i32) -> Result<bool> {
 pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
-    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().raw()) })
+    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
 }
 
 fn register_field(index: i32, field: &FieldDef) -> Result<()> {
@@ -167,7 +167,7 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
         offset: field.offset as i64,
         getter: Some(field.getter),
         setter: field.setter.map_or(ptr::null_mut(), |setter| setter as *mut _),
-        default_value_or_factory: *default.as_view().raw(),
+        default_value_or_factory: *default.as_view().as_raw(),
         field_static_type_index: static_type_index(field),
     };
     // SAFETY: the host copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for

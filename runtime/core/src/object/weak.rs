@@ -38,7 +38,7 @@ unsafe impl<T: Object> Sync for WeakRef<T> {}
 
 impl<T: Object> WeakRef<T> {
     pub(super) fn of(strong: &ObjRef<T>) -> Self {
-        let object = strong.object();
+        let object = strong.as_ptr();
         // SAFETY: the strong reference keeps the object alive; live objects are not at address 0.
         unsafe {
             embedded::inc_weak(object);
@@ -46,11 +46,33 @@ impl<T: Object> WeakRef<T> {
         }
     }
 
+    /// Takes over one weak reference, as [`Self::into_raw`] gives it up.
+    ///
+    /// # Safety
+    /// `object` was alive as a `T` when the weak reference was counted, and that reference was the caller's.
+    pub unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: objects are not at address 0.
+        Self { object: unsafe { NonNull::new_unchecked(object) }, content: PhantomData }
+    }
+
+    /// Gives the weak reference up without releasing it: it now belongs to the pointer.
+    #[must_use = "the reference is never released unless the receiver does it"]
+    pub fn into_raw(self) -> *mut TVMFFIObject {
+        let object = self.object.as_ptr();
+        core::mem::forget(self);
+        object
+    }
+
+    /// The object's header, borrowed: its storage is there as long as this reference, its value perhaps not.
+    pub fn as_ptr(&self) -> *mut TVMFFIObject {
+        self.object.as_ptr()
+    }
+
     /// A strong reference, unless the value is already destroyed.
     pub fn upgrade(&self) -> Option<ObjRef<T>> {
         // SAFETY: the weak reference keeps the storage. The object was a `T` when `self` was made, and a weak reference keeps others
         // from changing it in place.
-        unsafe { embedded::try_promote(self.object.as_ptr()).then(|| ObjRef::from_object(self.object.as_ptr())) }
+        unsafe { embedded::try_promote(self.object.as_ptr()).then(|| ObjRef::from_raw(self.object.as_ptr())) }
     }
 
     /// Whether both refer to the same object.

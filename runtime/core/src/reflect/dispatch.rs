@@ -19,7 +19,7 @@ pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisito
 #[inline(always)]
 #[doc(hidden)]
 pub fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
-    let raw = value.raw();
+    let raw = value.as_raw();
     // SAFETY: of a view, the member is read that its type index names; what it refers to lives as long as the view.
     unsafe {
         match value.type_index() {
@@ -42,7 +42,7 @@ pub fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
             },
             type_index::TENSOR => visit_tensor(value, name, visitor),
             index if index >= type_index::STATIC_OBJECT_BEGIN => {
-                let object = ManuallyDrop::new(ObjRef::<ObjectRoot>::from_object(raw.payload.v_obj));
+                let object = ManuallyDrop::new(ObjRef::<ObjectRoot>::from_raw(raw.payload.v_obj));
                 visitor.visit_object(name, &object)
             }
             _ => visitor.visit_other(name, value),
@@ -78,7 +78,7 @@ pub(super) fn show(value: Shown<'_>, name: &str, visitor: &mut dyn AttrVisitor) 
 
 fn visit_arg(arg: &Arg<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
-    visit_value(&unsafe { AnyView::from_raw(arg.raw()) }, name, visitor)
+    visit_value(&unsafe { AnyView::from_raw(arg.as_raw()) }, name, visitor)
 }
 
 /// Shows an integer of a field that is `size` bytes large.

@@ -62,7 +62,7 @@ const UNSIGNED: &[u8] = b"\"kernpack.unsigned\":true}";
 /// ```
 pub fn visit_object<T: Object>(object: &ObjRef<T>, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: the reference keeps the object alive.
-    unsafe { visit_fields(object.object(), visitor) }
+    unsafe { visit_fields(object.as_ptr(), visitor) }
 }
 
 /// # Safety
@@ -90,11 +90,11 @@ pub(super) unsafe fn visit_field_of(
     // SAFETY: promised by the caller.
     let value = unsafe { field.get(object) }?;
     let name = field.name();
-    let raw = field.raw();
+    let raw = field.as_raw();
     let is_unsigned = matches!(raw.size, 4 | 8) && field.metadata_bytes().ends_with(UNSIGNED);
     if value.type_index() == type_index::INT && (raw.field_static_type_index == type_index::INT || is_unsigned) {
         // SAFETY: the type index says that the payload is an integer.
-        let value = unsafe { value.as_view().raw().payload.v_int64 };
+        let value = unsafe { value.as_view().as_raw().payload.v_int64 };
         return visit_integer(value, raw.size, is_unsigned, &name, visitor);
     }
     visit_value(value.as_view(), &name, visitor)

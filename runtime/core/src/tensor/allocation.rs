@@ -60,9 +60,9 @@ impl Tensor {
         let (mut shape, mut strides) = (shape.to_vec(), row_major(shape));
         let mut prototype = DLTensor {
             data: ptr::null_mut(),
-            device: device.raw(),
+            device: device.as_raw(),
             ndim: ndim(&shape)?,
-            dtype: dtype.raw(),
+            dtype: dtype.as_raw(),
             shape: shape.as_mut_ptr(),
             strides: strides.as_mut_ptr(),
             byte_offset: 0,
@@ -71,7 +71,7 @@ impl Tensor {
         // SAFETY: the prototype is valid for the call; on success the reference is ours.
         unsafe {
             Error::check((host::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
-            Ok(Self::from_object(object))
+            Ok(Self::from_raw(object))
         }
     }
 
@@ -114,7 +114,7 @@ impl Tensor {
 /// Bytes of a new tensor.
 fn size(dtype: DataType, shape: &[i64]) -> Result<usize> {
     let len = count(shape)?;
-    let raw = dtype.raw();
+    let raw = dtype.as_raw();
     ensure!(
         raw.bits > 0 && raw.lanes > 0 && raw.lanes as i16 > 0,
         ValueError,

@@ -2,10 +2,10 @@ use core::ffi::c_void;
 use core::fmt;
 
 use super::{TensorView, TensorViewMut};
-use crate::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIObject, type_index};
+use crate::abi::{DLManagedTensorVersioned, DLTensor, type_index};
 use crate::layout::Element;
 use crate::layout::{Layout, count, row_major};
-use crate::object::{ObjRef, ObjectRoot};
+use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::{Error, Result, embedded, host};
 
@@ -27,6 +27,9 @@ struct Body<S> {
 
 // SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on one thread.
 unsafe impl<S: Send> Send for Body<S> {}
+
+// Another handle of the object may be where the pointer comes from, so its data is not written to in place.
+raw_handle!(=> Tensor, "`ffi.Tensor`", exclusive: false);
 
 impl Tensor {
     /// A tensor on the CPU that takes over `values`, in row-major order. Nothing is copied.
@@ -70,25 +73,16 @@ impl Tensor {
         let start = dimensions.as_mut_ptr();
         let tensor = DLTensor {
             data,
-            device: device.raw(),
+            device: device.as_raw(),
             ndim,
-            dtype: dtype.raw(),
+            dtype: dtype.as_raw(),
             shape: start,
             strides: start.wrapping_add(shape.len()),
             byte_offset: 0,
         };
         let object = embedded::new_object(type_index::TENSOR, Body { tensor, dimensions, storage });
         // SAFETY: a new tensor object; its one reference is this one.
-        Ok(Self { object: unsafe { ObjRef::from_object(object) }, exclusive: true })
-    }
-
-    /// Takes over one reference.
-    ///
-    /// # Safety
-    /// `object` is a live `ffi.Tensor`.
-    pub(crate) unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
-        // SAFETY: promised by the caller.
-        Self { object: unsafe { ObjRef::from_object(object) }, exclusive: false }
+        Ok(Self { object: unsafe { ObjRef::from_raw(object) }, exclusive: true })
     }
 
     /// The tensor as the object that it is.
@@ -109,7 +103,7 @@ impl Tensor {
         // SAFETY: promised by the caller.
         unsafe {
             Error::check((host::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
-            Ok(Self::from_object(object))
+            Ok(Self::from_raw(object))
         }
     }
 
@@ -120,14 +114,14 @@ impl Tensor {
     pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
         let mut managed = core::ptr::null_mut();
         // SAFETY: the object is a tensor and alive; `managed` is writable.
-        unsafe { Error::check((host::api().tensor_to_dlpack_versioned)(self.object.object(), &mut managed))? };
+        unsafe { Error::check((host::api().tensor_to_dlpack_versioned)(self.object.as_ptr(), &mut managed))? };
         Ok(managed)
     }
 
     /// The DLPack description, borrowed.
     pub fn dl_tensor(&self) -> &DLTensor {
         // SAFETY: the object is a tensor and lives as long as `self`.
-        unsafe { embedded::body(self.object.object()) }
+        unsafe { embedded::body(self.object.as_ptr()) }
     }
 
     /// Dimensions, in elements.
@@ -197,7 +191,7 @@ impl Tensor {
     #[track_caller]
     pub(super) fn check_not_shared(&self) -> Result<()> {
         // SAFETY: the object is alive.
-        if self.exclusive && unsafe { embedded::is_unique(self.object.object()) } {
+        if self.exclusive && unsafe { embedded::is_unique(self.object.as_ptr()) } {
             return Ok(());
         }
         Err(Error::value_error(
@@ -211,7 +205,7 @@ impl Tensor {
     fn mismatch(&self, mismatch: Mismatch) -> Error {
         let arg = self.to_arg();
         // SAFETY: `arg` borrows from `self`.
-        mismatch.into_error("", &Self::TYPE, &unsafe { AnyView::from_raw(arg.raw()) })
+        mismatch.into_error("", &Self::TYPE, &unsafe { AnyView::from_raw(arg.as_raw()) })
     }
 }
 
@@ -246,7 +240,7 @@ impl<'a> FromAny<'a> for Tensor {
                 return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
-            Ok(Self::from_object(object))
+            Ok(Self::from_raw(object))
         }
     }
 }

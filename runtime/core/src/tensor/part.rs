@@ -140,7 +140,7 @@ impl Tensor {
             data,
             device: whole.device,
             ndim,
-            dtype: dtype.raw(),
+            dtype: dtype.as_raw(),
             shape: shape.as_mut_ptr(),
             strides: strides.as_mut_ptr(),
             byte_offset,
@@ -149,8 +149,8 @@ impl Tensor {
         // SAFETY: the object is a tensor, which the new one keeps alive; the prototype is valid for the call and stays inside.
         unsafe {
             let create = host::api().tensor_create_unsafe_view;
-            Error::check(create(self.as_object().object(), &raw const prototype, &raw mut object))?;
-            Ok(Self::from_object(object))
+            Error::check(create(self.as_object().as_ptr(), &raw const prototype, &raw mut object))?;
+            Ok(Self::from_raw(object))
         }
     }
 }

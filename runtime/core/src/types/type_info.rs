@@ -85,7 +85,7 @@ impl TypeInfo {
     }
 
     /// The ABI's own record.
-    pub const fn raw(self) -> &'static TVMFFITypeInfo {
+    pub const fn as_raw(self) -> &'static TVMFFITypeInfo {
         self.raw
     }
 
@@ -208,7 +208,7 @@ unsafe fn slice<T>(data: *const T, count: i32) -> &'static [T] {
 
 impl Field {
     /// The ABI's own record.
-    pub const fn raw(self) -> &'static TVMFFIFieldInfo {
+    pub const fn as_raw(self) -> &'static TVMFFIFieldInfo {
         self.raw
     }
 
@@ -279,9 +279,9 @@ impl Field {
             let field = self.address(object);
             if !self.has(field_flag::SETTER_IS_FUNCTION_OBJ) {
                 let setter: TVMFFIFieldSetter = core::mem::transmute(setter);
-                return Error::check(setter(field, value.raw()));
+                return Error::check(setter(field, value.as_raw()));
             }
-            let args = [TVMFFIAny::pointer(type_index::OPAQUE_PTR, field), *value.raw()];
+            let args = [TVMFFIAny::pointer(type_index::OPAQUE_PTR, field), *value.as_raw()];
             call_function(setter.cast(), &args).map(drop)
         }
     }
@@ -313,7 +313,7 @@ impl Field {
 
 impl Method {
     /// The ABI's own record.
-    pub const fn raw(self) -> &'static TVMFFIMethodInfo {
+    pub const fn as_raw(self) -> &'static TVMFFIMethodInfo {
         self.raw
     }
 

@@ -42,7 +42,7 @@ impl<'a> AnyView<'a> {
 
     /// The raw view.
     #[inline]
-    pub const fn raw(&self) -> &TVMFFIAny {
+    pub const fn as_raw(&self) -> &TVMFFIAny {
         &self.raw
     }
 
@@ -162,8 +162,15 @@ impl Any {
         Self { raw }
     }
 
+    /// The raw value, borrowed: what it refers to lives as long as this value.
+    #[inline]
+    pub const fn as_raw(&self) -> &TVMFFIAny {
+        &self.raw
+    }
+
     /// Gives up the raw owned value; the receiver releases it.
     #[inline]
+    #[must_use = "a reference in it is never released unless the receiver does it"]
     pub const fn into_raw(self) -> TVMFFIAny {
         let raw = self.raw;
         core::mem::forget(self);

@@ -205,7 +205,7 @@ impl<'a> Arg<'a> {
     /// An argument that borrows.
     #[inline]
     pub const fn borrowed(view: AnyView<'a>) -> Self {
-        Self { raw: *view.raw(), owned: false, borrowed: PhantomData }
+        Self { raw: *view.as_raw(), owned: false, borrowed: PhantomData }
     }
 
     /// An argument that owns its value for the time of the call.
@@ -216,7 +216,7 @@ impl<'a> Arg<'a> {
 
     /// The raw view; valid as long as `self`.
     #[inline]
-    pub const fn raw(&self) -> TVMFFIAny {
+    pub const fn as_raw(&self) -> TVMFFIAny {
         self.raw
     }
 }

@@ -47,7 +47,7 @@ impl DataType {
     }
 
     /// The ABI's struct.
-    pub const fn raw(self) -> DLDataType {
+    pub const fn as_raw(self) -> DLDataType {
         self.0
     }
 
@@ -118,7 +118,7 @@ impl<'a> FromAny<'a> for DataType {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         if value.type_index() == type_index::DATA_TYPE {
             // SAFETY: the type index names the member.
-            return Ok(Self(unsafe { value.raw().payload.v_dtype }));
+            return Ok(Self(unsafe { value.as_raw().payload.v_dtype }));
         }
         let text = <&str>::from_any(value)?;
         text.parse().map_err(|error: Error| Mismatch::value(error.message().to_owned()))

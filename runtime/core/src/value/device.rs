@@ -36,7 +36,7 @@ impl Device {
     }
 
     /// The ABI's struct.
-    pub const fn raw(self) -> DLDevice {
+    pub const fn as_raw(self) -> DLDevice {
         self.0
     }
 
@@ -120,7 +120,7 @@ impl<'a> FromAny<'a> for Device {
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         match value.type_index() {
             // SAFETY: the type index names the member.
-            type_index::DEVICE => Ok(Self(unsafe { value.raw().payload.v_device })),
+            type_index::DEVICE => Ok(Self(unsafe { value.as_raw().payload.v_device })),
             _ => Err(Mismatch::TYPE),
         }
     }

@@ -17,7 +17,7 @@ impl<'a> FromAny<'a> for Error {
                 return Err(Mismatch::TYPE);
             }
             embedded::inc_ref(object);
-            Ok(Self::from_object(object))
+            Ok(Self::from_raw(object))
         }
     }
 }

@@ -87,7 +87,7 @@ impl<'a> FromAny<'a> for i64 {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         match value.type_index() {
             // SAFETY: integers and booleans have an integer payload.
-            type_index::INT | type_index::BOOL => Ok(unsafe { value.raw().payload.v_int64 }),
+            type_index::INT | type_index::BOOL => Ok(unsafe { value.as_raw().payload.v_int64 }),
             _ => Err(not_an_int(value)),
         }
     }
@@ -181,7 +181,7 @@ fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
 #[cold]
 fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
-    let words = unsafe { embedded::big_int::content(value.raw()).as_slice() };
+    let words = unsafe { embedded::big_int::content(value.as_raw()).as_slice() };
     match words.as_chunks().0 {
         [low, [0, 0, 0, 0, 0, 0, 0, 0]] => Ok(u64::from_ne_bytes(*low)),
         _ => Err(Mismatch::value(format!("the integer is out of range for {name} (0 to {})", u64::MAX))),
@@ -275,7 +275,7 @@ impl<'a> FromAny<'a> for bool {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         match value.type_index() {
             // SAFETY: booleans and integers have an integer payload.
-            type_index::BOOL | type_index::INT => Ok(unsafe { value.raw().payload.v_int64 } != 0),
+            type_index::BOOL | type_index::INT => Ok(unsafe { value.as_raw().payload.v_int64 } != 0),
             _ => Err(Mismatch::TYPE),
         }
     }
@@ -308,8 +308,8 @@ impl<'a> FromAny<'a> for f64 {
         // SAFETY: the member read is the one that the type index names.
         unsafe {
             match value.type_index() {
-                type_index::FLOAT => Ok(value.raw().payload.v_float64),
-                type_index::INT | type_index::BOOL => Ok(value.raw().payload.v_int64 as f64),
+                type_index::FLOAT => Ok(value.as_raw().payload.v_float64),
+                type_index::INT | type_index::BOOL => Ok(value.as_raw().payload.v_int64 as f64),
                 _ => Err(Mismatch::TYPE),
             }
         }
@@ -432,7 +432,7 @@ impl<'a> FromAny<'a> for *mut core::ffi::c_void {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         match value.type_index() {
             // SAFETY: opaque pointers have a pointer payload.
-            type_index::OPAQUE_PTR => Ok(unsafe { value.raw().payload.v_ptr }),
+            type_index::OPAQUE_PTR => Ok(unsafe { value.as_raw().payload.v_ptr }),
             type_index::NONE => Ok(core::ptr::null_mut()),
             _ => Err(Mismatch::TYPE),
         }

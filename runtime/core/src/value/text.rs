@@ -15,7 +15,7 @@ fn str_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     match value.type_index() {
         type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
             // SAFETY: the view's invariant.
-            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::TYPE)
+            unsafe { embedded::text_of(value.as_raw()) }.ok_or(Mismatch::TYPE)
         }
         type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::STR),
         _ => Err(Mismatch::TYPE),
@@ -27,7 +27,7 @@ fn plain_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     match value.type_index() {
         type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
             // SAFETY: the view's invariant.
-            unsafe { embedded::text_of(value.raw()) }.ok_or(Mismatch::TYPE)
+            unsafe { embedded::text_of(value.as_raw()) }.ok_or(Mismatch::TYPE)
         }
         type_index::OBJECT_RVALUE_REF => moved_text(value, type_index::BYTES),
         _ => Err(Mismatch::TYPE),

@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<StepBody>() == 24 && size_of::<PathBody>() == 24
 impl Drop for PathBody {
     fn drop(&mut self) {
         if let Some(parent) = self.parent.take() {
-            let parent = parent.into_object();
+            let parent = parent.into_raw();
             // A long path is not dropped by recursion.
             // SAFETY: the reference was this path's.
             unsafe { release::release_elements([TVMFFIAny::pointer((*parent).type_index, parent.cast())]) };
@@ -87,7 +87,7 @@ pub(crate) unsafe fn extend(path: *mut TVMFFIObject, step: *mut TVMFFIObject) ->
     unsafe {
         embedded::inc_ref(path);
         let depth = embedded::body::<PathBody>(path).depth.wrapping_add(1);
-        let (parent, step) = (Some(ObjRef::from_object(path)), Some(ObjRef::from_object(step)));
+        let (parent, step) = (Some(ObjRef::from_raw(path)), Some(ObjRef::from_raw(step)));
         new_instance(PathBody { parent, step, depth })
     }
 }
@@ -139,7 +139,7 @@ unsafe fn last_step<'a>(path: *mut TVMFFIObject, name: &str) -> Result<Option<(*
         if parent.type_index() != PATH.host_index() {
             return Err(failed(name, " != nullptr"));
         }
-        Ok(Some((parent.object(), embedded::body(step.object()))))
+        Ok(Some((parent.as_ptr(), embedded::body(step.as_ptr()))))
     }
 }
 
@@ -171,7 +171,7 @@ unsafe fn paths_equal(mut left: *mut TVMFFIObject, mut right: *mut TVMFFIObject)
 
 fn equal(left: &Any, right: &Any) -> Result<bool> {
     // SAFETY: two owned values.
-    unsafe { any_hash::equal(left.as_view().raw(), right.as_view().raw()) }.map_err(Error::from)
+    unsafe { any_hash::equal(left.as_view().as_raw(), right.as_view().as_raw()) }.map_err(Error::from)
 }
 
 /// # Safety
@@ -228,7 +228,7 @@ unsafe fn steps(mut path: *mut TVMFFIObject) -> Result<Vec<Any>> {
     unsafe {
         while let Some((parent, _)) = last_step(path, "current")? {
             let step = embedded::body::<PathBody>(path).step.clone();
-            steps.extend(step.map(|step| value(step.into_object())));
+            steps.extend(step.map(|step| value(step.into_raw())));
             path = parent;
         }
     }
@@ -245,14 +245,14 @@ fn to_steps(args: &Arguments<'_>) -> Result<Any> {
 /// What the printing function says about a value.
 fn printed(print: *mut c_void, value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     // SAFETY: the callers pass the hook's second argument, a function, and a value that they keep alive.
-    let printed = unsafe { call_function(print.cast(), &[*value.raw()]) }?;
+    let printed = unsafe { call_function(print.cast(), &[*value.as_raw()]) }?;
     append_text(printed.as_view(), text)
 }
 
 fn append_text(value: &AnyView<'_>, text: &mut Vec<u8>) -> Result<()> {
     field::check(value, &STRING)?;
     // SAFETY: the value follows the ABI's rules for its type index.
-    text.extend_from_slice(unsafe { embedded::text_of(value.raw()) }.unwrap_or_default());
+    text.extend_from_slice(unsafe { embedded::text_of(value.as_raw()) }.unwrap_or_default());
     Ok(())
 }
 
@@ -267,7 +267,7 @@ fn repr_step(args: &Arguments<'_>) -> Result<Any> {
     let mut text = Vec::new();
     let index = |text: &mut Vec<u8>| -> Result<()> {
         field::check(key, &INT)?;
-        text.extend_from_slice(key.raw().bits().cast_signed().to_string().as_bytes());
+        text.extend_from_slice(key.as_raw().bits().cast_signed().to_string().as_bytes());
         Ok(())
     };
     let (before, after): (&[u8], &[u8]) = match kind {

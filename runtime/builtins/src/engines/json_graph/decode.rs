@@ -35,7 +35,7 @@ pub(super) fn decode(graph: &Any) -> Result<Any> {
     }
     // SAFETY: the caller keeps the graph alive, and with it the values in it.
     unsafe {
-        let graph = graph.as_view().raw().payload.v_obj;
+        let graph = graph.as_view().as_raw().payload.v_obj;
         let root_index = match entry(graph, b"root_index")? {
             Some(index) if index.type_index == type_index::INT => index.bits().cast_signed(),
             _ => return invalid("`root_index` integer field"),
@@ -58,7 +58,7 @@ unsafe fn entry(object: *mut TVMFFIObject, name: &[u8]) -> Result<Option<TVMFFIA
     // SAFETY: promised by the caller; the new text is the key's own.
     unsafe {
         let key = Any::from_raw(new_string(name));
-        Ok(map::get(object, key.as_view().raw())?)
+        Ok(map::get(object, key.as_view().as_raw())?)
     }
 }
 
@@ -229,7 +229,7 @@ impl Decoder<'_> {
             // SAFETY: see above. There is a frame: the caller has looked.
             unsafe {
                 let frame = self.frames.last_mut().unwrap_unchecked();
-                let data = frame.data.as_view().raw().payload.v_obj;
+                let data = frame.data.as_view().as_raw().payload.v_obj;
                 let next = match &mut frame.kind {
                     Kind::Sequence(_, next) => {
                         if let Some(value) = part.take() {
@@ -308,7 +308,7 @@ impl Object {
     unsafe fn go_on(&mut self, data: *mut TVMFFIObject, part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
         // SAFETY: see above; the object is new, and nobody else knows it.
         unsafe {
-            let object = self.object.as_view().raw().payload.v_obj;
+            let object = self.object.as_view().as_raw().payload.v_obj;
             if let (Some(field), Some(part)) = (self.waiting.take(), part) {
                 field.set(object, &view(part))?;
             }
@@ -319,7 +319,7 @@ impl Object {
                     }
                     continue;
                 };
-                let declared = field.raw().field_static_type_index;
+                let declared = field.as_raw().field_static_type_index;
                 match declared {
                     type_index::NONE => field.set(object, &view(TVMFFIAny::NONE))?,
                     type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE => {
@@ -372,6 +372,6 @@ unsafe fn required(object: *mut TVMFFIObject, name: &[u8]) -> Result<TVMFFIAny> 
     // SAFETY: see above.
     unsafe {
         let key = Any::from_raw(new_string(name));
-        Ok(map::at(object, key.as_view().raw())?)
+        Ok(map::at(object, key.as_view().as_raw())?)
     }
 }

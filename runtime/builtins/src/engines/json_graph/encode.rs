@@ -55,7 +55,7 @@ pub(super) fn encode(root: &Any, output: &mut dyn Output) -> Result<i64> {
         cycles: CycleCheck::new(),
     };
     // SAFETY: the caller keeps the root alive.
-    unsafe { encoder.run(*root.as_view().raw()) }
+    unsafe { encoder.run(*root.as_view().as_raw()) }
 }
 
 struct Encoder<'a> {
@@ -131,7 +131,7 @@ impl Encoder<'_> {
                         Parts::Fields(fields) => {
                             let Some(field) = fields.next() else { break };
                             let part = read(field, object)?;
-                            let declared = field.raw().field_static_type_index;
+                            let declared = field.as_raw().field_static_type_index;
                             if is_written_in_place(declared) {
                                 self.items.push(in_place(declared, part)?);
                                 continue;

@@ -81,7 +81,7 @@ impl AttrVisitor for Leaf<'_> {
     }
 
     fn visit_data_type(&mut self, _: &str, value: DataType) -> Result<()> {
-        self.node(type_index::DATA_TYPE, Data::Text(dtype::format(value.raw())?.as_bytes()))
+        self.node(type_index::DATA_TYPE, Data::Text(dtype::format(value.as_raw())?.as_bytes()))
     }
 
     fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
@@ -97,7 +97,7 @@ impl AttrVisitor for Leaf<'_> {
             return self.no_json();
         }
         // SAFETY: a shape, which the reference keeps alive.
-        self.integers(type_index::SHAPE, unsafe { shape::dimensions(value.object()) }.iter().copied())
+        self.integers(type_index::SHAPE, unsafe { shape::dimensions(value.as_ptr()) }.iter().copied())
     }
 
     fn visit_other(&mut self, _: &str, _: &AnyView<'_>) -> Result<()> {

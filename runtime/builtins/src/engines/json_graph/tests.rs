@@ -64,7 +64,7 @@ fn sharing_survives() {
     let shared = tree(1, 2, 3);
     let back = from_text(&to_text(&array([shared.clone(), shared]), &Any::NONE)).unwrap();
     let parts: crate::Array<Any> = back.to().unwrap();
-    let addresses: Vec<_> = parts.iter().map(|part| part.as_view().raw().bits()).collect();
+    let addresses: Vec<_> = parts.iter().map(|part| part.as_view().as_raw().bits()).collect();
     assert_eq!(addresses[0], addresses[1]);
 }
 

@@ -120,7 +120,7 @@ impl NodeTexts {
         unsafe {
             let map = Any::from_object(map::new_map(entries)?);
             self.text.push(b'{');
-            for (at, (name, item)) in map::iter(map.as_view().raw().payload.v_obj).enumerate() {
+            for (at, (name, item)) in map::iter(map.as_view().as_raw().payload.v_obj).enumerate() {
                 if at > 0 {
                     self.text.push(b',');
                 }

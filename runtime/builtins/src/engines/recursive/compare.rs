@@ -335,7 +335,7 @@ impl Comparer {
             let args = [left, right, TVMFFIAny::NONE];
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
         }?;
-        let raw = *result.as_view().raw();
+        let raw = *result.as_view().as_raw();
         if is_equality {
             check(result.as_view(), &BOOL)?;
             return Ok(if raw.bits() != 0 { Ordering::Equal } else { Ordering::Greater });

@@ -124,7 +124,7 @@ impl Hasher {
                         }
                         Parts::Fields(fields) => {
                             let Some(field) = fields.next() else { break };
-                            if field.raw().flags & (field_flag::HASH_OFF | field_flag::COMPARE_OFF) != 0 {
+                            if field.as_raw().flags & (field_flag::HASH_OFF | field_flag::COMPARE_OFF) != 0 {
                                 continue;
                             }
                             read(field, object)?
@@ -211,7 +211,7 @@ impl Hasher {
                     return Err(error);
                 }
             };
-            let key_hash = info.raw().type_key_hash;
+            let key_hash = info.as_raw().type_key_hash;
             self.push(part, key_hash, Parts::Fields(info.fields()), key_hash)?;
             let Some(hook) = hook else { return Ok(None) };
             // The frame keeps the object alive, and leaves it as one whose fields are done.
@@ -286,7 +286,7 @@ impl Hasher {
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
         }?;
         check(result.as_view(), &INT)?;
-        self.frames[top].state.hash = result.as_view().raw().bits();
+        self.frames[top].state.hash = result.as_view().as_raw().bits();
         Ok(())
     }
 }

@@ -30,6 +30,6 @@ fn print(args: &Arguments<'_>) -> Result<Any> {
 pub(crate) fn text_of(value: &AnyView<'_>) -> Result<Vec<u8>> {
     let mut printer = Printer::new();
     // SAFETY: the view keeps the value alive.
-    unsafe { printer.print(value.lent().raw())? };
+    unsafe { printer.print(value.lent().as_raw())? };
     Ok(printer.into_text())
 }

@@ -222,7 +222,7 @@ impl Printer {
             // Of two fields with one name, the ancestor's counts.
             let is_second = frame.info.depth() > 1
                 && (frame.info.fields())
-                    .take_while(|other| !core::ptr::eq(other.raw(), field.raw()))
+                    .take_while(|other| !core::ptr::eq(other.as_raw(), field.as_raw()))
                     .any(|other| !other.has(NOT_PRINTED) && other.name_bytes() == field.name_bytes());
             if is_second {
                 continue;
@@ -367,7 +367,7 @@ impl Printer {
         }
         if let Some(hook) = REPR.get(index) {
             // SAFETY: as above.
-            unsafe { self.print_with_hook(value, hook.raw())? };
+            unsafe { self.print_with_hook(value, hook.as_raw())? };
             return Ok(true);
         }
         if let Some(info) = TypeInfo::of(index)
@@ -407,7 +407,7 @@ impl Printer {
         let start = self.text.len();
         let is_text = matches!(text.type_index(), type_index::SMALL_STR | type_index::STR);
         // SAFETY: the text is an owned value, which lives to the end of the block.
-        let Some(text) = (unsafe { embedded::text_of(text.as_view().raw()) }).filter(|_| is_text) else {
+        let Some(text) = (unsafe { embedded::text_of(text.as_view().as_raw()) }).filter(|_| is_text) else {
             let key = TypeInfo::of(text.type_index()).map(TypeInfo::key).unwrap_or_default();
             return Err(error!(TypeError, "Cannot convert from type `{key}` to `str`"));
         };
@@ -437,9 +437,9 @@ unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<A
     unsafe {
         let printer = &mut *printer.cast::<Printer>();
         if args[0].is_rvalue_ref() {
-            let value = Any::from_raw(to_owned(args[0].raw())?);
-            return Ok(Any::from_raw(printer.print_apart(value.as_view().raw())?));
+            let value = Any::from_raw(to_owned(args[0].as_raw())?);
+            return Ok(Any::from_raw(printer.print_apart(value.as_view().as_raw())?));
         }
-        Ok(Any::from_raw(printer.print_apart(args[0].raw())?))
+        Ok(Any::from_raw(printer.print_apart(args[0].as_raw())?))
     }
 }

@@ -59,25 +59,25 @@ impl AttrVisitor for Printer {
     }
 
     fn visit_data_type(&mut self, _: &str, value: DataType) -> Result<()> {
-        self.text.extend_from_slice(dtype::format(value.raw())?.as_bytes());
+        self.text.extend_from_slice(dtype::format(value.as_raw())?.as_bytes());
         Ok(())
     }
 
     fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
-        push_device(&mut self.text, value.raw());
+        push_device(&mut self.text, value.as_raw());
         Ok(())
     }
 
     fn visit_tensor(&mut self, _: &str, value: &Tensor) -> Result<()> {
         // SAFETY: a tensor has as many dimensions as it says.
         unsafe { push_tensor(&mut self.text, value.dl_tensor())? };
-        self.push_address_of(value.as_object().object());
+        self.push_address_of(value.as_object().as_ptr());
         Ok(())
     }
 
     #[inline(always)]
     fn visit_object(&mut self, _: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
-        let (object, index) = (value.object(), value.type_index());
+        let (object, index) = (value.as_ptr(), value.type_index());
         // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
         unsafe {
             if index == type_index::SHAPE {
@@ -94,7 +94,7 @@ impl AttrVisitor for Printer {
     fn visit_other(&mut self, _: &str, value: &AnyView<'_>) -> Result<()> {
         if value.type_index() == type_index::BIG_INT {
             // SAFETY: the type index says that the value is a big integer.
-            let digits = big_int::to_decimal(unsafe { content(value.raw()).as_slice() });
+            let digits = big_int::to_decimal(unsafe { content(value.as_raw()).as_slice() });
             self.text.extend_from_slice(digits.as_bytes());
             return Ok(());
         }

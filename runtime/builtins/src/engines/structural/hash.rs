@@ -146,7 +146,7 @@ impl Hasher {
                             if field.has(field_flag::SEQ_HASH_IGNORE) {
                                 continue;
                             }
-                            (read(field, object)?, frame.region.of_field(field.raw().flags))
+                            (read(field, object)?, frame.region.of_field(field.as_raw().flags))
                         }
                     };
                     if part.value.type_index < type_index::STATIC_OBJECT_BEGIN
@@ -371,7 +371,7 @@ impl Hasher {
         self.region = outer;
         let result = result?;
         check(result.as_view(), &INT)?;
-        Ok(result.as_view().raw().bits())
+        Ok(result.as_view().as_raw().bits())
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) static KEY: BuiltinType = BuiltinType {
 pub(super) fn new_key(args: &Arguments<'_>) -> Result<Any> {
     let key = args.owned(0)?;
     // SAFETY: the value is alive for the call.
-    let hash = unsafe { hash::hash(key.as_view().raw(), Options::default()) }?;
+    let hash = unsafe { hash::hash(key.as_view().as_raw(), Options::default()) }?;
     Ok(instance(KeyBody { key, hash: hash.cast_signed() }))
 }
 
@@ -79,7 +79,7 @@ pub(super) fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool> {
     // A key may be in a map that is in a key.
     stack_space::check()?;
     // SAFETY: the keys are alive for the call, and so are their values.
-    unsafe { structural::equal(left.key.as_view().raw(), right.key.as_view().raw(), Options::default()) }
+    unsafe { structural::equal(left.key.as_view().as_raw(), right.key.as_view().as_raw(), Options::default()) }
 }
 
 /// The value of `__any_hash__`.

@@ -74,7 +74,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.StructuralKeyEqual",
         signature: Signature::Typed(&[&ANY, &ANY], &BOOL),
-        run: |args| flag(key::equal(args.view(0).raw(), args.view(1).raw())?),
+        run: |args| flag(key::equal(args.view(0).as_raw(), args.view(1).as_raw())?),
     },
 ];
 

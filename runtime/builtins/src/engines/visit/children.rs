@@ -142,7 +142,7 @@ impl Children {
                 },
                 Source::Fields { object, fields, current } => loop {
                     let Some(field) = fields.next() else { return Step::Done };
-                    let raw = field.raw();
+                    let raw = field.as_raw();
                     if raw.flags & field_flag::SEQ_HASH_IGNORE != 0 {
                         continue;
                     }

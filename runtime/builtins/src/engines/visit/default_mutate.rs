@@ -99,7 +99,7 @@ unsafe fn call_hook(column: &AttrColumn, mutator: *mut TVMFFIObject, value: &TVM
     let Some(hook) = column.get(value.type_index) else { return UNCHANGED };
     // SAFETY: the caller promises a live mutator and a valid value; a hook that is a pointer is of the column's own convention.
     unsafe {
-        let payload = hook.raw().payload;
+        let payload = hook.as_raw().payload;
         match hook.type_index() {
             type_index::OPAQUE_PTR if !payload.v_ptr.is_null() => {
                 core::mem::transmute::<*mut c_void, Mutate>(payload.v_ptr)(mutator, *value)
@@ -184,7 +184,7 @@ unsafe fn copy(value: &TVMFFIAny) -> Result<*mut TVMFFIObject, TVMFFIAny> {
     // SAFETY: the caller promises a live object; the column owns the function.
     unsafe {
         let function = match COPIES.get(value.type_index) {
-            Some(function) if function.type_index() == type_index::FUNCTION => function.raw().payload.v_obj,
+            Some(function) if function.type_index() == type_index::FUNCTION => function.as_raw().payload.v_obj,
             _ if is_made_by_rust(value.type_index) => return Err(no_copy(value.type_index)),
             _ => return Err(type_error("__ffi_shallow_copy__ must be an ffi.Function")),
         };

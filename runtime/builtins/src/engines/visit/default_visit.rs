@@ -84,7 +84,7 @@ unsafe fn call_hook(visitor: *mut TVMFFIObject, value: &TVMFFIAny) -> TVMFFIAny 
     let Some(hook) = HOOKS.get(value.type_index) else { return TVMFFIAny::NONE };
     // SAFETY: the caller promises a live visitor and a valid value; a hook that is a pointer is of the column's own convention.
     unsafe {
-        let payload = hook.raw().payload;
+        let payload = hook.as_raw().payload;
         match hook.type_index() {
             type_index::OPAQUE_PTR if !payload.v_ptr.is_null() => {
                 core::mem::transmute::<*mut c_void, Visit>(payload.v_ptr)(visitor, *value)

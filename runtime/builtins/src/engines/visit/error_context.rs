@@ -38,8 +38,8 @@ impl ContextBody {
         // SAFETY: a new list, whose reference goes over to the context; the other one is the caller's promise.
         unsafe {
             Self {
-                pattern: ObjRef::from_object(seq::new_list(pattern)),
-                previous: (!previous.is_null()).then(|| ObjRef::from_object(previous)),
+                pattern: ObjRef::from_raw(seq::new_list(pattern)),
+                previous: (!previous.is_null()).then(|| ObjRef::from_raw(previous)),
             }
         }
     }
@@ -117,7 +117,7 @@ pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
 /// `context` is a live context that nobody changes meanwhile.
 pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
     // SAFETY: promised by the caller.
-    unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.object()) }
+    unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.as_ptr()) }
 }
 
 /// The error, or a copy when others hold it as well: nodes are recorded in the error itself, which they may be reading.
@@ -125,7 +125,7 @@ pub(crate) fn own(error: Error) -> Error {
     // SAFETY: the error is alive until its reference is given up, and its cell what is in it; the copy gets references of its own.
     unsafe {
         let object = error.into_raw();
-        let original = Error::from_object(object);
+        let original = Error::from_raw(object);
         if embedded::is_unique(object) {
             return original;
         }
@@ -135,7 +135,7 @@ pub(crate) fn own(error: Error) -> Error {
         if is_context(extra) {
             let body = embedded::body::<ContextBody>(extra);
             let nodes = pattern(extra).iter().map(|node| retain(node)).collect();
-            let previous = body.previous.clone().map_or(null_mut(), ObjRef::into_object);
+            let previous = body.previous.clone().map_or(null_mut(), ObjRef::into_raw);
             own_context = new_instance(ContextBody::new(nodes, previous));
             extra = own_context;
         }
@@ -144,7 +144,7 @@ pub(crate) fn own(error: Error) -> Error {
         if !own_context.is_null() {
             dec_ref(own_context);
         }
-        Error::from_object(copy)
+        Error::from_raw(copy)
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
         let cell = embedded::body_ptr::<TVMFFIErrorCell>(outcome.payload.v_obj);
         let extra = (*cell).extra_context;
         if is_context(extra) {
-            let pattern = embedded::body::<ContextBody>(extra).pattern.object();
+            let pattern = embedded::body::<ContextBody>(extra).pattern.as_ptr();
             // The one failure is that there is no memory; then the record is a node short.
             let _ = list::push(pattern, retain(node));
             return;

@@ -261,7 +261,7 @@ pub(crate) fn places(root: &AnyView<'_>, error: &Error) -> Result<Vec<Any>> {
     let error = error.clone().into_any();
     // SAFETY: the caller keeps the root alive, and `error` its context; what is found is owned.
     unsafe {
-        let cell = embedded::body::<TVMFFIErrorCell>(error.as_view().raw().payload.v_obj);
+        let cell = embedded::body::<TVMFFIErrorCell>(error.as_view().as_raw().payload.v_obj);
         match (root.object(), is_context(cell.extra_context)) {
             (Some(root), true) => {
                 let found = find(root, cell.extra_context, false, true)?;

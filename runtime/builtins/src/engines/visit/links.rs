@@ -208,8 +208,12 @@ impl Link {
             }
             inc_ref(object);
         }
-        let more = || rest.first().is_some_and(|flag| flag.raw().bits() != 0);
-        Some(Self { function: object, target: target.raw().bits() as i32, takes_more: takes_more.unwrap_or_else(more) })
+        let more = || rest.first().is_some_and(|flag| flag.as_raw().bits() != 0);
+        Some(Self {
+            function: object,
+            target: target.as_raw().bits() as i32,
+            takes_more: takes_more.unwrap_or_else(more),
+        })
     }
 
     /// Calls the callback.

@@ -414,7 +414,7 @@ pub(crate) fn mutate(root: Any, callbacks: &[Callback]) -> Result<Any> {
 unsafe fn run(root: Any, mutator: *mut TVMFFIObject) -> Result<Any> {
     // SAFETY: promised by the caller; the value is ours.
     unsafe {
-        let view = *root.as_view().raw();
+        let view = *root.as_view().as_raw();
         let mapping = Mapping::of(mutator);
         let outcome = mapping.mutate(view, mapping.plan(view.type_index), is_exclusive(&view));
         release(as_argument(mutator));
@@ -435,7 +435,7 @@ pub(super) fn run_mutate(args: &Arguments<'_>) -> Result<Any> {
 
 /// `ffi.StructuralMutatorDefaultMutate`.
 pub(super) fn run_default_mutate(args: &Arguments<'_>) -> Result<Any> {
-    let (mutator, value) = (args.object(0), *args.view(1).raw());
+    let (mutator, value) = (args.object(0), *args.view(1).as_raw());
     // SAFETY: the signature asks for a mutator; the caller keeps the arguments alive.
     let outcome = unsafe {
         if core::ptr::eq(mutator::table(mutator)?, &TABLE) {

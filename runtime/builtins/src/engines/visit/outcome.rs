@@ -54,7 +54,7 @@ pub(super) unsafe fn into_result(outcome: TVMFFIAny) -> Result<Any> {
     // SAFETY: promised by the caller.
     unsafe {
         if is_error(&outcome) {
-            return Err(Error::from_object(outcome.payload.v_obj));
+            return Err(Error::from_raw(outcome.payload.v_obj));
         }
         Ok(Any::from_raw(outcome))
     }

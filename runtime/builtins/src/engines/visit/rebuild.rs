@@ -262,7 +262,7 @@ pub(super) unsafe fn append(seq: *mut TVMFFIObject, value: TVMFFIAny) {
 unsafe fn set_field(copy: *mut TVMFFIObject, field: Field, value: &TVMFFIAny) -> Result<()> {
     // SAFETY: the caller passes a copy of its own that has this field, and a valid value.
     unsafe {
-        if field.raw().setter.is_null() {
+        if field.as_raw().setter.is_null() {
             return Err(no_setter(field, as_argument(copy)));
         }
         field.set(copy, &AnyView::from_raw(*value))

@@ -23,9 +23,9 @@ impl Running {
         // SAFETY: the caller keeps the value alive, and who made this the mutator, which is one of ours.
         unsafe {
             let outcome = if children_only {
-                Mapping::of(self.0).mutate_inside(*value.raw())
+                Mapping::of(self.0).mutate_inside(*value.as_raw())
             } else {
-                mutate_value(self.0, *value.raw())
+                mutate_value(self.0, *value.as_raw())
             };
             if outcome.type_index == type_index::UNCHANGED { value.try_to_owned() } else { into_result(outcome) }
         }
@@ -46,12 +46,12 @@ impl Running {
     /// What an object was mapped to; none when it was not.
     pub(crate) fn mapped(self, object: &AnyView<'_>) -> Result<Any> {
         // SAFETY: as for `mutate`.
-        unsafe { into_result(remap_get(self.0, *object.raw())) }
+        unsafe { into_result(remap_get(self.0, *object.as_raw())) }
     }
 
     /// Maps an object to a value.
     pub(crate) fn map_to(self, object: &AnyView<'_>, value: &AnyView<'_>) -> Result<()> {
         // SAFETY: as for `mutate`.
-        unsafe { into_result(remap_set(self.0, *object.raw(), *value.raw())).map(drop) }
+        unsafe { into_result(remap_set(self.0, *object.as_raw(), *value.as_raw())).map(drop) }
     }
 }

@@ -38,7 +38,7 @@ fn walk(root: &Any, callbacks: Callbacks, order: i64) -> Result<Any> {
 fn structural_map(root: TVMFFIAny, callbacks: Callbacks, order: i64) -> Result<Any> {
     let function = Function::global("ffi.StructuralMap").unwrap().into_any();
     let (callbacks, none) = (callbacks.into_any(), Callbacks::new().into_any());
-    let args = [root, *callbacks.as_view().raw(), *none.as_view().raw(), TVMFFIAny::int(order)];
+    let args = [root, *callbacks.as_view().as_raw(), *none.as_view().as_raw(), TVMFFIAny::int(order)];
     // SAFETY: the function and the arguments outlive the call.
     unsafe { call_function(object(&function), &args) }
 }
@@ -89,7 +89,7 @@ fn a_long_chain() {
             assert_eq!(count.load(Ordering::Relaxed), LENGTH + 1);
         }
         // Shared, so that it is copied.
-        let mapped = structural_map(*root.as_view().raw(), increment(), 1).unwrap();
+        let mapped = structural_map(*root.as_view().as_raw(), increment(), 1).unwrap();
         assert_ne!(object(&mapped), object(&root));
         let (callbacks, count) = count_ints();
         walk(&mapped, callbacks, 0).unwrap();
@@ -134,7 +134,7 @@ fn a_list_in_itself() {
             let error = walk(&list, callbacks.clone(), 0).unwrap_err();
             assert_eq!(error.kind(), "RecursionError");
             assert!(error.message().contains("nested deeper than"), "{error}");
-            let error = structural_map(*list.as_view().raw(), callbacks, 0).unwrap_err();
+            let error = structural_map(*list.as_view().as_raw(), callbacks, 0).unwrap_err();
             assert_eq!(error.kind(), "RecursionError");
         }
     });
@@ -174,7 +174,7 @@ fn lists_and_dicts_may_change_under_a_traversal() {
             walk(container, texts_only.clone(), order).unwrap();
             assert!(!seen.lock().unwrap().is_empty());
             // Mutations see to it that nothing of this is harmful, either.
-            structural_map(*container.as_view().raw(), texts_only, order).unwrap();
+            structural_map(*container.as_view().as_raw(), texts_only, order).unwrap();
             // SAFETY: the containers are ours.
             unsafe {
                 seq::clear(object(&list));
@@ -249,11 +249,11 @@ fn what_an_error_had_before_is_kept() {
     // SAFETY: the values outlive the calls.
     unsafe {
         let error = embedded::new_error(b"ValueError", b"x", b"", core::ptr::null_mut(), object(&payload));
-        let outcome = failed(Error::from_object(error));
+        let outcome = failed(Error::from_raw(error));
         assert!(is_error(&outcome));
-        error_context::record(&outcome, node.as_view().raw());
+        error_context::record(&outcome, node.as_view().as_raw());
         error_context::record(&outcome, &TVMFFIAny::int(1));
-        error_context::record(&outcome, payload.as_view().raw());
+        error_context::record(&outcome, payload.as_view().as_raw());
         let context = Any::from_object(embedded::body::<TVMFFIErrorCell>(error).extra_context);
         let [pattern, previous] = ["reverse_visit_pattern", "prev_error_context"].map(|name| {
             let info = kernpack_core::reflect::TypeInfo::of(CONTEXT.index.get()).unwrap();
@@ -264,9 +264,9 @@ fn what_an_error_had_before_is_kept() {
         assert_eq!(recorded, [object(&node), object(&payload)]);
         assert_eq!(object(&previous.1), object(&payload));
         // An array becomes a list, since the record grows.
-        let setter: TVMFFIFieldSetter = core::mem::transmute(pattern.0.raw().setter);
+        let setter: TVMFFIFieldSetter = core::mem::transmute(pattern.0.as_raw().setter);
         let nodes = owned(seq::new_array(vec![node.clone().into_raw()]));
-        assert_eq!(setter(pattern.0.address(object(&context)), nodes.as_view().raw()), 0);
+        assert_eq!(setter(pattern.0.address(object(&context)), nodes.as_view().as_raw()), 0);
         assert_eq!(pattern.0.get(object(&context)).unwrap().type_index(), type_index::LIST);
         assert_ne!(setter(pattern.0.address(object(&context)), &TVMFFIAny::int(1)), 0);
         assert_eq!(Error::take_raised().message(), "Cannot convert from type `int` to `List<ffi.Object>`");

@@ -78,7 +78,7 @@ pub(super) const unsafe fn as_argument(object: *mut TVMFFIObject) -> TVMFFIAny {
 /// `ffi.StructuralVisitorVisit`.
 pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
-    unsafe { into_result(visit(args.object(0), *args.view(1).raw())) }
+    unsafe { into_result(visit(args.object(0), *args.view(1).as_raw())) }
 }
 
 /// `ffi.StructuralVisitorDefRegionKind` and the mutators' function.

@@ -288,7 +288,7 @@ unsafe fn run(value: &AnyView<'_>, visitor: *mut TVMFFIObject) -> Result<Any> {
     // SAFETY: promised by the caller, who also keeps the value alive.
     unsafe {
         let walk = Walk::of(visitor);
-        let outcome = walk.visit(*value.raw(), walk.plan(value.type_index()));
+        let outcome = walk.visit(*value.as_raw(), walk.plan(value.type_index()));
         release(as_argument(visitor));
         into_result(outcome)
     }
@@ -307,7 +307,7 @@ pub(super) fn run_visit(args: &Arguments<'_>) -> Result<Any> {
 
 /// `ffi.StructuralVisitorDefaultVisit`.
 pub(super) fn run_default_visit(args: &Arguments<'_>) -> Result<Any> {
-    let (visitor, value) = (args.object(0), *args.view(1).raw());
+    let (visitor, value) = (args.object(0), *args.view(1).as_raw());
     // SAFETY: the signature asks for a visitor; the caller keeps the arguments alive.
     unsafe {
         into_result(if Traversal::table(visitor) == &raw const TABLE {

@@ -49,7 +49,7 @@ impl Children {
 
     /// Adds the fields of an object, or the elements of a container.
     pub(super) fn add_parts_of(&mut self, object: &ObjRef<ObjectRoot>) {
-        let handle = object.object();
+        let handle = object.as_ptr();
         let items = self.limits.items;
         // SAFETY: the reference keeps the container alive, and its elements are read at once.
         unsafe {
@@ -152,7 +152,7 @@ impl AttrVisitor for Children {
     }
 
     fn visit_object(&mut self, name: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
-        let object = value.object();
+        let object = value.as_ptr();
         // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
         let text = unsafe {
             if value.type_index() == type_index::SHAPE {
@@ -196,8 +196,8 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
     // SAFETY: the reference keeps the container alive; the type index says what it is.
     unsafe {
         match object.type_index() {
-            type_index::ARRAY | type_index::LIST => Some(seq::elements(object.object()).len()),
-            type_index::MAP | type_index::DICT => Some(map::len(object.object())),
+            type_index::ARRAY | type_index::LIST => Some(seq::elements(object.as_ptr()).len()),
+            type_index::MAP | type_index::DICT => Some(map::len(object.as_ptr())),
             _ => None,
         }
     }

@@ -114,7 +114,7 @@ impl fmt::Display for Tree<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         host::api();
         // SAFETY: the argument lives as long as `self`.
-        let value = unsafe { AnyView::from_raw(self.value.raw()) };
+        let value = unsafe { AnyView::from_raw(self.value.as_raw()) };
         let mut writer = Writer::new(self.limits);
         writer.write(&value);
         writer.finish(f)
@@ -201,7 +201,7 @@ impl Writer {
 
     fn object(&mut self, object: ObjRef<ObjectRoot>) {
         self.text.push_str(&object.type_key());
-        let address = object.object().addr();
+        let address = object.as_ptr().addr();
         if let Some(&shown_at) = self.shown.get(&address) {
             self.marks[shown_at].comes_again = true;
             self.marks.push(Mark { position: self.text.len(), shown_at, comes_again: false });

@@ -21,7 +21,7 @@ fn take() -> Option<Error> {
     // SAFETY: `object` is writable; a non-NULL result is ours.
     unsafe {
         (host::api().error_move_from_raised)(&mut object);
-        (!object.is_null()).then(|| Error::from_object(object))
+        (!object.is_null()).then(|| Error::from_raw(object))
     }
 }
 

@@ -75,7 +75,7 @@ pub(in crate::module) unsafe fn throw(error: Error) -> Error {
     PENDING.set(Some(error));
     let mut module = ptr::null_mut();
     // SAFETY: the symbol's mangled name fixes the type; the path is a string value. This throws, because the loader fails.
-    unsafe { load_from_file(&mut module, thrower.path.as_view().raw(), thrower.load_from_file) };
+    unsafe { load_from_file(&mut module, thrower.path.as_view().as_raw(), thrower.load_from_file) };
     PENDING.take().unwrap_or_else(|| Error::internal_error("an error was not thrown"))
 }
 

@@ -72,7 +72,7 @@ unsafe fn read(exception: *mut Exception) -> Error {
             let object = *thrown.byte_add(OBJECT_IN_ERROR).cast::<*mut TVMFFIObject>();
             if !object.is_null() && (*object).type_index == type_index::ERROR {
                 embedded::inc_ref(object);
-                return Error::from_object(object.cast());
+                return Error::from_raw(object.cast());
             }
         }
         if derives_from_exception(of_type) {

@@ -33,7 +33,7 @@ pub(crate) use owned::{ImageCode, OwnedImage};
 /// ```
 impl From<DataType> for ArgType {
     fn from(dtype: DataType) -> Self {
-        let DLDataType { code, bits, lanes } = dtype.raw();
+        let DLDataType { code, bits, lanes } = dtype.as_raw();
         Self { code, bits, lanes }
     }
 }

@@ -161,8 +161,8 @@ impl Signature {
                     None => Err(self.float_out_of_range(index, value, format.name)),
                 }
             }
-            Param::TensorMap if arg.type_index() == type_index::OPAQUE_PTR && arg.raw().bits() != 0 => {
-                Ok(KernelArg::TensorMap { address: core::ptr::with_exposed_provenance(arg.raw().bits() as usize) })
+            Param::TensorMap if arg.type_index() == type_index::OPAQUE_PTR && arg.as_raw().bits() != 0 => {
+                Ok(KernelArg::TensorMap { address: core::ptr::with_exposed_provenance(arg.as_raw().bits() as usize) })
             }
             Param::TensorMap => Err(self.wrong_type(index, "a pointer to a tensor map", arg)),
             Param::Unsupported(ty) => Err(self.wrong(
@@ -186,7 +186,7 @@ impl Signature {
     ) -> Result<KernelArg> {
         if matches!(arg.type_index(), type_index::NONE | type_index::OPAQUE_PTR) {
             placement.plain = true;
-            let address = if arg.is_none() { 0 } else { arg.raw().bits() as usize };
+            let address = if arg.is_none() { 0 } else { arg.as_raw().bits() as usize };
             let data = core::ptr::with_exposed_provenance_mut(address);
             return Ok(KernelArg::Pointer { data, byte_offset: 0, device: NOWHERE });
         }

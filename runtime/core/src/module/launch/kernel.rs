@@ -46,7 +46,7 @@ impl ImageKernel {
     pub(crate) fn into_function(self) -> Function {
         install_hook();
         // SAFETY: a new function object; its one reference is the result's. The entry point finds the closure of this type.
-        unsafe { Function::from_object(embedded::new_function(call_kernel, self)) }
+        unsafe { Function::from_raw(embedded::new_function(call_kernel, self)) }
     }
 
     /// The kernel behind a function, if [`ImageKernel::into_function`] of this artifact made it.
@@ -56,7 +56,7 @@ impl ImageKernel {
             return None;
         }
         // SAFETY: only `into_function` makes functions with this entry point; the object lives as long as the borrow.
-        Some(unsafe { embedded::closure_of(function.object().cast()) })
+        Some(unsafe { embedded::closure_of(function.as_ptr().cast()) })
     }
 
     /// Tells the names of the arguments, for messages.

@@ -211,7 +211,7 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
             (host::api().env_mod_lookup_from_imports)(context.cast(), c_name.as_ptr().cast::<c_char>(), &mut function);
         Error::check(status)?;
         embedded::inc_ref(function);
-        Ok(Function::from_object(function))
+        Ok(Function::from_raw(function))
     }
 }
 

@@ -87,7 +87,7 @@ impl ModuleImpl for LibraryModule {
         let entry = if self.is_ours { call } else { call_library_function };
         let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
         // SAFETY: a new function object; its one reference goes to the handle.
-        Ok(Some(unsafe { Function::from_object(function) }))
+        Ok(Some(unsafe { Function::from_raw(function) }))
     }
 
     fn function_metadata(&self, name: &str) -> Result<Option<Str>> {

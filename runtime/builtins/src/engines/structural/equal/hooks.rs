@@ -50,7 +50,7 @@ impl Comparer {
         self.region = outer;
         let result = result?;
         check(result.as_view(), &BOOL)?;
-        Ok(result.as_view().raw().bits() != 0)
+        Ok(result.as_view().as_raw().bits() != 0)
     }
 }
 

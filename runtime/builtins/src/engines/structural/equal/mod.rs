@@ -239,7 +239,7 @@ impl Comparer {
                     continue;
                 }
                 *current = Some(field);
-                let region = frame.region.of_field(field.raw().flags);
+                let region = frame.region.of_field(field.as_raw().flags);
                 let [left, right] = read_both(field, [*left, *right])?;
                 let step = match leaves_equal(&left.value, &right.value) {
                     None => self.compare_parts(top, [left, right], region)?,

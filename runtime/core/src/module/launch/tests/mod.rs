@@ -122,9 +122,9 @@ impl Fake {
         let (mut shape, mut strides) = (Box::new(shape), Box::new(strides));
         let tensor = DLTensor {
             data: without_provenance_mut(0x1000),
-            device: device.raw(),
+            device: device.as_raw(),
             ndim: 2,
-            dtype: DataType::FLOAT32.raw(),
+            dtype: DataType::FLOAT32.as_raw(),
             shape: shape.as_mut_ptr(),
             strides: strides.as_mut_ptr(),
             byte_offset: 8,

@@ -1,0 +1,32 @@
+/// `from_raw`, `into_raw` and `as_ptr` of a handle: a struct with a field `object`, which is a counted reference, and others that are
+/// the same for every object.
+macro_rules! raw_handle {
+    ($($param:ident)* => $handle:ty, $object:literal $(, $field:ident: $value:expr)*) => {
+        impl<$($param),*> $handle {
+            /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
+            ///
+            /// # Safety
+            #[doc = concat!("`object` is a live ", $object, ", and one counted reference to it was the caller's.")]
+            #[inline]
+            pub unsafe fn from_raw(object: *mut $crate::abi::TVMFFIObject) -> Self {
+                // SAFETY: promised by the caller; every object is an `ffi.Object`.
+                Self { object: unsafe { $crate::object::ObjRef::from_raw(object) }$(, $field: $value)* }
+            }
+
+            /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+            #[inline]
+            #[must_use = "the reference is never released unless the receiver does it"]
+            pub fn into_raw(self) -> *mut $crate::abi::TVMFFIObject {
+                self.object.into_raw()
+            }
+
+            /// The object's header, borrowed: alive as long as this handle.
+            #[inline]
+            pub fn as_ptr(&self) -> *mut $crate::abi::TVMFFIObject {
+                self.object.as_ptr()
+            }
+        }
+    };
+}
+
+pub(crate) use raw_handle;
