@@ -19,6 +19,7 @@ mod host_symbols;
 pub mod json;
 mod kernel;
 mod layout;
+mod linker_symbol;
 pub mod module;
 mod multiversion;
 #[doc(hidden)]

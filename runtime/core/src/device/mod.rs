@@ -34,6 +34,8 @@ pub use copy::copy;
 pub use cpu::set_huge_pages;
 pub use event::Event;
 pub use memory::DeviceMemory;
-pub(crate) use registry::register_devices;
+pub(crate) use registry::api_of_another;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) use registry::register_own;
 pub use registry::{DeviceKindInfo, api, attribute, current_stream, exists};
 pub use stream::Stream;

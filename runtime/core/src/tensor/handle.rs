@@ -176,6 +176,12 @@ impl Tensor {
         }
     }
 
+    /// Like [`Tensor::view`]; `None` where that is an error, which is not made.
+    #[doc(hidden)]
+    pub fn find_view<T: Element>(&self) -> Option<TensorView<'_, T>> {
+        TensorView::of(self.dl_tensor()).ok()
+    }
+
     /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that nobody else can
     /// see the change half done.
     ///

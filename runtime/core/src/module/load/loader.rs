@@ -119,6 +119,9 @@ pub fn load_from_file(path: &str) -> Result<Module> {
     };
     let loader = format!("ffi.Module.load_from_file.{format}");
     let Some(load) = Function::find_global(&loader)? else {
+        if format == "so" {
+            return load_shared_library(path);
+        }
         return Err(crate::error!(
             RuntimeError,
             "Loader for `.{format}` files is not registered, resolved to ({loader}) in the global registry. Load the library \
@@ -128,11 +131,13 @@ pub fn load_from_file(path: &str) -> Result<Module> {
     load.call_as((path, format))
 }
 
-/// The global function that loads a file, and the one that it calls for a shared library.
+/// The global function that loads a file.
 pub(in crate::module) const FROM_FILE: &str = "ffi.ModuleLoadFromFile";
-const FROM_SHARED_LIBRARY: &str = "ffi.Module.load_from_file.so";
 
-/// These functions as this artifact registered them; empty where another provider serves.
+/// The global functions that load a shared library: the second one is called by the first.
+const LOADERS: [&str; 2] = [FROM_FILE, "ffi.Module.load_from_file.so"];
+
+/// These functions as this artifact registered them; empty where it did not.
 static OWN: OnceLock<[Function; 2]> = OnceLock::new();
 
 /// Says that the global functions which load libraries are those of this artifact.
@@ -141,9 +146,18 @@ static OWN: OnceLock<[Function; 2]> = OnceLock::new();
 /// KeyError when they are not registered.
 #[doc(hidden)]
 pub fn note_own_loaders() -> Result<()> {
-    let own = [Function::global(FROM_FILE)?, Function::global(FROM_SHARED_LIBRARY)?];
+    let own = [Function::global(LOADERS[0])?, Function::global(LOADERS[1])?];
     let _ = OWN.set(own);
     Ok(())
+}
+
+/// Whether one of the global functions which load libraries is registered.
+///
+/// # Errors
+/// What the host reports.
+#[doc(hidden)]
+pub fn has_loaders() -> Result<bool> {
+    Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())
 }
 
 /// Whether [`load_checked`] loads this file, without a global function in between: a shared library, in a process that this artifact
@@ -159,9 +173,12 @@ pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
     if host::origin() == Origin::Process {
         return Ok(context::is_told_by_process());
     }
-    let Some([from_file, from_shared_library]) = OWN.get() else { return Ok(false) };
-    let is_registered = |name, own| Function::find_global(name).map(|found| found.as_ref() == Some(own));
-    Ok(is_registered(FROM_FILE, from_file)? && is_registered(FROM_SHARED_LIBRARY, from_shared_library)?)
+    let own = OWN.get();
+    let is_ours = |index: usize| {
+        let found = Function::find_global(LOADERS[index])?;
+        Ok::<_, Error>(found.is_none_or(|found| own.is_some_and(|own| own[index] == found)))
+    };
+    Ok(is_ours(0)? && is_ours(1)?)
 }
 
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
@@ -183,6 +200,7 @@ pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
 
 /// The module of a library, with what it imports: fills the context symbols, then restores the import tree.
 pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
+    context::offer_import_lookup()?;
     context::fill_context_symbols(&*library);
     let in_file =
         |error: Error| Error::new(error.kind(), format!("cannot load {}: {}", library.name(), error.message()));
