@@ -18,6 +18,7 @@ mod host_symbols;
 #[doc(hidden)]
 pub mod json;
 mod kernel;
+mod layout;
 mod linker_symbol;
 pub mod module;
 mod multiversion;
@@ -29,6 +30,7 @@ pub mod reflect;
 mod registration;
 mod tensor;
 mod thread_pool;
+mod types;
 #[doc(hidden)]
 pub mod value;
 
@@ -41,11 +43,12 @@ pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};
 pub use function::{Args, Function, TypedClosure, TypedFunction};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel};
+pub use layout::Element;
 pub use module::Module;
 pub use object::EnumType;
 pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
 pub use registration::problems as load_problems;
-pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+pub use tensor::{Tensor, TensorView, TensorViewMut};
 pub use value::{
     Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
 };
