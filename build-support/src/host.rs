@@ -84,13 +84,15 @@ const BACKEND: [&str; 4] =
 fn arguments() -> impl Iterator<Item = String> {
     let names = ApiTable::NAMES.iter().chain(&BACKEND).map(|name| (*name, *name));
     let names = names.chain(cpp_names::NAMES.iter().map(|name| (*name, *name)));
-    let symbols = names.chain([("__kernpack_exported_api_v1", "table")]).flat_map(|(exported, name)| {
-        [
-            format!("-u,__kernpack_host_{name}"),
-            format!("--defsym={exported}=__kernpack_host_{name}"),
-            format!("--export-dynamic-symbol={exported}"),
-        ]
-    });
+    let symbols = names
+        .chain([("__kernpack_exported_api_v1", "table"), ("__kernpack_exported_functions_v1", "functions")])
+        .flat_map(|(exported, name)| {
+            [
+                format!("-u,__kernpack_host_{name}"),
+                format!("--defsym={exported}=__kernpack_host_{name}"),
+                format!("--export-dynamic-symbol={exported}"),
+            ]
+        });
     // Libraries that were linked to libtvm_ffi.so take the program for it.
     symbols.chain(["-soname,libtvm_ffi.so".to_owned()])
 }

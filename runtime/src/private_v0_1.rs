@@ -4,11 +4,12 @@
 //! not compile, and the error names the version that it was made for (``no `__private_v0_2` in the root``). A patch release may add to this
 //! module, for a `kernpack-build` of the same minor version; it removes nothing.
 
-pub use kernpack_builtins::register_enum;
+pub use kernpack_builtins::{register_carried, register_enum, register_init};
 pub use kernpack_core::generated_code::*;
 pub use kernpack_core::{
-    __cpp_result as cpp_result, __has_compressed_modules as has_compressed_modules,
-    __has_cuda_kernels as has_cuda_kernels, __has_opencl_kernels as has_opencl_kernels,
+    __cpp_result as cpp_result, __getter as getter, __has_compressed_modules as has_compressed_modules,
+    __has_cuda_kernels as has_cuda_kernels, __has_opencl_kernels as has_opencl_kernels, __method as method,
+    __method_name as method_name, __packed_function as packed_function,
 };
 pub use linkme;
 
@@ -16,6 +17,11 @@ pub use crate::slices::{
     KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_ENUMS_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
     KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,
 };
+
+/// What gives other languages a constructor made of a type's fields, if they get one.
+pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
+    if wanted { Some(register_init) } else { None }
+}
 
 // The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend and kernpack-build write it.
 const _: () = assert!(

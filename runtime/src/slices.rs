@@ -39,9 +39,9 @@ pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
 fn collected() -> Collected {
     Collected {
-        #[cfg(feature = "embedded")]
+        #[cfg(feature = "builtins")]
         builtins: kernpack_builtins::register,
-        #[cfg(not(feature = "embedded"))]
+        #[cfg(not(feature = "builtins"))]
         builtins: || Ok(()),
         functions: KERNPACK_FUNCTIONS_V1.static_slice(),
         kernels: KERNPACK_KERNELS_V1.static_slice(),

@@ -9,7 +9,7 @@ use crate::totals::Totals;
 
 /// The tests: package, test program, and the part of it.
 const TESTS: [(&str, &str, &str); 2] =
-    [("kernpack-tests", "export", "aarch64::"), ("kernpack-build", "scratch", "other_machine::")];
+    [("kernpack-tests", "export", "on_aarch64::"), ("kernpack-build", "scratch", "other_machine::")];
 
 /// Unit tests of the runtime, and parts of them that are left out: what the emulator cannot do (the child of a fork, the error of a
 /// program that is not there), and what takes it minutes.

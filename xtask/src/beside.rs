@@ -2,8 +2,9 @@
 //!
 //! What they write is kept, and printed as a whole when somebody asks for it: it never mixes with the lines of other steps.
 
-use crate::Result;
-use std::process::{Command, Output};
+use crate::{Result, times};
+use std::io::{self, Read};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +20,18 @@ pub(crate) struct Beside {
 
 /// What a command wrote, and how long it took.
 struct Ended {
-    output: std::io::Result<Output>,
+    output: io::Result<(Output, Duration)>,
     time: Duration,
+}
+
+/// What became of a command.
+pub(crate) struct Done {
+    /// Its name.
+    pub(crate) name: String,
+    /// All that it wrote.
+    pub(crate) output: String,
+    /// Whether it started and ended with status 0; if not, what happened.
+    pub(crate) outcome: Result,
 }
 
 impl Beside {
@@ -31,7 +42,7 @@ impl Beside {
         thread::spawn(move || {
             for (_, mut command) in commands {
                 let start = Instant::now();
-                let output = command.output();
+                let output = run(&mut command);
                 if sender.send(Ended { output, time: start.elapsed() }).is_err() {
                     return;
                 }
@@ -40,21 +51,37 @@ impl Beside {
         Beside { names, ended }
     }
 
-    /// Waits for the commands in their order, and prints what each wrote. The result is the outcome of each, by its name.
-    pub(crate) fn finish(self) -> Vec<(String, Result)> {
+    /// Waits for the commands in their order, and prints what each wrote.
+    pub(crate) fn finish(self) -> Vec<Done> {
         let Beside { names, ended } = self;
         names
             .into_iter()
-            .map(|name| {
-                let outcome = wait(&name, &ended);
-                (name, outcome)
+            .map(|name| match wait(&name, &ended) {
+                Ok((output, outcome)) => Done { name, output, outcome },
+                Err(error) => Done { name, output: String::new(), outcome: Err(error) },
             })
             .collect()
     }
 }
 
-/// Waits for the next command, which has this name.
-fn wait(name: &str, ended: &Receiver<Ended>) -> Result {
+/// Runs a command to its end: what it wrote, and the time of the CPU that it used.
+fn run(command: &mut Command) -> io::Result<(Output, Duration)> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let read = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stdout.map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut bytes)).map(|_| bytes)
+    });
+    let mut errors = Vec::new();
+    let read_errors = stderr.as_mut().map_or(Ok(0), |stderr| stderr.read_to_end(&mut errors));
+    let (status, cpu) = times::wait(&mut child)?;
+    read_errors?;
+    let stdout = read.join().map_err(|_| io::Error::other("the reader of its output panicked"))??;
+    Ok((Output { status, stdout, stderr: errors }, cpu))
+}
+
+/// Waits for the next command, which has this name: what it wrote, and its outcome.
+fn wait(name: &str, ended: &Receiver<Ended>) -> Result<(String, Result)> {
     println!("> {name}, beside the steps above");
     let start = Instant::now();
     let Ended { output, time } = loop {
@@ -64,13 +91,15 @@ fn wait(name: &str, ended: &Receiver<Ended>) -> Result {
             Err(RecvTimeoutError::Disconnected) => return Err(format!("{name}: nobody ran it").into()),
         }
     };
-    let output = output.map_err(|error| format!("{name}: cannot start it: {error}"))?;
-    for stream in [&output.stdout, &output.stderr] {
-        String::from_utf8_lossy(stream).lines().for_each(|line| println!("  {line}"));
-    }
+    let (output, cpu) = output.map_err(|error| format!("{name}: cannot start it: {error}"))?;
+    times::note(&format!("{name} (beside)"), time, cpu);
+    let text: String = [&output.stdout, &output.stderr].map(|stream| String::from_utf8_lossy(stream)).concat();
+    text.lines().for_each(|line| println!("  {line}"));
     let verdict = if output.status.success() { "done" } else { "FAILED" };
     println!("  {verdict} in {:.1} s", time.as_secs_f64());
-    if output.status.success() { Ok(()) } else { Err(format!("{name}: ended with {}", output.status).into()) }
+    let outcome =
+        if output.status.success() { Ok(()) } else { Err(format!("{name}: ended with {}", output.status).into()) };
+    Ok((text, outcome))
 }
 
 #[cfg(test)]
@@ -88,8 +117,9 @@ mod tests {
         ];
         let beside = Beside::start(commands.map(|(name, command)| (name.to_string(), command)).into());
         let outcomes = beside.finish();
+        assert_eq!(outcomes[0].output, "out\nerr\n");
         let errors: Vec<(String, Option<String>)> =
-            outcomes.into_iter().map(|(name, outcome)| (name, outcome.err().map(|error| error.to_string()))).collect();
+            outcomes.into_iter().map(|done| (done.name, done.outcome.err().map(|error| error.to_string()))).collect();
         assert_eq!(errors[0], ("good".to_string(), None));
         assert_eq!(errors[1], ("bad".to_string(), Some("bad: ended with exit status: 3".to_string())));
         assert!(errors[2].1.as_ref().is_some_and(|error| error.starts_with("absent: cannot start it: ")), "{errors:?}");

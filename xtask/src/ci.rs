@@ -2,8 +2,10 @@
 
 use crate::beside::Beside;
 use crate::environment::Environment;
+use crate::proved::{self, Choice, Due, Suite};
+use crate::runner::{self, Report};
 use crate::step::{self, Show};
-use crate::{Result, api, book, demo, floors, runner};
+use crate::{Result, api, book, demo, floors, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -12,13 +14,22 @@ const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.to
 
 /// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
 /// use one core. They build in folders of their own. The last two use what conformance has built.
-const BESIDE: [&[&str]; 5] = [&["races"], &["fuzz", "--seconds", "10"], &["conformance"], &["valgrind"], &["asan"]];
+const BESIDE: [(&[&str], Option<&Suite>); 5] = [
+    (&["races"], Some(&proved::RACES)),
+    (&["fuzz", "--seconds", "10"], None),
+    (&["conformance"], Some(&proved::CONFORMANCE)),
+    (&["valgrind"], Some(&proved::VALGRIND)),
+    (&["asan"], Some(&proved::ASAN)),
+];
 
-/// Runs every check, also after one that fails, and names those that failed.
-pub(crate) fn run() -> Result {
+/// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out
+/// if that is the choice.
+pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
-    let beside = Beside::start(commands_beside(&environment)?);
+    valgrind::install(&environment.workspace);
+    let (dues, commands): (Vec<_>, Vec<_>) = commands_beside(&environment, choice)?.into_iter().unzip();
+    let beside = Beside::start(commands);
     let mut failed = Vec::new();
     let mut keep = |name: &str, outcome: Result| {
         if let Err(error) = outcome {
@@ -32,11 +43,13 @@ pub(crate) fn run() -> Result {
     keep("floors", floors::run());
     keep("api", api::run(false));
     keep("book", book::run(&[]));
-    keep("test", runner::run_in(&environment));
+    keep("test", runner::run_in(&environment, choice).and_then(Report::close));
     keep("demo", demo::run_in(&environment));
-    for (name, outcome) in beside.finish() {
-        keep(&name, outcome);
+    for (done, due) in beside.finish().into_iter().zip(dues) {
+        let passed = done.outcome.and_then(|()| due.map_or(Ok(()), |due| due.passed()));
+        keep(&done.name, passed);
     }
+    times::print("cargo xtask ci", start.elapsed());
     if failed.is_empty() {
         println!("ci: everything passed in {:.0} s", start.elapsed().as_secs_f64());
         return Ok(());
@@ -44,15 +57,24 @@ pub(crate) fn run() -> Result {
     Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
 }
 
-/// The commands of `BESIDE`, with their names.
-fn commands_beside(environment: &Environment) -> Result<Vec<(String, Command)>> {
+/// A command with its name, and what its pass is written down as.
+type Started = (Option<Due>, (String, Command));
+
+/// The commands of `BESIDE` that have to run.
+fn commands_beside(environment: &Environment, choice: Choice) -> Result<Vec<Started>> {
     let program = std::env::current_exe()?;
-    let command = |arguments: &[&str]| {
+    let mut commands = Vec::new();
+    for (arguments, suite) in BESIDE {
+        let due = match suite.map(|suite| suite.due(&environment.workspace, choice)) {
+            Some(None) => continue,
+            Some(Some(due)) => Some(due),
+            None => None,
+        };
         let mut command = environment.workspace.command(&program);
         command.args(arguments);
-        (format!("cargo xtask {}", arguments.join(" ")), command)
-    };
-    Ok(BESIDE.iter().map(|arguments| command(arguments)).collect())
+        commands.push((due, (format!("cargo xtask {}", arguments.join(" ")), command)));
+    }
+    Ok(commands)
 }
 
 /// Formatting, lints and documentation.

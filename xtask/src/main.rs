@@ -23,6 +23,7 @@ mod fuzz;
 mod gpu;
 mod node;
 mod opencl;
+mod proved;
 mod python;
 mod races;
 mod reports;
@@ -30,11 +31,13 @@ mod runner;
 mod rust_source;
 mod rust_target;
 mod step;
+mod times;
 mod torch;
 mod totals;
 mod valgrind;
 mod workspace;
 
+use proved::Choice;
 use std::process::ExitCode;
 
 /// What goes wrong here ends the command; the text says what it was and what to do.
@@ -46,7 +49,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
-  ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan
+  ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
+                that have passed with the same inputs (tests/passed) are left out, but with --all
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
@@ -71,7 +75,8 @@ fn main() -> ExitCode {
         ["test"] => runner::run(),
         ["test", "--gpu"] => gpu::run(),
         ["test", "--aarch64"] => aarch64::run(),
-        ["ci"] => ci::run(),
+        ["ci"] => ci::run(Choice::Changed),
+        ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),

@@ -3,96 +3,161 @@
 use crate::Result;
 use crate::apache_tvm;
 use crate::artifacts;
+use crate::beside::Beside;
 use crate::book;
 use crate::cross_compiler;
 use crate::environment::Environment;
 use crate::gpu;
 use crate::node::Node;
+use crate::proved::{self, Choice, Suite};
 use crate::step::{self, Finished, Show};
+use crate::times;
 use crate::torch;
 use crate::totals::Totals;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// Folders with Python tests, from the root.
 const PYTHON_TESTS: [&str; 4] =
     ["tests/python", "examples/imagekit/python", "examples/extension/python", gpu::PYTHON_TESTS];
 
-/// Prepares everything, then runs every test.
-pub(crate) fn run() -> Result {
-    run_in(&Environment::prepare()?)
+/// Tests of the workspace that are suites of their own: each takes minutes.
+const DEEP: [Deep; 3] = [
+    Deep { suite: &proved::PROFILES, program: "profiles", tests: "everything_survives_every_profile_and_linker" },
+    Deep { suite: &proved::AARCH64, program: "export", tests: "on_aarch64::" },
+    Deep { suite: &proved::AARCH64, program: "scratch", tests: "other_machine::" },
+];
+
+/// Tests of one program.
+struct Deep {
+    suite: &'static Suite,
+    program: &'static str,
+    /// What the names of these tests have in them, and those of no others.
+    tests: &'static str,
 }
 
-/// Runs every runner, whatever the others said, and ends with the line of totals.
-pub(crate) fn run_in(environment: &Environment) -> Result {
+/// Prepares everything, then runs every test.
+pub(crate) fn run() -> Result {
+    let start = Instant::now();
+    let outcome = run_in(&Environment::prepare()?, Choice::Every);
+    times::print("cargo xtask test", start.elapsed());
+    // The totals are the last line.
+    outcome?.close()
+}
+
+/// Runs every runner, whatever the others said. Suites that have passed with what they depend on are left out if that is the choice.
+pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report> {
     let mut report = Report::default();
     let libraries = match artifacts::build_for_tests(environment) {
         Ok(libraries) => libraries,
         Err(error) => {
             report.fail(error.to_string());
-            return report.close();
+            return Ok(report);
         }
     };
 
     let for_aarch64 = cross_compiler::prepare(environment);
     // First: tests of the workspace look into libraries that it exports.
     let apache_tvm = apache_tvm::interpreter(&environment.workspace);
+    let pinned = apache_tvm.is_ok().then(|| apache_tvm::pinned_tvm_ffi(&environment.workspace));
+    if let Some(Err(error)) = &pinned {
+        report.skip(&format!("our libraries under the apache-tvm-ffi that apache-tvm pins: {error}"));
+    }
+    let cargo_test = |arguments: &[&str]| {
+        let mut cargo = environment.cargo("test");
+        cargo.args(["--workspace", "--no-fail-fast"]).args(arguments).envs(libraries.clone()).envs(for_aarch64.clone());
+        if let Ok(interpreter) = &apache_tvm {
+            cargo.env("KERNPACK_APACHE_TVM", interpreter);
+        }
+        if let Some(Ok(packages)) = &pinned {
+            cargo.env("KERNPACK_TVM_FFI_PINNED", packages);
+        }
+        cargo
+    };
+    // What does not compile is told again by the tests.
+    step::watch("build the tests of the workspace", &mut cargo_test(&["--no-run"]), Show::Lines)?;
 
-    let mut workspace = environment.cargo("test");
-    workspace.args(["--workspace", "--no-fail-fast"]).envs(libraries.clone()).envs(for_aarch64.clone());
-    if let Ok(interpreter) = &apache_tvm {
-        workspace.env("KERNPACK_APACHE_TVM", interpreter);
-        match apache_tvm::pinned_tvm_ffi(&environment.workspace) {
-            Ok(packages) => _ = workspace.env("KERNPACK_TVM_FFI_PINNED", packages),
-            Err(error) => report.skip(&format!("our libraries under the apache-tvm-ffi that apache-tvm pins: {error}")),
+    let others = others(environment, &libraries, &for_aarch64, apache_tvm.as_deref().ok(), &mut report);
+    if let Err(error) = &apache_tvm {
+        report.skip(&format!("examples/extension under apache-tvm: {error}"));
+    }
+    let (readers, commands): (Vec<_>, Vec<_>) =
+        others.into_iter().map(|(name, command, read)| (read, (name, command))).unzip();
+    let beside = Beside::start(commands);
+
+    let skips = DEEP.iter().flat_map(|deep| ["--skip", deep.tests]);
+    let arguments: Vec<&str> = ["--"].into_iter().chain(skips).collect();
+    report.add("cargo test --workspace", &mut cargo_test(&arguments), Totals::of_cargo)?;
+    for suite in [&proved::PROFILES, &proved::AARCH64] {
+        let Some(due) = suite.due(&environment.workspace, choice) else { continue };
+        let before = report.totals;
+        for Deep { program, tests, .. } in DEEP.iter().filter(|deep| deep.suite.name == suite.name) {
+            let name = format!("{}: cargo test --workspace --test {program} {tests}", suite.name);
+            report.add(&name, &mut cargo_test(&["--test", program, "--", tests]), Totals::of_cargo)?;
+        }
+        // A suite that has left something out has not passed.
+        let after = report.totals;
+        if (after.failed, after.skipped) == (before.failed, before.skipped) && after.passed > before.passed {
+            due.passed()?;
         }
     }
-    report.add("cargo test --workspace", &mut workspace, Totals::of_cargo)?;
+    report.add_book(book::check_blocks(environment, &[]));
+    for (done, read) in beside.finish().into_iter().zip(readers) {
+        report.count(&done.name, &done.output, done.outcome.is_ok(), read);
+    }
+    Ok(report)
+}
 
+/// Reads what a runner says of its tests.
+type Read = fn(&str) -> Totals;
+
+/// What runs beside the tests of the workspace, one after the other: what other languages and a crate outside the workspace do with our
+/// libraries.
+fn others(
+    environment: &Environment,
+    libraries: &[(&'static str, PathBuf)],
+    for_aarch64: &cross_compiler::Variables,
+    apache_tvm: Option<&Path>,
+    report: &mut Report,
+) -> Vec<(String, Command, Read)> {
+    let mut commands: Vec<(String, Command, Read)> = Vec::new();
     // What the workspace's tests have built. The wheel's tests build with it, in the same folder.
     let target = environment.workspace.cargo_target();
     let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
-
     let torch = torch::interpreter(&environment.workspace);
     if let Err(error) = &torch {
         report.skip(&format!("the wheel of imagekit with PyTorch: {error}"));
     }
-
     for folder in PYTHON_TESTS {
         let mut pytest = environment.command(environment.python.interpreter());
         pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
-        pytest.envs(libraries.clone()).envs(for_aarch64.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.envs(libraries.iter().cloned()).envs(for_aarch64.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
         pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);
         }
-        report.add(&format!("pytest {folder}"), &mut pytest, Totals::of_pytest)?;
+        commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
     }
-
-    match apache_tvm {
-        Ok(interpreter) => {
-            let mut script = environment.command(&interpreter);
-            script.args(["examples/extension/python/run.py", "--apache-tvm"]);
-            script.envs(libraries.clone()).env("PYTHONDONTWRITEBYTECODE", "1");
-            report.add("examples/extension under apache-tvm", &mut script, Totals::of_pytest)?;
-        }
-        Err(error) => report.skip(&format!("examples/extension under apache-tvm: {error}")),
+    if let Some(interpreter) = apache_tvm {
+        let mut script = environment.command(interpreter);
+        script.args(["examples/extension/python/run.py", "--apache-tvm"]);
+        script.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+        commands.push(("examples/extension under apache-tvm".to_string(), script, Totals::of_pytest));
     }
-
     match Node::prepare(environment) {
         Ok(node) => {
             let mut test = node.test(environment);
-            report.add("node --test examples/node-host", test.envs(libraries.clone()), Totals::of_tap)?;
+            test.envs(libraries.iter().cloned());
+            commands.push(("node --test examples/node-host".to_string(), test, Totals::of_tap));
         }
         Err(error) => report.fail(format!("examples/node-host: {error}")),
     }
-
-    report.add_book(book::check_blocks(environment, &[]));
-
     for subcommand in ["build", "test"] {
-        let mut command = downstream(environment, subcommand);
-        report.add(&format!("cargo {subcommand} in tests/downstream"), &mut command, Totals::of_cargo)?;
+        let command = downstream(environment, subcommand);
+        commands.push((format!("cargo {subcommand} in tests/downstream"), command, Totals::of_cargo));
     }
-    report.close()
+    commands
 }
 
 /// cargo for the crate outside the workspace. It starts elsewhere, so that our `.cargo/config.toml` does not reach it either.
@@ -111,19 +176,24 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Runs one runner and adds what it reports. One that fails without naming a failed test counts as one failure.
-    pub(crate) fn add(&mut self, name: &str, command: &mut Command, read: fn(&str) -> Totals) -> Result {
+    /// Runs one runner and adds what it reports.
+    pub(crate) fn add(&mut self, name: &str, command: &mut Command, read: Read) -> Result {
         let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
-        let mut totals = read(&output);
-        let skipped = skipped_by_rust(&output);
+        self.count(name, &output, success, read);
+        Ok(())
+    }
+
+    /// Adds what a runner has reported. One that fails without naming a failed test counts as one failure.
+    fn count(&mut self, name: &str, output: &str, success: bool, read: Read) {
+        let mut totals = read(output);
+        let skipped = skipped_by_rust(output);
         totals.passed = totals.passed.saturating_sub(skipped);
         totals.skipped += skipped;
         if !success && totals.failed == 0 {
             self.fail(format!("{name}: ended before its tests were done"));
         }
-        self.failures.extend(failed_tests(&output).map(|test| format!("{name}: {test}")));
+        self.failures.extend(failed_tests(output).map(|test| format!("{name}: {test}")));
         self.totals += totals;
-        Ok(())
     }
 
     /// Adds what became of the blocks of the documentation's pages.

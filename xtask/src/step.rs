@@ -1,6 +1,6 @@
 //! One command as one step: its name, its lines or a sign of life every ten seconds, and the time it took.
 
-use crate::Result;
+use crate::{Result, times};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -95,7 +95,8 @@ fn watch_child(name: &str, command: &mut Command, show: Show, limit: Option<Dura
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let status = child.wait()?;
+    let (status, cpu) = times::wait(&mut child)?;
+    times::note(name, start.elapsed(), cpu);
     if !status.success() && show == Show::Warnings {
         let all: Vec<&str> = output.lines().collect();
         for line in &all[all.len().saturating_sub(LAST_LINES)..] {

@@ -62,11 +62,19 @@ pub(crate) fn run(rest: &[&str]) -> Result {
     suite.and(host).and(objects)
 }
 
+/// Installs the program when it is missing, which only root can. That it is missing is told when it is needed.
+pub(crate) fn install(workspace: &Workspace) {
+    if find_on_path("valgrind").is_none()
+        && debian::can_install(workspace)
+        && let Err(error) = debian::install(workspace, "valgrind")
+    {
+        println!("valgrind: {error}");
+    }
+}
+
 /// The program; as root it is installed when it is missing.
 fn valgrind(workspace: &Workspace) -> Result<PathBuf> {
-    if find_on_path("valgrind").is_none() && debian::can_install(workspace) {
-        debian::install(workspace, "valgrind")?;
-    }
+    install(workspace);
     find_on_path("valgrind").ok_or("no valgrind on PATH: install it (Debian, Ubuntu: apt-get install valgrind)".into())
 }
 

@@ -86,6 +86,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
     }
     out.push_str(
         r#"            crate_name: ::core::env!("CARGO_CRATE_NAME"),
+            register: __k::register_kernel,
         };
 
         // SAFETY: the name says that the symbol follows the packed calling convention.

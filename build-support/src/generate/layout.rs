@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 
 const LINE: usize = 100;
 const ITEMS: usize = 60;
-/// Fields of a struct on one line.
-const STRUCT: usize = 18;
 /// Array elements up to this width share lines.
 const SHORT: usize = 10;
 
@@ -60,15 +58,6 @@ pub(super) fn array(out: &mut String, indent: usize, head: &str, items: &[String
         }
     }
     let _ = writeln!(out, "{space}{tail}");
-}
-
-/// A struct with one field.
-pub(super) fn struct_of_one(indent: usize, name: &str, field: &str) -> String {
-    let space = " ".repeat(indent);
-    match width(field) <= STRUCT {
-        true => format!("{name} {{ {field} }}"),
-        false => format!("{name} {{\n{space}    {field},\n{space}}}"),
-    }
 }
 
 /// A call as the value of a block.

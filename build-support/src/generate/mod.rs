@@ -134,10 +134,12 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
 
         #[__k::linkme::distributed_slice(__k::KERNPACK_CARRIED_V1)]
         #[linkme(crate = __k::linkme)]
-        static KIND: __k::CarriedKind = {};
+        static KIND: __k::CarriedKind = __k::CarriedKind {{
+            kind: {kind:?},
+            register: __k::register_carried,
+        }};
     }}
 ",
-            layout::struct_of_one(8, "__k::CarriedKind", &format!("kind: {kind:?}"))
         );
     }
 }

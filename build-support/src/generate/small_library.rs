@@ -92,6 +92,7 @@ pub mod kernels {
                 result: "None",
             }),
             crate_name: ::core::env!("CARGO_CRATE_NAME"),
+            register: __k::register_kernel,
         };
 
         // SAFETY: the name says that the symbol follows the packed calling convention.
@@ -189,6 +190,7 @@ pub mod kernels {
         #[linkme(crate = __k::linkme)]
         static KIND: __k::CarriedKind = __k::CarriedKind {
             kind: "kernpack.cuda",
+            register: __k::register_carried,
         };
     }
 

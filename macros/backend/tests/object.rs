@@ -113,7 +113,7 @@ fn whole_expansion() {
                     ],
                     create: __k::create_of::<Histogram>(__k::is_creatable::<Histogram>()),
                     copy: __k::copy_of::<Histogram>(),
-                    generated_init: true,
+                    generated_init: __k::generated_init(true),
                     fingerprint: 9203034741562390005u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",
@@ -237,7 +237,7 @@ fn with_a_base() {
                     hidden: &[],
                     create: __k::create_of::<Square>(__k::is_creatable::<Square>()),
                     copy: __k::copy_of::<Square>(),
-                    generated_init: true,
+                    generated_init: __k::generated_init(true),
                     fingerprint: 4455552364056222083u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",
@@ -472,9 +472,9 @@ fn accepted_type_options() {
         ("structural = \"unsupported\"", "seq_hash_kind :: UNSUPPORTED"),
         ("child_slots = 12", "child_slots : 12i32"),
         ("final, child_slots = 0", "is_final : true"),
-        ("init = false", "generated_init : false"),
+        ("init = false", "generated_init (false)"),
         ("create = false", "CREATABLE : :: core :: primitive :: bool = false"),
-        ("create = false", "generated_init : false"),
+        ("create = false", "generated_init (false)"),
     ] {
         let item = format!("#[object(key = \"a.B\", {options})] #[repr(C)] struct S {{ a: i64 }}");
         let output = expand_object(tokens(&item), &environment()).to_string();

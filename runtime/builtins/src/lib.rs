@@ -37,7 +37,11 @@ use kernpack_embedded as embedded;
 use kernpack_formats::abi;
 
 #[doc(hidden)]
+#[cfg(feature = "all")]
+#[doc(hidden)]
 pub use catalog::register;
+#[doc(hidden)]
+pub use catalog::{register_carried, register_init};
 #[doc(hidden)]
 pub use dataclass::enum_registration::register_enum;
 

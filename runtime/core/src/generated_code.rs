@@ -10,20 +10,19 @@ pub use crate::function::{
 };
 pub use crate::kernel::{
     DeviceKernelInfo, HostKernelTypes, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
-    host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel,
+    host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
 };
-pub use crate::module::CarriedKind;
 pub use crate::module::device_image::ArgType;
+pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
 pub use crate::object::derived::{
-    FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
-    is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
-    visit_base_mut, visit_field, visit_field_mut,
+    FieldNames, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable,
+    is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names,
 };
 pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
-    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, SetterOf, ThreadSafety, TypeDef, TypeIndexCell,
-    assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
+    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, ThreadSafety, TypeDef,
+    TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
 };
 pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
@@ -32,6 +31,7 @@ pub use crate::object::{
 pub use crate::parallel::kernel::{
     ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
 };
+pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, visit_field, visit_field_mut};
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};

@@ -17,34 +17,9 @@ use crate::abi::{
 use crate::device::workspace;
 use crate::{host, thread_pool};
 
-/// The instruction that goes on in another function.
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump {
-    () => {
-        "jmp {function}"
-    };
-}
-#[cfg(target_arch = "aarch64")]
-macro_rules! jump {
-    () => {
-        "b {function}"
-    };
-}
-
-/// A symbol for a function; the linker keeps it only if it is asked for.
 macro_rules! symbol {
     ($name:expr, $function:path) => {
-        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        core::arch::global_asm!(
-            concat!(".pushsection .text.__kernpack_host_", $name, ",\"ax\",%progbits"),
-            concat!(".globl __kernpack_host_", $name),
-            concat!(".type __kernpack_host_", $name, ",%function"),
-            concat!("__kernpack_host_", $name, ":"),
-            jump!(),
-            concat!(".size __kernpack_host_", $name, ", . - __kernpack_host_", $name),
-            ".popsection",
-            function = sym $function,
-        );
+        crate::__linker_symbol!(concat!("__kernpack_host_", $name), $function);
     };
 }
 

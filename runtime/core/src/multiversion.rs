@@ -57,8 +57,7 @@ static LAST: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 ///
 /// # Safety
 /// `library` is a table that kernpack-build wrote, never moves and is passed once; the others are what constructors get.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __kernpack_pick_version_v1(
+unsafe extern "C" fn pick_version(
     argc: c_int,
     argv: *const *const c_char,
     envp: *const *const c_char,
@@ -90,6 +89,8 @@ unsafe extern "C" fn __kernpack_pick_version_v1(
         LAST.store(library, Ordering::Release);
     }
 }
+
+crate::__linker_symbol!("__kernpack_pick_version_v1", pick_version);
 
 /// The name of the version of a kernel that runs: `baseline` when there is only one.
 pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {

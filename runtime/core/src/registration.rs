@@ -4,18 +4,25 @@
 //! are those of the crate `kernpack`, whose constructor hands them over: so this crate, which is most of the code, compiles beside
 //! the attributes and what they need, not after them.
 
+use core::ffi::c_void;
 use core::fmt;
 use std::sync::OnceLock;
 
-use crate::device::{self, DeviceKindInfo};
+use crate::abi::{TVMFFIAny, type_index};
+use crate::container::sequence;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+use crate::device;
+use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
 use crate::function::{Function, FunctionInfo, install_hook};
 use crate::host::{self, Origin};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+use crate::tensor;
 use crate::value::Schema;
-use crate::{Error, Result, artifact, module, multiversion, object};
+use crate::{Error, Result, artifact, embedded, module, multiversion, object};
 
 /// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
 pub struct Collected {
@@ -94,6 +101,13 @@ pub struct LibraryInfo {
     pub dependencies: &'static [DependencyInfo],
 }
 
+impl LibraryInfo {
+    /// The file of this artifact; empty when the dynamic linker does not know it.
+    fn loaded_from(&self) -> String {
+        artifact::file_of((&raw const *self).cast()).unwrap_or_default()
+    }
+}
+
 /// A dependency that calls `library!()`.
 pub struct DependencyInfo {
     /// The name that the depending crate uses for it.
@@ -120,7 +134,7 @@ fn register(origin: Origin) -> Vec<String> {
     note(&mut problems, module::register_context_symbols());
     register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
-    note(&mut problems, device::register_functions());
+    note(&mut problems, tensor::register_device_functions());
     problems
 }
 
@@ -136,6 +150,9 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     let mut note = |result| note(problems, result);
     if origin == Origin::Embedded {
         note((collected.builtins)());
+        #[cfg(all(feature = "embedded", not(feature = "builtins")))]
+        note(crate::function::register_listing());
+        note(register_host_functions());
     }
     // Before the types, whose fields may have a variant for a default.
     for def in collected.enums {
@@ -145,7 +162,7 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
         // A parent first, so that what is wrong with it is noted here.
         let lineage: Vec<_> = def.lineage().collect();
         for def in lineage.into_iter().rev() {
-            note(object::register_type(def));
+            note(def.register());
         }
     }
     let again = loaded_before(collected.libraries, &mut note);
@@ -153,10 +170,24 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
         note(info.register_global().map_err(|error| with_advice(error, collected.libraries, info.crate_name)));
     }
     for info in collected.kernels.iter().filter(|info| !again.contains(&info.crate_name)) {
-        note(info.register_global());
+        note((info.register)(info));
     }
-    note(device::register_devices(collected.devices));
-    note(module::register_carried(collected.carried));
+    #[cfg(any(feature = "cuda", feature = "opencl"))]
+    note(device::register_own());
+    for kind in collected.devices {
+        note(kind.offer());
+    }
+    for carried in collected.carried {
+        note((carried.register)(carried.kind));
+    }
+}
+
+/// Registers what a program offers to libraries in other languages, if its build script called `kernpack_build::host()`: that names
+/// this symbol, which the linker leaves out otherwise.
+fn register_host_functions() -> Result<()> {
+    let Some(register) = artifact::own_symbol("__kernpack_exported_functions_v1") else { return Ok(()) };
+    // SAFETY: the name, which ends with its version, is reserved for a function of this type.
+    Error::check(unsafe { core::mem::transmute::<*const u8, extern "C" fn() -> i32>(register)() })
 }
 
 /// The crates of this artifact that another artifact of this process has brought already, in the same version: two libraries
@@ -172,16 +203,15 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
             continue;
         }
         let name = format!("kernpack.library.{crate_name}");
-        let file = artifact::file_of((&raw const *library).cast()).unwrap_or_default();
         match Function::find_global(&name).ok().flatten() {
-            None => {
-                let ours = Function::from_fn(move || vec![(*version).to_owned(), file.clone()]);
-                note(ours.register_with_schema(&name, "", &[], &<Vec<String> as Schema>::TYPE));
-            }
+            None => note(register_library(&name, library)),
             Some(theirs) => {
-                let theirs = theirs.call_as::<Vec<String>>(()).unwrap_or_default();
-                let [their_version, their_file] = [0, 1].map(|at| theirs.get(at).map_or("", String::as_str));
+                let theirs = theirs.call(()).unwrap_or_default();
+                let theirs = sequence(theirs.as_view()).unwrap_or_default();
+                let [their_version, their_file] =
+                    [0, 1].map(|at| theirs.get(at).and_then(|text| text.get::<&str>().ok()).unwrap_or_default());
                 if their_version != *version {
+                    let file = library.loaded_from();
                     note(Err(crate::error!(
                         RuntimeError,
                         "crate {crate_name} {their_version} is in this process already (from {their_file}), so {version} (from \
@@ -198,6 +228,23 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
         }
     }
     again
+}
+
+/// Registers the function that tells other artifacts the version of a crate, and the file that it came in.
+fn register_library(name: &str, library: &'static LibraryInfo) -> Result<()> {
+    unsafe extern "C" fn call(this: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the handle is the function made below; the result may be written. The array owns the strings, and the result it.
+        unsafe {
+            let library = embedded::closure_of::<&LibraryInfo>(this);
+            let texts = [library.version, &library.loaded_from()].map(|text| embedded::new_string(text.as_bytes()));
+            let array = embedded::seq::new_array_of_moved(&texts);
+            result.write(TVMFFIAny::pointer(type_index::ARRAY, array.cast()));
+        }
+        0
+    }
+    // SAFETY: a new function object, whose one reference goes to the handle.
+    let function = unsafe { Function::from_raw(embedded::new_function(call, library)) };
+    function.register_with_schema(name, "", &[], &<Vec<String> as Schema>::TYPE)
 }
 
 /// Only a crate that calls `library!()` is known again when a second library brings it.

@@ -181,7 +181,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             hidden: &[#(#hidden),*],
             create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
             copy: #copy,
-            generated_init: #init,
+            generated_init: __k::generated_init(#init),
             fingerprint: #fingerprint,
             index: __k::TypeIndexCell::new(),
             crate_name: #crate_name,

@@ -1,55 +1,92 @@
 //! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that hosts in any language
 //! find them under the stock names.
 //!
-//! Every artifact that can serve itself brings what loading needs: modules, listing functions. The rest comes with the Cargo
-//! feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
+//! An artifact that serves itself brings what it uses: the list of global functions (in kernpack-core); what modules need, if it carries any or is a
+//! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
+//! Cargo feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
 //!
 //! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
 
 mod types;
 
-use crate::Result;
-use crate::dataclass;
 use crate::definition::function::Builtin;
 #[cfg(feature = "all")]
 use crate::engines::{deep_copy, json_graph, recursive, repr, structural, visit};
+use crate::function::guard_nameless;
 #[cfg(feature = "all")]
-use crate::functions::{containers, json, maps};
-use crate::functions::{global_functions, modules, values};
+use crate::functions::{containers, global_functions, json, maps};
+use crate::functions::{modules, values};
+use crate::host::{self, Origin};
+use crate::module;
+use crate::{Function, Result, dataclass};
 
-/// All global functions, file by file. The files' lists are constants: of a static, code would be generated also where it is left out.
-static FUNCTIONS: &[&[Builtin]] = &[
+/// The rows of one file.
+type Rows = &'static [Builtin];
+
+/// What libraries in other languages need of the artifact that serves them. The files' lists are constants: of a static, code would be
+/// generated also where it is left out.
+static HOST: &[Rows] = &[modules::BUILTINS, values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// What the constructors of types need that are made of the fields.
+static CONSTRUCTORS: &[Rows] = &[values::MARKERS, dataclass::CONSTRUCTORS];
+
+/// The rest of what the stock library has.
+#[cfg(feature = "all")]
+static REST: &[Rows] = &[
     global_functions::BUILTINS,
-    modules::BUILTINS,
-    values::MARKERS,
-    dataclass::CONSTRUCTORS,
-    #[cfg(feature = "all")]
     containers::BUILTINS,
-    #[cfg(feature = "all")]
     maps::BUILTINS,
-    #[cfg(feature = "all")]
     values::BUILTINS,
-    #[cfg(feature = "all")]
     json::BUILTINS,
-    #[cfg(feature = "all")]
     json_graph::BUILTINS,
-    #[cfg(feature = "all")]
     structural::BUILTINS,
-    #[cfg(feature = "all")]
     recursive::BUILTINS,
-    #[cfg(feature = "all")]
     visit::BUILTINS,
-    #[cfg(feature = "all")]
     dataclass::BUILTINS,
-    #[cfg(feature = "all")]
     repr::BUILTINS,
-    #[cfg(feature = "all")]
     deep_copy::BUILTINS,
 ];
 
-/// Registers all of them; done once, when this artifact serves itself.
+/// Registers all of it, in an artifact that serves itself.
+#[cfg(feature = "all")]
 pub fn register() -> Result<()> {
-    #[cfg(feature = "all")]
     types::register()?;
-    FUNCTIONS.iter().copied().flatten().try_for_each(Builtin::register)
+    [HOST, REST].into_iter().flatten().copied().flatten().try_for_each(Builtin::register)?;
+    module::note_own_loaders()
 }
+
+/// Registers what libraries in other languages need of the artifact that serves them.
+fn register_host_functions() -> Result<()> {
+    let loaders_are_ours = !module::has_loaders()?;
+    register_missing(HOST)?;
+    if loaders_are_ours { module::note_own_loaders() } else { Ok(()) }
+}
+
+/// Makes and registers the constructor of a type, in a process whose host does not.
+pub fn register_init(type_index: i32) -> Result<()> {
+    register_missing(CONSTRUCTORS)?;
+    Function::global("ffi._RegisterFFIInit")?.call((type_index,)).map(drop)
+}
+
+/// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
+/// with.
+pub fn register_carried(kind: &'static str) -> Result<()> {
+    if cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded {
+        register_host_functions()?;
+    }
+    kernpack_core::generated_code::register_carried_loader(kind)
+}
+
+/// Registers the functions that the process does not have.
+fn register_missing(files: &[Rows]) -> Result<()> {
+    files.iter().copied().flatten().try_for_each(|row| match Function::find_global(row.name)? {
+        Some(_) => Ok(()),
+        None => row.register(),
+    })
+}
+
+/// For programs whose build script calls `kernpack_build::host()`: see `registration` of kernpack-core.
+extern "C" fn exported_functions() -> i32 {
+    guard_nameless(if cfg!(feature = "embedded") { register_host_functions } else { || Ok(()) })
+}
+kernpack_core::__linker_symbol!("__kernpack_host_functions", exported_functions);

@@ -138,7 +138,7 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
 
 /// The ABI's native hook for rewriting: what an instance becomes.
 unsafe extern "C" fn unchanged(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
-    crate::engines::visit::UNCHANGED
+    TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE }
 }
 
 /// The function that gives the instance for an instance, an integer or a name.

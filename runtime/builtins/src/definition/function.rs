@@ -5,11 +5,11 @@ use core::marker::PhantomData;
 
 use super::signature::{Signature, Type};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, TVMFFIObject, type_index};
-use crate::embedded::{self, function_table, release};
+use crate::embedded::{self, release};
 use crate::function::{guard_nameless, views};
 use crate::module::Module;
 use crate::value::{Any, AnyView};
-use crate::{Error, Result};
+use crate::{Error, Result, host};
 
 /// A global function (or a method or a hook of a type) of the embedded implementation.
 pub(crate) struct Builtin {
@@ -150,12 +150,11 @@ impl Builtin {
             method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
         };
         // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
-        let outcome = unsafe {
-            let outcome = function_table::set_global_with_info(&info, false);
+        unsafe {
+            let status = (host::api().function_set_global_from_method_info)(&info, 0);
             embedded::dec_ref(function);
-            outcome
-        };
-        outcome.map_err(|failure| Error::new(failure.kind(), failure.message()))
+            Error::check(status)
+        }
     }
 }
 

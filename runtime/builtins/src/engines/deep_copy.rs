@@ -4,7 +4,6 @@
 //! itself, which takes a list, dict or object in between, is not there yet when its own copy is asked for: the original stands
 //! in, until the copies are complete.
 
-use super::repr::MAX_DEPTH;
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::dataclass::{enums, py_class};
 use crate::definition::function::{Arguments, Builtin};
@@ -15,6 +14,7 @@ use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::children::Children;
 use crate::walker::field_value::{Read, read};
+use crate::walker::stack::check_depth;
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, Field, TypeInfo, call_function};
 
@@ -146,9 +146,7 @@ impl Copier {
 
     /// Begins to copy an object. Others refer to it, too, when there are more than so many references.
     unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
-        if self.frames.len() >= MAX_DEPTH {
-            bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
-        }
+        check_depth(self.frames.len())?;
         // SAFETY: the caller passes a live object.
         unsafe {
             let object = value.payload.v_obj;

@@ -8,7 +8,7 @@ use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ARRAY_OF_STRINGS, BYTES, FUNCTION, OBJECT, POINTER, STRING, Signature};
 use crate::embedded::{self, function_table, seq, shape, type_table};
 use crate::value::Any;
-use crate::{Function, Result, error, host};
+use crate::{Function, Result, error};
 
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.Shape", signature: Signature::Packed, run: new_shape },
@@ -33,35 +33,47 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 
 /// What calls of constructors need: every host has them.
 pub(crate) const MARKERS: &[Builtin] = &[
-    Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(missing()) },
+    Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(own_missing()) },
     Builtin {
         name: "ffi.GetKwargsObject",
         signature: Signature::Typed(&[], &OBJECT),
-        run: |_| Ok(keyword_arguments()),
+        run: |_| Ok(own_keyword_arguments()),
     },
 ];
 
 /// The one object that stands for a value that is not there, where none is a value.
 pub(crate) fn missing() -> Any {
     static MISSING: OnceLock<Any> = OnceLock::new();
-    MISSING.get_or_init(|| marker("ffi.GetInvalidObject")).clone()
+    MISSING.get_or_init(|| marker("ffi.GetInvalidObject", own_missing)).clone()
 }
 
 /// The one object behind which the keyword arguments of a call stand.
 pub(crate) fn keyword_arguments() -> Any {
     static KEYWORD_ARGUMENTS: OnceLock<Any> = OnceLock::new();
-    KEYWORD_ARGUMENTS.get_or_init(|| marker("ffi.GetKwargsObject")).clone()
+    KEYWORD_ARGUMENTS.get_or_init(|| marker("ffi.GetKwargsObject", own_keyword_arguments)).clone()
 }
 
-/// An object that is nothing but itself: the one that the host gives out through this function, or a new one.
-fn marker(function: &str) -> Any {
-    // When we serve, that function asks us.
-    if host::origin_while_binding() != host::Origin::Embedded
-        && let Ok(Some(function)) = Function::find_global(function)
-        && let Ok(marker) = function.call(())
-    {
-        return marker;
+/// An object that is nothing but itself: the one that the process's function of this name gives out, which may be ours, or our own.
+fn marker(function: &str, own: fn() -> Any) -> Any {
+    match Function::find_global(function) {
+        Ok(Some(function)) => function.call(()).unwrap_or_else(|_| own()),
+        _ => own(),
     }
+}
+
+/// What our function gives out, where it is the process's.
+fn own_missing() -> Any {
+    static OWN: OnceLock<Any> = OnceLock::new();
+    OWN.get_or_init(new_marker).clone()
+}
+
+/// What our function gives out, where it is the process's.
+fn own_keyword_arguments() -> Any {
+    static OWN: OnceLock<Any> = OnceLock::new();
+    OWN.get_or_init(new_marker).clone()
+}
+
+fn new_marker() -> Any {
     // SAFETY: a new object; its one reference goes to the value.
     unsafe { Any::from_object(embedded::new_object(type_index::OBJECT, ())) }
 }

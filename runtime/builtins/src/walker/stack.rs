@@ -10,6 +10,19 @@ use super::field_value::{Read, give_up};
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded;
 use crate::embedded::release::{release, retain};
+use crate::{Result, bail};
+
+/// Objects inside objects: how many levels a walk goes down whose depth has a bound.
+pub(crate) const MAX_DEPTH: usize = 1 << 20;
+
+/// An error when there are so many frames that one more is too many.
+#[inline]
+pub(crate) fn check_depth(frames: usize) -> Result<()> {
+    if frames < MAX_DEPTH {
+        return Ok(());
+    }
+    bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
+}
 
 /// One object of each graph, whose parts the walk goes through, and what the walk knows of them.
 pub(crate) struct Frame<const N: usize, S> {

@@ -2,7 +2,7 @@
 //!
 //! The kinds of this crate are listed here, those of others in a distributed slice. When it is bound to its host, each is offered to the process as the global
 //! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
-//! first called and returns its [`DeviceTable`].
+//! first called and returns its [`DeviceTable`]. The CPU, which every artifact could bring, is offered when it is first used.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -25,6 +25,8 @@ use crate::{Result, host};
 pub struct DeviceKindInfo {
     device_type: i32,
     make: fn() -> Box<dyn DeviceApi>,
+    /// What offers it to the process, so that only an artifact that brings devices has that.
+    offer: fn(&'static DeviceKindInfo) -> Result<()>,
 }
 
 impl DeviceKindInfo {
@@ -36,7 +38,24 @@ impl DeviceKindInfo {
     /// else's; copies stay inside; work that still uses memory, streams or events delays their end.
     pub const unsafe fn new(device_type: i32, make: fn() -> Box<dyn DeviceApi>) -> Self {
         assert!(0 <= device_type && (device_type as usize) < KINDS, "a device type is a number from 0 to 63");
-        Self { device_type, make }
+        Self { device_type, make, offer: Self::offer_once }
+    }
+
+    /// Offers the kind to the process; one that is there stays.
+    pub(crate) fn offer(&'static self) -> Result<()> {
+        (self.offer)(self)
+    }
+
+    fn offer_once(&'static self) -> Result<()> {
+        let name = function_name(self.device_type);
+        if Function::find_global(&name)?.is_none() {
+            let ours = Function::from_fn(move || {
+                own_table(self).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>())
+            });
+            // Another artifact may be quicker; then its API is the one.
+            let _ = Function::register_global(&name, &ours);
+        }
+        Ok(())
     }
 }
 
@@ -137,18 +156,10 @@ fn function_name(kind: i32) -> String {
     format!("kernpack.device_api_v1.{kind}")
 }
 
-/// Offers the kinds of this artifact, which brings `devices`, to the process; a kind that is there stays.
-pub(crate) fn register_devices(devices: &'static [DeviceKindInfo]) -> Result<()> {
-    for info in OWN_KINDS.iter().copied().chain([devices]).flatten() {
-        let name = function_name(info.device_type);
-        if Function::find_global(&name)?.is_none() {
-            let ours =
-                Function::from_fn(|| own_table(info).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>()));
-            // Another artifact may be quicker; then its API is the one.
-            let _ = Function::register_global(&name, &ours);
-        }
-    }
-    Ok(())
+/// Offers the kinds of this crate to the process.
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) fn register_own() -> Result<()> {
+    OWN_KINDS.iter().copied().flatten().try_for_each(DeviceKindInfo::offer)
 }
 
 /// The table of an API of this artifact, which is made at first.
@@ -178,10 +189,31 @@ fn own_table(info: &'static DeviceKindInfo) -> Result<&'static DeviceTable> {
     Ok(unsafe { &*table })
 }
 
-/// Asks the process for a kind's API and remembers it.
+/// The API of a kind of device that this crate does not bring, for code that is in every library.
+pub(crate) fn api_of_another(kind: i32) -> Result<&'static dyn DeviceApi> {
+    let known = entry(&APIS, kind).map_or(ptr::null_mut(), |known| known.load(Ordering::Acquire));
+    if known.is_null() {
+        return find_offered(kind);
+    }
+    // SAFETY: only pointers to references that live forever are stored.
+    Ok(unsafe { *known })
+}
+
+/// Offers the kind, if this crate brings it and nothing has offered it yet, and remembers its API.
 #[cold]
 #[inline(never)]
 fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
+    host::api();
+    if let Some(info) = OWN_KINDS.iter().copied().flatten().find(|info| info.device_type == kind) {
+        info.offer()?;
+    }
+    find_offered(kind)
+}
+
+/// Asks the process for a kind's API and remembers it.
+#[cold]
+#[inline(never)]
+fn find_offered(kind: i32) -> Result<&'static dyn DeviceApi> {
     // Binding registers what this artifact brings.
     host::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };

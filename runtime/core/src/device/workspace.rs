@@ -86,7 +86,7 @@ fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
 unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
     if device.kind() != device_type::CPU {
         // SAFETY: promised by the caller.
-        return unsafe { device::api(device.kind())?.free_workspace(device.index(), address.cast()) };
+        return unsafe { device::api_of_another(device.kind())?.free_workspace(device.index(), address.cast()) };
     }
     if WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().free(address)).map_err(|_| thread_ends())? {
         return Ok(());
@@ -96,7 +96,7 @@ unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
 
 /// A block of another device; never NULL, which would say that there is none.
 fn allocate_there(device: Device, size: u64) -> Result<NonNull<u8>> {
-    let api = device::api(device.kind())?;
+    let api = device::api_of_another(device.kind())?;
     let short = || crate::error!(MemoryError, "no memory for a workspace of {size} bytes on {device}");
     let bytes = usize::try_from(size).map_err(|_| short())?.max(1);
     NonNull::new(api.allocate_workspace(device.index(), bytes)?.cast()).ok_or_else(short)

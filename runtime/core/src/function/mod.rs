@@ -12,8 +12,11 @@
 mod args;
 mod bound;
 mod closure;
+mod entry_point;
 mod handle;
 mod info;
+#[cfg(all(feature = "embedded", not(feature = "builtins")))]
+mod listing;
 mod nearest;
 mod packed;
 mod panic;
@@ -29,6 +32,8 @@ pub(crate) use handle::{invoke, invoke_as};
 pub use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
 pub(crate) use info::{Signature, arg_names, register_entry_point, schema_metadata, write_function_metadata};
+#[cfg(all(feature = "embedded", not(feature = "builtins")))]
+pub(crate) use listing::register as register_listing;
 pub(crate) use nearest::did_you_mean;
 #[doc(hidden)]
 pub use packed::views;

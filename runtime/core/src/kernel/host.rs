@@ -22,6 +22,8 @@ pub struct KernelInfo {
     pub types: Option<HostKernelTypes>,
     /// Crate whose build script compiled it.
     pub crate_name: &'static str,
+    /// Registers it, so that only an artifact with kernels has that.
+    pub register: fn(&'static KernelInfo) -> Result<()>,
 }
 
 /// What a host kernel is declared to take and to give.
@@ -36,20 +38,23 @@ pub struct HostKernelTypes {
     pub result: &'static str,
 }
 
-impl KernelInfo {
-    pub(crate) fn register_global(&'static self) -> Result<()> {
-        let name = match self.name.contains('.') {
-            true => self.name.to_owned(),
-            false => format!("{}.{}", self.crate_name, self.name),
-        };
-        let compiled = format!("Kernel compiled from {}.", self.source);
-        let doc = if self.doc.is_empty() { &compiled } else { self.doc };
-        let call = artifact::own_entry_point(self.name, self.call);
-        register_entry_point(&name, doc, &self.metadata(), call, || {
-            format!("{} (crate {})", self.source, self.crate_name)
-        })
-    }
+/// Registers a kernel as a global function.
+///
+/// # Errors
+/// RuntimeError when the name is taken.
+pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
+    let KernelInfo { name, source, crate_name, .. } = info;
+    let global_name = match name.contains('.') {
+        true => (*name).to_owned(),
+        false => format!("{crate_name}.{name}"),
+    };
+    let compiled = format!("Kernel compiled from {source}.");
+    let doc = if info.doc.is_empty() { &compiled } else { info.doc };
+    let call = artifact::own_entry_point(name, info.call);
+    register_entry_point(&global_name, doc, &info.metadata(), call, || format!("{source} (crate {crate_name})"))
+}
 
+impl KernelInfo {
     /// The stock metadata, with the names of the arguments (`arg_names`) where they are declared.
     fn metadata(&self) -> String {
         match &self.types {

@@ -5,5 +5,5 @@ mod host;
 mod typed;
 
 pub use device::{DeviceKernel, DeviceKernelInfo, ImageStatus, call_device_kernel, device_kernel_metadata};
-pub use host::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc};
+pub use host::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};
 pub use typed::{call_kernel, kernel_arg, launch_kernel};

@@ -29,6 +29,7 @@ static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
 raw_handle!(=> Module, "`ffi.Module`");
 
+// The host's global functions do the work, where it has them: they may have been replaced.
 impl Module {
     /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
     ///
@@ -45,10 +46,13 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         loader::check_file(Path::new(&text))?;
-        if loader::serves_beside_process(&text) {
-            return super::load_shared_library(&text);
+        if loader::is_own(&text)? {
+            return loader::load_checked(Path::new(&text));
         }
-        let module: Self = Function::global("ffi.ModuleLoadFromFile")?.call_as((text.as_str(),))?;
+        let module: Self = match Function::find_global(loader::FROM_FILE)? {
+            Some(load) => load.call_as((text.as_str(),))?,
+            None => loader::load_from_file(&text)?,
+        };
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
             Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
@@ -135,7 +139,10 @@ impl Module {
         if self.is_ours() {
             return operations::get_function(self, name, query_imports);
         }
-        Function::global("ffi.ModuleGetFunction")?.call_as((self, name, query_imports))
+        match Function::find_global("ffi.ModuleGetFunction")? {
+            Some(get) => get.call_as((self, name, query_imports)),
+            None => operations::get_function(self, name, query_imports),
+        }
     }
 
     /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
@@ -170,7 +177,10 @@ impl Module {
         if self.is_ours() {
             return operations::implements_function(self, name, query_imports);
         }
-        Function::global("ffi.ModuleImplementsFunction")?.call_as((self, name, query_imports))
+        match Function::find_global("ffi.ModuleImplementsFunction")? {
+            Some(implements) => implements.call_as((self, name, query_imports)),
+            None => operations::implements_function(self, name, query_imports),
+        }
     }
 
     /// The module's own function, remembered.
@@ -200,7 +210,10 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn write_formats(&self) -> Result<Vec<String>> {
-        Function::global("ffi.ModuleGetWriteFormats")?.call_as((self,))
+        match Function::find_global("ffi.ModuleGetWriteFormats")? {
+            Some(formats) => formats.call_as((self,)),
+            None => operations::write_formats(self),
+        }
     }
 
     /// Writes the module's code to a file, in one of [`Module::write_formats`].
@@ -212,7 +225,10 @@ impl Module {
         let Some(text) = path.to_str() else {
             return Err(crate::error!(ValueError, "the path {} is not valid UTF-8", path.display()));
         };
-        Function::global("ffi.ModuleWriteToFile")?.call((self, text, format)).map(drop)
+        match Function::find_global("ffi.ModuleWriteToFile")? {
+            Some(write) => write.call((self, text, format)).map(drop),
+            None => operations::write_to_file(self, text, format),
+        }
     }
 
     /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
@@ -220,7 +236,10 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn inspect_source(&self, format: &str) -> Result<String> {
-        Function::global("ffi.ModuleInspectSource")?.call_as((self, format))
+        match Function::find_global("ffi.ModuleInspectSource")? {
+            Some(inspect) => inspect.call_as((self, format)),
+            None => Ok((*operations::inspect_source(self, format)?).to_owned()),
+        }
     }
 
     /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
@@ -252,7 +271,7 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn metadata(&self, name: &str) -> Result<Option<String>> {
-        Function::global("ffi.ModuleGetFunctionMetadata")?.call_as((self, name, false))
+        self.text("ffi.ModuleGetFunctionMetadata", name)
     }
 
     /// The documentation of a function; `None` when the module has none.
@@ -260,7 +279,18 @@ impl Module {
     /// # Errors
     /// What the module reports.
     pub fn doc(&self, name: &str) -> Result<Option<String>> {
-        Function::global("ffi.ModuleGetFunctionDoc")?.call_as((self, name, false))
+        self.text("ffi.ModuleGetFunctionDoc", name)
+    }
+
+    /// What a global function of the host says of a function of this module.
+    fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
+        match Function::find_global(ask)? {
+            Some(ask) => ask.call_as((self, name, false)),
+            None => {
+                let text = operations::text(self, name, ask.ends_with("Doc"))?;
+                Ok(text.map(|text| (*text).to_owned()))
+            }
+        }
     }
 
     /// Whether nobody else has a reference to this module.

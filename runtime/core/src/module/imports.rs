@@ -44,8 +44,10 @@ impl Module {
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
         // The host calls a virtual function, whose error may not get through it as an exception.
-        let import = Function::global("ffi.ModuleImportModule")?;
-        error_relay::listening(|| import.call((self, other)).map(drop))
+        match Function::find_global("ffi.ModuleImportModule")? {
+            Some(import) => error_relay::listening(|| import.call((self, other)).map(drop)),
+            None => self.import_locally(other),
+        }
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.
@@ -61,7 +63,13 @@ impl Module {
         // They go last: what a module's release does may wait for who waits for the lock.
         let _last = self.imports();
         let _alone = self.lock_if_not_ours();
-        Function::global("ffi.ModuleClearImports")?.call((self,)).map(drop)
+        match Function::find_global("ffi.ModuleClearImports")? {
+            Some(clear) => clear.call((self,)).map(drop),
+            None => {
+                self.clear_imports_locally();
+                Ok(())
+            }
+        }
     }
 
     /// The import as the embedded implementation does it.

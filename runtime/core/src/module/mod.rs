@@ -77,17 +77,16 @@ pub use export::{AssemblyPacker, CPacker, ExportOptions, Packer};
 pub use function_cache::tree_changed as imports_replaced;
 pub use handle::Module;
 pub use implementation::{ModuleImpl, ModuleProperties};
-#[doc(hidden)]
-pub use kinds::CarriedKind;
 pub use kinds::c_source::CSource;
-pub(crate) use kinds::register_carried;
 #[cfg(feature = "zstd")]
 pub use kinds::zstd;
+#[doc(hidden)]
+pub use kinds::{CarriedKind, register_carried};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub(crate) use load::context::{lookup_in_imports, register_context_symbols};
 #[doc(hidden)]
-pub use load::loader::{load_from_file, load_shared_library};
+pub use load::loader::{has_loaders, load_from_file, load_shared_library, note_own_loaders};
 #[cfg(feature = "builtins")]
 #[doc(hidden)]
 pub use load::system_library::system_library;

@@ -4,6 +4,8 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::copy::CopyFn;
+use super::registration::register_type;
+use crate::Result;
 use crate::abi::{TVMFFIFieldGetter, TVMFFIFieldSetter, TVMFFIObjectCreator};
 use crate::value::{Any, Storage, TypeSchema};
 
@@ -33,8 +35,8 @@ pub struct TypeDef {
     pub create: Option<TVMFFIObjectCreator>,
     /// Makes an object of the same content.
     pub copy: Option<CopyFn>,
-    /// Whether other languages get a constructor made of the fields, unless the type has one of its own.
-    pub generated_init: bool,
+    /// Gives other languages a constructor made of the fields, unless the type has one of its own: for a host that cannot make it.
+    pub generated_init: Option<RegisterInit>,
     /// A number made of the names and types of all fields, private ones too.
     pub fingerprint: u64,
     /// The index, once registered.
@@ -99,28 +101,42 @@ pub struct HiddenDef {
     pub drop: unsafe fn(*mut c_void),
 }
 
-/// A type's index, filled in when the type is registered.
-pub struct TypeIndexCell(AtomicI32);
+/// Registers the constructor that is made of the fields of a type, by the type's index.
+pub type RegisterInit = fn(type_index: i32) -> Result<()>;
+
+/// A type's index, filled in when the type is registered; and what registers it, so that only an artifact with types has that.
+pub struct TypeIndexCell {
+    index: AtomicI32,
+    register: fn(&'static TypeDef) -> Result<()>,
+}
 
 impl TypeIndexCell {
     /// Not registered yet.
     #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
     pub const fn new() -> Self {
-        Self(AtomicI32::new(-1))
+        Self { index: AtomicI32::new(-1), register: register_type }
     }
 
     /// The index; negative before registration.
     #[inline]
     pub(super) fn get(&self) -> i32 {
-        self.0.load(Ordering::Acquire)
+        self.index.load(Ordering::Acquire)
     }
 
     pub(super) fn set(&self, index: i32) {
-        self.0.store(index, Ordering::Release);
+        self.index.store(index, Ordering::Release);
     }
 }
 
 impl TypeDef {
+    /// Registers the type with the host, or joins the same type of another Kernpack library; its ancestors first.
+    ///
+    /// # Errors
+    /// When the key is taken by another type; this artifact's type then has a key of its own.
+    pub(crate) fn register(&'static self) -> Result<()> {
+        (self.index.register)(self)
+    }
+
     /// The type and its ancestors, as far as Kernpack crates define them.
     pub(crate) fn lineage(&'static self) -> impl Iterator<Item = &'static Self> {
         core::iter::successors(Some(self), |def| (def.parent_def)())

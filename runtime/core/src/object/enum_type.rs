@@ -104,7 +104,11 @@ unsafe impl Send for Instance {}
 unsafe impl Sync for Instance {}
 
 /// The instances of an enum, filled in when it is registered.
-pub struct EnumInstances(OnceLock<Instances>);
+pub struct EnumInstances {
+    instances: OnceLock<Instances>,
+    /// What registers the enum, so that only an artifact with enums has that.
+    register: fn(&'static EnumDef) -> Result<()>,
+}
 
 struct Instances {
     type_index: i32,
@@ -117,7 +121,7 @@ impl EnumInstances {
     /// Not registered yet.
     #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
     pub const fn new() -> Self {
-        Self(OnceLock::new())
+        Self { instances: OnceLock::new(), register: EnumDef::register_once }
     }
 }
 
@@ -195,7 +199,7 @@ pub fn enum_to_arg<T: EnumType>(variant: &T) -> Arg<'static> {
 impl EnumDef {
     #[inline]
     fn instances(&'static self) -> &'static Instances {
-        match self.instances.0.get() {
+        match self.instances.instances.get() {
             Some(instances) => instances,
             None => self.register_late(),
         }
@@ -207,7 +211,7 @@ impl EnumDef {
         // recorded where it is found.
         host::api();
         let _ = self.register();
-        self.instances.0.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
+        self.instances.instances.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
     }
 
     /// Registers the enum with the host, unless that has happened.
@@ -215,15 +219,19 @@ impl EnumDef {
     /// # Errors
     /// When the key is taken by another type; this artifact's enum then gets a key of its own.
     pub(crate) fn register(&'static self) -> Result<()> {
+        (self.instances.register)(self)
+    }
+
+    fn register_once(&'static self) -> Result<()> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.instances.0.get().is_some() {
+        if self.instances.instances.get().is_some() {
             return Ok(());
         }
         let RegisteredEnum { type_index, objects, problem } = (self.register)(self);
         let mut by_address: Vec<_> = objects.iter().copied().zip(0..).collect();
         by_address.sort_unstable();
-        let _ = self.instances.0.set(Instances { type_index, by_position: objects, by_address });
+        let _ = self.instances.instances.set(Instances { type_index, by_position: objects, by_address });
         problem.map_or(Ok(()), Err)
     }
 

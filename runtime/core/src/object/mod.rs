@@ -46,7 +46,7 @@ pub use borrowed::Borrowed;
 pub(crate) use brought::bring;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
@@ -63,7 +63,6 @@ pub(crate) use raw_handle::raw_handle;
 pub use reference::ObjRef;
 #[doc(hidden)]
 pub use registration::register_attr;
-pub(crate) use registration::register_type;
 pub use registration::type_index_of;
 pub use root::{Object, ObjectRoot, ObjectStruct};
 pub use thread_safety::{NotThreadSafe, ObjectPart, ThreadSafety, assert_object_part};

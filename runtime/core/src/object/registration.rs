@@ -7,13 +7,13 @@ use core::panic::Location;
 use core::ptr;
 
 use super::copy;
-use super::definition::{FieldDef, TypeDef};
+use super::definition::{FieldDef, RegisterInit, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
 use super::type_key::index_of_key;
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
-use crate::reflect::AttrColumn;
+use crate::types::AttrColumn;
 use crate::value::{Any, IntoAny, Storage, TypeSchema};
 use crate::{Error, Function, Result, artifact, host};
 
@@ -130,7 +130,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     if creator.is_some() {
         register_attr(index, "__ffi_new__", &super::construction::new_function(def).into_any())?;
     }
-    let has_init = has_init || creator.is_some() && def.generated_init && register_generated_init(index)?;
+    let has_init = has_init || register_generated_init(index, def.generated_init.filter(|_| creator.is_some()))?;
     if !has_init {
         // Without any, Python's classes would make instances that refer to no object.
         register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?;
@@ -139,10 +139,13 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     methods.map(drop)
 }
 
-/// Registers the constructor that the host makes of a type's fields; false when it is too old to make any.
-fn register_generated_init(index: i32) -> Result<bool> {
-    let Some(register) = Function::find_global("ffi._RegisterFFIInit")? else { return Ok(false) };
-    register.call((index,))?;
+/// Registers the constructor that the host makes of a type's fields, or else this artifact; false for a type without one.
+fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool> {
+    let Some(own) = own else { return Ok(false) };
+    match Function::find_global("ffi._RegisterFFIInit")? {
+        Some(register) => register.call((index,)).map(drop)?,
+        None => own(index)?,
+    }
     Ok(true)
 }
 

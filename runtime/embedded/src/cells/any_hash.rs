@@ -235,7 +235,7 @@ unsafe fn call_function(function: &TVMFFIAny, attribute: &str, args: &[TVMFFIAny
 ///
 /// # Safety
 /// `function` is a live function and `args` are valid values.
-pub(super) unsafe fn call(function: *mut TVMFFIObject, args: &[TVMFFIAny]) -> Result<TVMFFIAny, Failure> {
+pub(crate) unsafe fn call(function: *mut TVMFFIObject, args: &[TVMFFIAny]) -> Result<TVMFFIAny, Failure> {
     let mut result = TVMFFIAny::NONE;
     // SAFETY: promised by the caller; the result owns nothing before the call.
     unsafe {

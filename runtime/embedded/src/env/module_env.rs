@@ -2,12 +2,12 @@
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use std::sync::{PoisonError, RwLock};
 
-use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
+use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFIObjectHandle, type_index};
 
-use crate::cells::dec_ref;
 use crate::cells::failure::Failure;
+use crate::cells::release::release;
+use crate::cells::{any_hash, dec_ref, new_string};
 use crate::sync::atomic::{AtomicPtr, Mutex, Ordering, lock};
 use crate::sync::name_table::NameTable;
 use crate::tables::function_table;
@@ -54,15 +54,36 @@ pub fn system_lib_symbol(name: &[u8]) -> *mut c_void {
     SYSTEM_LIB_SYMBOLS.get(name).map_or(null_mut(), |symbol| symbol.load(Ordering::Acquire))
 }
 
-/// Searches the imports of the library whose context is `library_ctx` for a function. The result is NULL or a new
-/// reference, which the caller owns.
-pub type ImportLookup = unsafe fn(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure>;
+/// The global function that searches the imports of a library: its context and a name; a function or None. Whoever loads libraries
+/// registers it. Before that there are no contexts.
+pub const IMPORT_LOOKUP: &str = "kernpack.import_lookup_v1";
 
-static IMPORT_LOOKUP: RwLock<Option<ImportLookup>> = RwLock::new(None);
-
-/// Says how the imports of a library are searched. Before this is called, only the global functions are.
-pub fn set_import_lookup(lookup: ImportLookup) {
-    *IMPORT_LOOKUP.write().unwrap_or_else(PoisonError::into_inner) = Some(lookup);
+/// NULL or a new reference.
+///
+/// # Safety
+/// `library_ctx` is what the loader stored in the library, or NULL.
+unsafe fn search_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure> {
+    let lookup = match library_ctx.is_null() {
+        false => function_table::find_global(IMPORT_LOOKUP.as_bytes()),
+        true => null_mut(),
+    };
+    if lookup.is_null() {
+        return Ok(null_mut());
+    }
+    let name = new_string(name);
+    let context = TVMFFIAny::pointer(type_index::OPAQUE_PTR, library_ctx.cast());
+    // SAFETY: the function is alive, and the reference to it ours; the arguments live for the call. The result is ours, too.
+    unsafe {
+        let found = any_hash::call(lookup, &[context, name]);
+        dec_ref(lookup);
+        release(name);
+        let found = found?;
+        if found.type_index == type_index::FUNCTION {
+            return Ok(found.payload.v_obj);
+        }
+        release(found);
+        Ok(null_mut())
+    }
 }
 
 /// The functions that [`lookup_from_imports`] handed out, one reference each, in ascending order.
@@ -77,12 +98,8 @@ static HANDED_OUT: Mutex<Vec<Address>> = Mutex::new(Vec::new());
 /// # Safety
 /// `library_ctx` is what the loader stored in the library, or NULL.
 pub unsafe fn lookup_from_imports(library_ctx: TVMFFIObjectHandle, name: &[u8]) -> Result<*mut TVMFFIObject, Failure> {
-    let lookup = *IMPORT_LOOKUP.read().unwrap_or_else(PoisonError::into_inner);
-    let mut function = match lookup {
-        // SAFETY: promised by the caller.
-        Some(lookup) if !library_ctx.is_null() => unsafe { lookup(library_ctx, name)? },
-        _ => null_mut(),
-    };
+    // SAFETY: promised by the caller.
+    let mut function = unsafe { search_imports(library_ctx, name)? };
     if function.is_null() {
         function = function_table::find_global(name);
     }

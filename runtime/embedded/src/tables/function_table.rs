@@ -191,11 +191,20 @@ pub fn remove_global(name: &[u8]) -> bool {
 
 /// All names in the order of registration; an overridden function counts as new.
 pub fn list_names() -> Vec<Vec<u8>> {
-    let ordered =
-        |(name, entry): (&'static [u8], &'static GlobalFunction)| Some((entry.record().as_ref()?.order, name));
-    let mut names: Vec<_> = TABLE.entries().filter_map(ordered).collect();
+    let mut names = unordered_names();
     names.sort_unstable();
     names.into_iter().map(|(_, name)| name.to_vec()).collect()
+}
+
+/// All names, each with its place in the order of registration.
+pub fn unordered_names() -> Vec<(u64, &'static [u8])> {
+    let mut names = Vec::new();
+    for (name, entry) in TABLE.entries() {
+        if let Some(record) = entry.record().as_ref() {
+            names.push((record.order, name));
+        }
+    }
+    names
 }
 
 #[cfg(test)]

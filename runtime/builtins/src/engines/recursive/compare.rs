@@ -6,7 +6,6 @@
 use core::cmp::Ordering;
 use core::ffi::c_void;
 
-use super::MAX_DEPTH;
 use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
@@ -17,7 +16,7 @@ use crate::embedded::{map, release, seq};
 use crate::value::{Any, AnyView};
 use crate::walker::field_value::{Read, give_up, read_both, type_of};
 use crate::walker::reentry::{Reentry, call_hook, hook};
-use crate::walker::stack::{Frame, Stack, Waiting};
+use crate::walker::stack::{Frame, MAX_DEPTH, Stack, Waiting};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, Fields};
 

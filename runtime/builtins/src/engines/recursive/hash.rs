@@ -5,7 +5,6 @@
 
 use core::ffi::c_void;
 
-use super::MAX_DEPTH;
 use super::leaf::hash_leaf;
 use crate::abi::{TVMFFIAny, field_flag, type_index};
 use crate::definition::field::check;
@@ -18,7 +17,7 @@ use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::{Read, give_up, read, type_info, type_of};
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, call_hook, hook};
-use crate::walker::stack::{Frame, Stack};
+use crate::walker::stack::{Frame, Stack, check_depth};
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
 
@@ -224,9 +223,9 @@ impl Hasher {
     unsafe fn push(&mut self, part: Read, hash: u64, parts: Parts, inside: u64) -> Result<()> {
         // SAFETY: see above.
         unsafe {
-            if self.frames.len() - self.base >= MAX_DEPTH {
+            if let Err(error) = check_depth(self.frames.len() - self.base) {
                 give_up(part);
-                bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
+                return Err(error);
             }
             let object = part.value.payload.v_obj;
             self.memo.insert(object, inside);

@@ -13,9 +13,6 @@ use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY, BOOL, INT, Signature, Type};
 use crate::value::Any;
 
-/// Objects inside objects: how many levels an operation goes down.
-const MAX_DEPTH: usize = 1 << 20;
-
 const TWO_VALUES: &[&Type] = &[&ANY, &ANY];
 
 pub(crate) const BUILTINS: &[Builtin] = &[

@@ -6,7 +6,6 @@ mod printer;
 mod text;
 mod visitor;
 
-pub(crate) use printer::MAX_DEPTH;
 use printer::Printer;
 
 use crate::definition::function::{Arguments, Builtin};

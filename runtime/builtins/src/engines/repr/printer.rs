@@ -18,13 +18,11 @@ use crate::walker::address_map::AddressMap;
 use crate::walker::children::Children;
 use crate::walker::field_value::{Read, give_up, read};
 use crate::walker::reentry::{Reentry, call_hook};
+use crate::walker::stack::check_depth;
 use crate::{Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, TypeInfo, dispatch};
 
 static REPR: AttrColumn = AttrColumn::new("__ffi_repr__");
-
-/// Objects inside each other, at most.
-pub(crate) const MAX_DEPTH: usize = 1 << 20;
 
 /// Objects are shown with their addresses when this environment variable is `1`.
 const WITH_ADDRESSES: &str = "TVM_FFI_REPR_WITH_ADDR";
@@ -125,9 +123,7 @@ impl Printer {
             }
             self.enter(value, 1, Any::NONE)?;
             while self.frames.len() > depth {
-                if self.frames.len() - depth > MAX_DEPTH {
-                    bail!(ValueError, "ObjectGraphDFS: maximum stack depth ({MAX_DEPTH}) exceeded");
-                }
+                check_depth(self.frames.len() - depth - 1)?;
                 self.advance()?;
             }
         }

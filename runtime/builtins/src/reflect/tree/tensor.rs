@@ -34,6 +34,6 @@ pub(super) fn tensor_text(tensor: &Tensor, items: usize) -> String {
 
 /// The first elements; `None` for memory that this process cannot read in order, and while somebody writes to it.
 fn elements<T: Element + Debug>(tensor: &Tensor, items: usize) -> Option<Vec<String>> {
-    let view = tensor.view::<T>().ok()?;
+    let view = tensor.find_view::<T>()?;
     Some(view.iter().take(items).map(|element| format!("{element:?}")).collect())
 }

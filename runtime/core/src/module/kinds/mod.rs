@@ -55,6 +55,8 @@ fn own_kinds() -> impl Iterator<Item = &'static KindInfo> {
 pub struct CarriedKind {
     /// Name of the kind.
     pub kind: &'static str,
+    /// Registers what loads such modules, so that only an artifact that carries some has that.
+    pub register: fn(&'static str) -> Result<()>,
 }
 
 pub use kernpack_formats::OWN_KIND_PREFIX;
@@ -66,11 +68,13 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
     Some((info.loader)())
 }
 
-/// Registers the loaders of what this artifact carries; a kind that has one in this process keeps it. Kinds that are not ours have
-/// loaders of their own.
-pub(crate) fn register_carried(carried: &'static [CarriedKind]) -> Result<()> {
-    let carried = carried.iter().map(|carried| carried.kind);
-    carried.filter(|kind| own_loader(kind).is_some()).try_for_each(enable)
+/// Registers the loader of a kind of which this artifact carries modules; a kind that has one in this process keeps it. Kinds that
+/// are not ours have loaders of their own.
+///
+/// # Errors
+/// What the host reports.
+pub fn register_carried(kind: &str) -> Result<()> {
+    if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }
 }
 
 /// Lets this process restore modules of a kind, whoever loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has

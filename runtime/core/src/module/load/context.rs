@@ -9,8 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use super::symbols::Symbols;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
-use crate::embedded::failure::Failure;
-use crate::function::Function;
+use crate::function::{Function, guard_nameless, views};
 use crate::host::{self, Origin};
 use crate::module::{Module, set_current_device};
 use crate::value::{AnyView, Device, IntoAny};
@@ -115,7 +114,7 @@ pub(crate) fn register_context_symbols() -> Result<()> {
     match host::origin_while_binding() {
         // Whoever gave us the table has done it.
         Origin::Joined => return Ok(()),
-        Origin::Embedded => embedded::module_env::set_import_lookup(lookup_for_library),
+        Origin::Embedded => {}
         Origin::Process => note_names_in_process(),
     }
     let known = KNOWN.load(Ordering::Relaxed);
@@ -158,27 +157,51 @@ fn note_names_in_process() {
     }
 }
 
-/// Looks a name up in the imports of the library whose context is `library_ctx`: the embedded implementation's
-/// `TVMFFIEnvModLookupFromImports` asks this before the global functions. NULL or a new reference.
-///
+/// Offers what searches the imports of a library, which the `TVMFFIEnvModLookupFromImports` of our own implementation asks before
+/// the global functions. Whoever loads the first library offers it, so that only an artifact that loads libraries has it.
+pub(in crate::module) fn offer_import_lookup() -> Result<()> {
+    let name = embedded::module_env::IMPORT_LOOKUP;
+    if host::origin() != Origin::Process && Function::find_global(name)?.is_none() {
+        // SAFETY: a new function object, whose one reference goes to the handle.
+        let lookup = unsafe { Function::from_raw(embedded::new_function(lookup_for_library, ())) };
+        // Another artifact may be quicker; all of them do the same.
+        let _ = Function::register_global(name, &lookup);
+    }
+    Ok(())
+}
+
+/// Looks a name up in the imports of a library: its context, a name; a function or None.
+unsafe extern "C" fn lookup_for_library(
+    _: *mut c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: the ABI's calling convention. A context is a module's handle, and that module is kept alive forever.
+        unsafe {
+            let [context, name] = views(args, count) else {
+                return Err(Error::type_error("expected the context of a library and a name"));
+            };
+            let context: *mut c_void = context.get()?;
+            let found = find_for_library(context.cast(), name)
+                .map_err(|error| Error::runtime_error(error.message().to_owned()))?;
+            result.write(found.map_or(TVMFFIAny::NONE, |found| found.into_any().into_raw()));
+        }
+        Ok(())
+    })
+}
+
 /// # Safety
 /// `library_ctx` is a context that [`super::loader`] stored.
-unsafe fn lookup_for_library(
-    library_ctx: *mut TVMFFIObject,
-    name: &[u8],
-) -> core::result::Result<*mut TVMFFIObject, Failure> {
-    // SAFETY: a context is a module's handle, and that module is kept alive forever.
+unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -> Result<Option<Function>> {
+    // SAFETY: promised by the caller; the module is kept alive forever.
     let module = unsafe { Module::borrowed(library_ctx) };
-    let Ok(name) = core::str::from_utf8(name) else { return Ok(ptr::null_mut()) };
-    let found = module.find_import(name).and_then(|found| match found {
+    // No function has a name that is not UTF-8.
+    let Ok(name) = name.get::<&str>() else { return Ok(None) };
+    match module.find_import(name)? {
         None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
         found => Ok(found),
-    });
-    match found {
-        // SAFETY: a function value holds an object; its reference goes to the caller.
-        Ok(Some(function)) => Ok(unsafe { function.into_any().into_raw().payload.v_obj }),
-        Ok(None) => Ok(ptr::null_mut()),
-        Err(error) => Err(Failure::runtime(error.message().to_owned())),
     }
 }
 

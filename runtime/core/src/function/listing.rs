@@ -1,0 +1,107 @@
+//! The list of global functions as global functions, which an artifact offers that serves itself. With the feature `builtins` they
+//! are those of `kernpack-builtins`, whose messages are the stock library's.
+
+use core::ffi::c_void;
+
+use super::{guard_nameless, views};
+use crate::abi::{SafeCall, TVMFFIAny, type_index};
+use crate::embedded::{self, function_table};
+use crate::value::AnyView;
+use crate::{Error, Result};
+
+/// Name, entry point and metadata.
+const FUNCTIONS: [(&str, SafeCall, &str); 2] = [
+    (
+        "ffi.FunctionListGlobalNamesFunctor",
+        list,
+        r#"{"type_schema":"{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[{\"type\":\"ffi.Function\"}],\"params\":[]}}"}"#,
+    ),
+    (
+        "ffi.FunctionRemoveGlobal",
+        remove,
+        r#"{"type_schema":"{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[{\"type\":\"bool\"}],\"params\":[{\"type\":\"ffi.String\"}]}}"}"#,
+    ),
+];
+
+/// Registers them.
+pub(crate) fn register() -> Result<()> {
+    FUNCTIONS
+        .into_iter()
+        .try_for_each(|(name, call, metadata)| super::info::register_entry_point(name, "", metadata, call, String::new))
+}
+
+/// A function that gives the number of names for a negative number, else the name at this index.
+unsafe extern "C" fn list(_: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
+    let names = embedded::new_function(at, function_table::unordered_names());
+    // SAFETY: the result may be written; the new function's one reference goes to it.
+    unsafe { result.write(TVMFFIAny::pointer(type_index::FUNCTION, names.cast())) };
+    0
+}
+
+unsafe extern "C" fn at(this: *mut c_void, args: *const TVMFFIAny, count: i32, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: the handle is the function made by `list`; the rest is the ABI's calling convention.
+    unsafe {
+        with_argument(args, count, result, |argument| {
+            let names: &Vec<(u64, &[u8])> = embedded::closure_of(this);
+            let Ok(index) = usize::try_from(argument.get::<i64>()?) else {
+                return Ok(TVMFFIAny::int(names.len() as i64));
+            };
+            match names.get(index) {
+                Some((_, name)) => Ok(embedded::new_string(name)),
+                None => Err(crate::error!(IndexError, "Index {index} out of bounds {}", names.len())),
+            }
+        })
+    }
+}
+
+unsafe extern "C" fn remove(_: *mut c_void, args: *const TVMFFIAny, count: i32, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: the ABI's calling convention.
+    unsafe {
+        with_argument(args, count, result, |name| {
+            let is_removed = function_table::remove_global(name.get::<&str>()?.as_bytes());
+            Ok(TVMFFIAny::bool(is_removed))
+        })
+    }
+}
+
+/// Runs a function of one argument.
+///
+/// # Safety
+/// The ABI's calling convention; the result of `run` is owned.
+unsafe fn with_argument(
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+    run: impl FnOnce(&AnyView<'_>) -> Result<TVMFFIAny>,
+) -> i32 {
+    guard_nameless(|| {
+        // SAFETY: promised by the caller.
+        let [argument] = (unsafe { views(args, count) }) else {
+            return Err(Error::type_error(format!("expected 1 argument, got {count}")));
+        };
+        let value = run(argument)?;
+        // SAFETY: promised by the caller.
+        unsafe { result.write(value) };
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Function;
+
+    #[test]
+    fn names_are_listed_and_removed() {
+        register().unwrap();
+        Function::register_global("listing.f", &Function::from_fn(|| 1i64)).unwrap();
+        let names = Function::list_global_names().unwrap();
+        assert!(names.iter().any(|name| name == "listing.f"));
+        let functor: Function = Function::global("ffi.FunctionListGlobalNamesFunctor").unwrap().call_as(()).unwrap();
+        assert_eq!(functor.call_as::<i64>((-1,)).unwrap(), names.len() as i64);
+        assert!(functor.call((1 << 40,)).unwrap_err().message().starts_with("Index 1099511627776 out of bounds "));
+        assert!(functor.call(("one",)).is_err() && functor.call(()).is_err());
+        Function::remove_global("listing.f").unwrap();
+        assert!(Function::find_global("listing.f").unwrap().is_none());
+    }
+}

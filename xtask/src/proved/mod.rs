@@ -1,0 +1,190 @@
+//! Suites that need not run again: what each one's outcome depends on is written down in the repository when it passes. `cargo xtask ci`
+//! leaves a suite out whose inputs are still those; `--all` runs every suite.
+//!
+//! A record has a line for each input: packages with all that they depend on, files of the suite, programs and their versions. It is the
+//! same on every machine that has these, wherever the checkout lies.
+
+mod inputs;
+
+use crate::Result;
+use crate::workspace::Workspace;
+use inputs::Inputs;
+use std::fs;
+use std::path::PathBuf;
+
+/// Folder of the records, from the root. It is no input of any suite.
+const RECORDS: &str = "tests/passed";
+
+/// A suite that takes minutes, and what its outcome depends on.
+pub(crate) struct Suite {
+    /// The name of its record, and what people call it.
+    pub(crate) name: &'static str,
+    /// Packages of the workspace: with those that they depend on, for tests, too.
+    packages: &'static [&'static str],
+    /// Files and folders that are in none of these packages.
+    files: &'static [&'static str],
+    /// Programs whose versions matter, with what makes them say it. Python's is that of the environment in `target/venv`.
+    programs: &'static [(&'static str, &'static str)],
+}
+
+/// What runs every suite: how commands start and what they find.
+const RUNNER: [&str; 8] = [
+    "Cargo.toml",
+    ".cargo",
+    "xtask/src/debian.rs",
+    "xtask/src/environment.rs",
+    "xtask/src/python.rs",
+    "xtask/requirements.txt",
+    "xtask/src/step.rs",
+    "xtask/src/workspace.rs",
+];
+
+/// Programs that every suite uses.
+const TOOLS: [(&str, &str); 4] = [("rustc", "-vV"), ("cc", "--version"), ("c++", "--version"), ("ld", "--version")];
+
+/// The suites of the reference archive, with our library.
+pub(crate) const CONFORMANCE: Suite = Suite {
+    name: "conformance",
+    packages: &["kernpack-capi"],
+    files: &["tests/conformance", "xtask/src/conformance", "xtask/src/conformance.rs"],
+    programs: &[("python", "--version")],
+};
+
+/// The reference Rust suite, the C host and the tests of objects under memcheck.
+pub(crate) const VALGRIND: Suite = Suite {
+    name: "valgrind",
+    packages: &["kernpack-capi", "kernpack-tests", "imagekit"],
+    files: &[
+        "examples/c-host",
+        "tests/conformance",
+        "xtask/src/conformance",
+        "xtask/src/conformance.rs",
+        "xtask/src/reports.rs",
+        "xtask/src/valgrind.rs",
+    ],
+    programs: &[("python", "--version"), ("valgrind", "--version")],
+};
+
+/// The reference Python and C++ suites under AddressSanitizer.
+pub(crate) const ASAN: Suite = Suite {
+    name: "asan",
+    packages: &["kernpack-capi"],
+    files: &[
+        "tests/conformance",
+        "xtask/src/asan.rs",
+        "xtask/src/conformance",
+        "xtask/src/conformance.rs",
+        "xtask/src/reports.rs",
+    ],
+    programs: &[("python", "--version")],
+};
+
+/// loom and ThreadSanitizer.
+pub(crate) const RACES: Suite = Suite {
+    name: "races",
+    packages: &["kernpack"],
+    files: &["tests/loom", "tests/tsan.supp", "xtask/src/races.rs", "xtask/src/totals.rs"],
+    programs: &[],
+};
+
+/// What is built for 64-bit ARM, and run under qemu.
+pub(crate) const AARCH64: Suite = Suite {
+    name: "aarch64",
+    packages: &[
+        "conversions",
+        "imagekit",
+        "kernpack-aarch64",
+        "kernpack-build",
+        "kernpack-capi",
+        "kernpack-loading-host",
+        "kernpack-tests",
+        "objects",
+    ],
+    files: &["examples/c-host", "xtask/src/cross_compiler.rs", "xtask/src/rust_target.rs"],
+    programs: &[
+        ("aarch64-linux-gnu-gcc", "--version"),
+        ("aarch64-linux-gnu-g++", "--version"),
+        ("qemu-aarch64", "--version"),
+    ],
+};
+
+/// One library, built with many profiles and linkers.
+pub(crate) const PROFILES: Suite =
+    Suite { name: "profiles", packages: &["kernpack-cli", "kernpack-profiles"], files: &[], programs: &[] };
+
+/// Which suites run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Every one; nothing is written down.
+    Every,
+    /// Every one; a pass is written down.
+    EveryAndRecord,
+    /// Those whose inputs are not those of their last pass; a pass is written down.
+    Changed,
+}
+
+/// A suite that has to run, and what a pass of it will be written down as.
+pub(crate) struct Due {
+    record: Option<(PathBuf, String)>,
+}
+
+impl Suite {
+    /// `None` where the suite has passed with the inputs that it has now; a line says so.
+    pub(crate) fn due(&self, workspace: &Workspace, choice: Choice) -> Option<Due> {
+        if choice == Choice::Every {
+            return Some(Due { record: None });
+        }
+        let inputs = match self.inputs(workspace) {
+            Ok(inputs) => inputs,
+            Err(error) => {
+                println!("{}: runs, and nothing is written down: {error}", self.name);
+                return Some(Due { record: None });
+            }
+        };
+        let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
+        let text = inputs.record(self.name);
+        if choice == Choice::Changed {
+            match fs::read_to_string(&file) {
+                Ok(before) if before == text => {
+                    println!(
+                        "{}: not run: it has passed with the same inputs ({RECORDS}/{}.txt)",
+                        self.name, self.name
+                    );
+                    return None;
+                }
+                Ok(before) => println!("{}: runs: {}", self.name, inputs::changes(&before, &text)),
+                Err(_) => println!("{}: runs: no pass is written down", self.name),
+            }
+        }
+        Some(Due { record: Some((file, text)) })
+    }
+
+    fn inputs(&self, workspace: &Workspace) -> Result<Inputs> {
+        let mut inputs = Inputs::new(workspace.root(), RECORDS)?;
+        inputs.packages(workspace, self.packages)?;
+        for file in RUNNER.iter().chain(self.files) {
+            inputs.file(file)?;
+        }
+        for (program, argument) in TOOLS.iter().chain(self.programs) {
+            let path =
+                if *program == "python" { workspace.root().join("target/venv/bin/python") } else { program.into() };
+            inputs.program(program, workspace.command(path).arg(argument));
+        }
+        Ok(inputs)
+    }
+}
+
+impl Due {
+    /// Writes the pass down.
+    pub(crate) fn passed(&self) -> Result {
+        let Some((file, text)) = &self.record else { return Ok(()) };
+        if fs::read_to_string(file).is_ok_and(|before| before == *text) {
+            return Ok(());
+        }
+        fs::create_dir_all(file.parent().ok_or("a record without a folder")?)
+            .and_then(|()| fs::write(file, text))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        println!("wrote {}", file.display());
+        Ok(())
+    }
+}
