@@ -222,23 +222,32 @@ pub fn a_cell_is_settled() {
     });
 }
 
-/// All cells are taken; one of them gets another range while it is looked at.
+/// The whole has a cell, which is given to the next range that has none.
+fn all_cells_are_taken(memory: &Memory) {
+    assert!(memory.read(BOTH));
+    for place in 1..WAYS {
+        assert!(memory.read(place * 64..place * 64 + 8));
+    }
+    // All but the last of those that are turned away before that.
+    for place in 0..8 * WAYS - 1 {
+        assert!(memory.read(4096 + place * 8..4100 + place * 8));
+    }
+}
+
+/// A cell gets another range while it is looked at.
 pub fn a_cell_changes_hands() {
-    together(
-        |memory| {
-            assert!(memory.read(BOTH));
-            for place in 1..WAYS {
-                assert!(memory.read(place * 64..place * 64 + 8));
-            }
-            // All but the last of those that are turned away before this cell is given to another range.
-            for place in 0..8 * WAYS - 1 {
-                assert!(memory.read(4096 + place * 8..4100 + place * 8));
-            }
-        },
-        |memory| {
-            memory.read(8192..8196);
-            memory.write(FIRST);
-        },
-        |memory| _ = memory.read(BOTH),
-    );
+    let take = |memory: &Memory| {
+        memory.read(8192..8196);
+        memory.write(FIRST);
+    };
+    together(all_cells_are_taken, take, |memory| _ = memory.read(BOTH));
+}
+
+/// As above, the other way round.
+pub fn a_cell_in_use_does_not_change_hands() {
+    let take = |memory: &Memory| {
+        memory.read(8192..8196);
+        memory.write(FIRST);
+    };
+    together(all_cells_are_taken, |memory| _ = memory.write(BOTH), take);
 }
