@@ -2,10 +2,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::borrow::Cow;
 
-use super::Element;
 use super::borrow::Borrow;
-use super::layout::{Layout, dl_tensor, elements_of, viewed};
 use crate::abi::DLTensor;
+use crate::layout::Element;
+use crate::layout::{Layout, dl_tensor, elements_of, viewed};
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 

@@ -1,24 +1,26 @@
 //! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
 
+mod element;
+
 use core::ops::Range;
 
-use super::Element;
 use crate::abi::{DLTensor, TVMFFIObject, device_type, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
+pub use element::Element;
 
 /// The shape and strides of a tensor, in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Layout<'a> {
-    pub(super) shape: &'a [i64],
+pub(crate) struct Layout<'a> {
+    pub(crate) shape: &'a [i64],
     /// `None` means row major without gaps.
-    pub(super) strides: Option<&'a [i64]>,
+    pub(crate) strides: Option<&'a [i64]>,
     /// Number of elements.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 /// Number of elements of a shape.
-pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
+pub(crate) fn count(shape: &[i64]) -> crate::Result<usize> {
     let mut len = 1usize;
     for &dimension in shape {
         let Ok(dimension) = usize::try_from(dimension) else {
@@ -32,7 +34,7 @@ pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
 }
 
 /// The strides of a shape in row-major order without gaps, in elements.
-pub(super) fn row_major(shape: &[i64]) -> Vec<i64> {
+pub(crate) fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
@@ -42,7 +44,7 @@ pub(super) fn row_major(shape: &[i64]) -> Vec<i64> {
 
 /// Bytes that elements without gaps take; `None` when that is more than memory. As in the stock library, types of less than a byte
 /// are packed, but for uint1, which stands for a bool.
-pub(super) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
+pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
     let raw = dtype.as_raw();
     let bits = match (raw.code, raw.bits, raw.lanes) {
         (dtype_code::UINT, 1, 1) => 8,
@@ -56,7 +58,7 @@ pub(super) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
 
 /// The `DLTensor` of a tensor object or a tensor pointer.
 #[inline]
-pub(super) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
+pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
     // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
     unsafe {
         if value.type_index() == type_index::DL_TENSOR_PTR {
@@ -69,7 +71,7 @@ pub(super) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
 
 impl<'a> Layout<'a> {
     /// Reads shape and strides.
-    pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
+    pub(crate) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
         let Ok(ndim) = usize::try_from(tensor.ndim) else {
             return Err(format!("the tensor has {} dimensions", tensor.ndim));
         };
@@ -105,7 +107,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Whether the elements lie in row-major order without gaps.
-    pub(super) fn is_contiguous(&self) -> bool {
+    pub(crate) fn is_contiguous(&self) -> bool {
         let Some(strides) = self.strides else { return true };
         if self.len <= 1 {
             return true;
@@ -122,7 +124,7 @@ impl<'a> Layout<'a> {
 
     /// Bytes from the first element to the one with the lowest address (at most 0), and to the end of the one with the highest;
     /// `None` when that is no distance in memory. There is at least one element.
-    pub(super) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
+    pub(crate) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
         let Some(strides) = self.strides else {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
         };
@@ -142,7 +144,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Distance in elements from the first element to the one at `index`; `None` when out of range.
-    pub(super) fn offset(&self, index: &[usize]) -> Option<isize> {
+    pub(crate) fn offset(&self, index: &[usize]) -> Option<isize> {
         if index.len() != self.shape.len() {
             return None;
         }
@@ -163,7 +165,7 @@ impl<'a> Layout<'a> {
 
 /// Checks that elements of type `T` can be read where the tensor says, and gives the address of the first one.
 #[inline]
-pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
+pub(crate) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
     match plain_elements_of(tensor) {
         Some(found) => Ok(found),
         None => any_elements_of(tensor),
@@ -232,7 +234,7 @@ pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
 }
 
 /// The addresses that a host tensor's elements take; `None` for other devices and empty tensors.
-pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
+pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
     if layout.len == 0 || !Device::from_raw(tensor.device).is_host_accessible() {
         return None;
     }
@@ -245,7 +247,7 @@ pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
 /// The addresses that the elements of a view take; nothing for a view without elements. `first` and `layout` are what [`elements_of`]
 /// gave for the tensor.
 #[inline]
-pub(super) fn viewed<T: Element>(tensor: &DLTensor, first: *const T, layout: &Layout<'_>) -> Range<usize> {
+pub(crate) fn viewed<T: Element>(tensor: &DLTensor, first: *const T, layout: &Layout<'_>) -> Range<usize> {
     if layout.len == 0 || !layout.is_contiguous() {
         return addresses(tensor, layout).unwrap_or_default();
     }
