@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::package::Package;
+use crate::package::{ALL_FEATURES, Package};
 
 fn package(name: &str, files: &[(&str, &str)]) -> Package {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
@@ -11,7 +11,7 @@ fn package(name: &str, files: &[(&str, &str)]) -> Package {
         package = package.file(name, text);
     }
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
-    package.write("Cargo.toml", &manifest.replace("/runtime' }", "/runtime', features = [\"opencl\"] }"));
+    package.write("Cargo.toml", &manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}")));
     package.forget();
     package
 }
