@@ -8,6 +8,7 @@ mod artifact;
 pub mod container;
 pub mod device;
 mod error;
+pub mod error_kind;
 mod exported;
 #[doc(hidden)]
 pub mod function;
@@ -41,6 +42,7 @@ pub use kernpack_formats::abi;
 
 pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};
+pub use error_kind::ErrorKind;
 pub use function::{Args, Function, TypedClosure, TypedFunction};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel};
 pub use layout::Element;
