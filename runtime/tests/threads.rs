@@ -13,7 +13,7 @@ use kernpack::sys::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObject, TVMFFITypeAttrColumn, TVMFFITypeInfo, type_index,
 };
 use kernpack::sys::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
-use kernpack::{IntoAny, ObjRef, Object, parallel};
+use kernpack::{Function, IntoAny, ObjRef, Object, Tensor, TensorView, TensorViewMut, packed_func, parallel};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 2000;
@@ -440,4 +440,65 @@ fn parallel_loops() {
             assert!(short_lived[bad * 64..][..64].iter().all(|byte| *byte == 1));
         }
     });
+}
+
+/// Adds to all elements.
+#[packed_func(name = "threads.add_to_all")]
+fn add_to_all(mut values: TensorViewMut<'_, i64>, amount: i64) -> kernpack::Result<()> {
+    for value in values.as_slice_mut()? {
+        *value += amount;
+    }
+    Ok(())
+}
+
+/// The sum of the elements, which are all the same.
+#[packed_func(name = "threads.sum_of_same")]
+fn sum_of_same(values: TensorView<'_, i64>) -> kernpack::Result<i64> {
+    let values = values.as_slice()?;
+    assert!(values.iter().all(|value| *value == values[0]));
+    Ok(values.iter().sum())
+}
+
+/// Views of tensors and of parts of them, which are read and written as the record of live views allows.
+#[test]
+fn views_of_tensors() {
+    const PARTS: i64 = 4;
+    const LEN: i64 = 8;
+    let whole = Tensor::from_vec(vec![0_i64; (PARTS * LEN) as usize], &[PARTS * LEN]).unwrap();
+    let parts: Vec<Tensor> = (0..PARTS).map(|part| whole.slice(part * LEN..(part + 1) * LEN).unwrap()).collect();
+    let [add, sum] = ["threads.add_to_all", "threads.sum_of_same"].map(|name| Function::global(name).unwrap());
+    let (expected, refused) = ([const { AtomicUsize::new(0) }; PARTS as usize], AtomicUsize::new(0));
+    let is_done = |result: kernpack::Result<kernpack::Any>| match result {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.message().contains("view that is still alive"), "{error}");
+            refused.fetch_add(1, Ordering::Relaxed);
+            false
+        }
+    };
+    on_threads(|thread, below| {
+        let own = Tensor::from_vec(vec![0_i64; 8], &[8]).unwrap();
+        for round in 1..=ROUNDS / 4 {
+            let part = below(PARTS as usize);
+            match below(4) {
+                0 => _ = is_done(sum.call((&parts[part],))),
+                1 if is_done(add.call((&parts[part], 1))) => _ = expected[part].fetch_add(1, Ordering::Relaxed),
+                2 if is_done(add.call((&whole, 2))) => {
+                    expected.iter().for_each(|expected| _ = expected.fetch_add(2, Ordering::Relaxed));
+                }
+                // Many tensors, one after another, at addresses that come back.
+                _ => assert_eq!(
+                    sum.call_as::<i64>((&Tensor::from_vec(vec![thread as i64; 5], &[5]).unwrap(),)).unwrap(),
+                    5 * thread as i64
+                ),
+            }
+            // What belongs to one thread is never refused.
+            add.call((&own, 1)).unwrap();
+            assert_eq!(sum.call_as::<i64>((&own,)).unwrap(), 8 * round as i64);
+        }
+    });
+    for (part, expected) in parts.iter().zip(expected) {
+        assert_eq!(sum.call_as::<i64>((part,)).unwrap(), LEN * expected.into_inner() as i64);
+    }
+    assert!(refused.into_inner() < THREADS * ROUNDS);
 }

@@ -12,6 +12,7 @@ mod counted;
 pub mod name_table_models;
 pub mod ref_count_models;
 pub mod shared_ref_models;
+pub mod tensor_borrow_models;
 
 #[path = "../../../runtime/embedded/src/sync/name_table.rs"]
 mod name_table;

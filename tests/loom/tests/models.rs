@@ -17,4 +17,6 @@ run! {
     name_table_models: looked_up registered_twice grown;
     ref_count_models: strong_references weak_references promotion uniqueness;
     shared_ref_models: set removed replaced comes_back comes_back_and_goes;
+    tensor_borrow_models: a_writer_and_a_reader the_first_views readers_of_overlapping_ranges a_writer_of_a_part a_reader_of_a_part
+        a_cell_stays_crowded a_cell_is_given_up a_cell_is_opened_again a_cell_changes_hands;
 }

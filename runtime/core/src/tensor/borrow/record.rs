@@ -1,0 +1,302 @@
+//! The record of live views: which addresses are being viewed, and how.
+//!
+//! Views of different memory share no cache line. Each range of addresses that is viewed has a cell of its own: a cache line that says how
+//! many readers there are, or that there is a writer. It stays when the last view ends, so the next view of the same range finds it by a
+//! hash of the range and changes one word.
+//!
+//! That one word is enough because of the rule of this file: *a live cell that is not crowded overlaps no other live cell and no entry of
+//! the crowd*. Where ranges overlap without being the same (a matrix and one of its rows), the range that comes second goes to the crowd, a
+//! list under a lock, and the cells that it overlaps are marked as crowded: a new view of those takes the lock as well. The lock is also
+//! taken for a range that has no cell yet.
+//!
+//! `tests/loom` runs this file in every order in which threads can take their steps.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+
+/// Cells that a range can have. They are tried in order.
+pub(super) const WAYS: usize = 4;
+
+/// The low half of a cell's state: the number of readers, and these three marks. The high half counts the ranges that the cell has had.
+const MOST_READERS: u32 = (1 << 28) - 1;
+const WRITER: u32 = 1 << 29;
+/// New views take the lock.
+const CROWDED: u32 = 1 << 30;
+/// The cell has a range. All zeros is a cell without one.
+const LIVE: u32 = 1 << 31;
+
+/// What [`Record::acquire`] gives for a view that is in the crowd. A cell is at no such address.
+const IN_CROWD: usize = 1;
+
+/// How often ranges that overlap an idle cell go to the crowd, one after another, before the cell is given up for them.
+const PATIENCE: u8 = 2;
+
+/// Of so many ranges whose cells are all taken, one gets the cell of another that is idle: where more ranges take turns than there are
+/// cells, most of them stay as they are.
+const TURNED_AWAY: usize = 8;
+
+/// One range of addresses, and its views. A cache line.
+#[repr(C, align(64))]
+pub(super) struct Cell {
+    state: AtomicU64,
+    /// Changed only while the state is not live.
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl Cell {
+    /// All three are 0.
+    pub(super) const fn new(state: AtomicU64, start: AtomicUsize, end: AtomicUsize) -> Self {
+        Self { state, start, end }
+    }
+
+    fn has(&self, range: &Range<usize>) -> bool {
+        self.start.load(Ordering::Relaxed) == range.start && self.end.load(Ordering::Relaxed) == range.end
+    }
+
+    /// Ends the live range if it has no view. Only under the lock.
+    fn give_up(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        // Those who release a view only make the cell idle, and those who begin one change the state, so one attempt is enough.
+        marks(state) & (MOST_READERS | WRITER) == 0
+            && self.state.compare_exchange(state, next_generation(state), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The half of a state without the generation.
+fn marks(state: u64) -> u32 {
+    state as u32
+}
+
+/// The state of the cell with its next range, before it is live.
+fn next_generation(state: u64) -> u64 {
+    ((state >> 32) + 1) << 32
+}
+
+/// The state with one more view; `None` when that must not begin without the lock.
+#[inline]
+fn with_view(state: u64, write: bool) -> Option<u64> {
+    // Every mark but LIVE is above the number of readers, and no mark at all is above that.
+    let readers = marks(state).wrapping_sub(LIVE);
+    match write {
+        true => (readers == 0).then_some(state + u64::from(WRITER)),
+        false => (readers < MOST_READERS).then_some(state + 1),
+    }
+}
+
+/// Views of a range that are not in a cell.
+struct Entry {
+    range: Range<usize>,
+    readers: usize,
+    written: bool,
+}
+
+/// What the record knows of a live cell.
+struct Live {
+    end: usize,
+    cell: (usize, usize),
+    /// How many ranges that overlap it have come since its last view.
+    passed: u8,
+}
+
+/// What is under the lock.
+pub(super) struct Crowd {
+    /// Views that have no cell.
+    entries: Vec<Entry>,
+    /// Live cells by the start of their range. They do not overlap.
+    live: BTreeMap<usize, Live>,
+    /// How many ranges found all their cells taken by others.
+    turned_away: usize,
+}
+
+impl Crowd {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self { entries: Vec::new(), live: BTreeMap::new(), turned_away: 0 }
+    }
+}
+
+/// The record of live views, with `SETS` times [`WAYS`] cells.
+pub(super) struct Record<const SETS: usize> {
+    cells: [[Cell; SETS]; WAYS],
+    crowd: Mutex<Crowd>,
+}
+
+impl<const SETS: usize> Record<SETS> {
+    /// A record without views, of new cells and a crowd of none.
+    pub(super) const fn new(cells: [[Cell; SETS]; WAYS], crowd: Mutex<Crowd>) -> Self {
+        assert!(SETS.is_power_of_two());
+        Self { cells, crowd }
+    }
+
+    /// Records a view of a range that is not empty: a number for [`Record::release`], or 0 when another view is in the way.
+    #[inline]
+    pub(super) fn acquire(&self, range: Range<usize>, write: bool) -> usize {
+        let set = Self::set_of(&range);
+        for way in &self.cells {
+            let cell = &way[set];
+            let mut state = cell.state.load(Ordering::Acquire);
+            while cell.has(&range)
+                && let Some(wanted) = with_view(state, write)
+            {
+                // The state has the generation, so this cannot succeed when the cell got another range meanwhile.
+                match cell.state.compare_exchange_weak(state, wanted, Ordering::Acquire, Ordering::Acquire) {
+                    Ok(_) => return core::ptr::from_ref(cell).expose_provenance(),
+                    Err(now) => state = now,
+                }
+            }
+        }
+        self.acquire_slowly(range, write)
+    }
+
+    /// Takes a view back.
+    ///
+    /// # Safety
+    /// `token` is what [`Record::acquire`] of this record gave for the same range and `write`, and was not given back before.
+    #[inline]
+    pub(super) unsafe fn release(&self, range: Range<usize>, write: bool, token: usize) {
+        if token == IN_CROWD {
+            return self.leave(&range, write);
+        }
+        // SAFETY: a token is the address of a cell of this record, as the caller promises.
+        let state = unsafe { &(*core::ptr::with_exposed_provenance::<Cell>(token)).state };
+        if write {
+            // While there is a writer, the state is the writer's.
+            let held = state.load(Ordering::Relaxed);
+            state.store(held & !u64::from(WRITER), Ordering::Release);
+        } else {
+            state.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    fn set_of(range: &Range<usize>) -> usize {
+        let mixed = (range.start as u64 ^ (range.end as u64).rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 40) as usize % SETS
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_slowly(&self, range: Range<usize>, write: bool) -> usize {
+        let crowd = &mut *lock(&self.crowd);
+        let mut is_alone = true;
+        for entry in crowd.entries.iter().filter(|entry| overlap(&entry.range, &range)) {
+            if write || entry.written {
+                return 0;
+            }
+            is_alone = false;
+        }
+        if let Some(live) = crowd.live.get_mut(&range.start).filter(|live| live.end == range.end) {
+            // Live cells do not overlap, so it is the only one in this range.
+            live.passed = 0;
+            let (way, set) = live.cell;
+            if let Some(token) = self.acquire_live(&self.cells[way][set], write, is_alone) {
+                return token;
+            }
+            is_alone = false;
+        } else {
+            let mut in_the_way = Vec::new();
+            for (start, live) in crowd.live.range_mut(..range.end).rev() {
+                if live.end <= range.start {
+                    break;
+                }
+                let (way, set) = live.cell;
+                let Some(is_idle) = close(&self.cells[way][set], write) else { return 0 };
+                live.passed = if is_idle { live.passed.saturating_add(1) } else { 0 };
+                is_alone &= live.passed > PATIENCE;
+                in_the_way.push((*start, live.cell));
+            }
+            if is_alone {
+                for (start, (way, set)) in in_the_way {
+                    // Closed and idle above, and new views of it take the lock.
+                    is_alone &= self.cells[way][set].give_up() && crowd.live.remove(&start).is_some();
+                }
+            }
+        }
+        if is_alone && let Some(token) = self.settle(crowd, &range, write) {
+            return token;
+        }
+        let same = crowd.entries.iter_mut().find(|entry| entry.range == range);
+        match same {
+            Some(entry) => entry.readers += 1,
+            None => crowd.entries.push(Entry { range, readers: usize::from(!write), written: write }),
+        }
+        IN_CROWD
+    }
+
+    /// A view of a live cell, under the lock: 0 when another view of it is in the way, `None` when it can count no more readers.
+    /// With `is_alone`, nothing in the crowd overlaps the cell.
+    fn acquire_live(&self, cell: &Cell, write: bool, is_alone: bool) -> Option<usize> {
+        let mut state = cell.state.load(Ordering::Acquire);
+        loop {
+            let open = state & !u64::from(CROWDED);
+            let Some(wanted) = with_view(open, write) else {
+                // As many readers as a cell can count are no obstacle for another one.
+                return if write || close(cell, false).is_none() { Some(0) } else { None };
+            };
+            let wanted = if is_alone { wanted } else { wanted | u64::from(CROWDED) };
+            // Releases as well: who finds the cell open again comes after the views in the crowd that have ended.
+            match cell.state.compare_exchange_weak(state, wanted, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(core::ptr::from_ref(cell).expose_provenance()),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Gives a range a cell, with a first view. Nothing overlaps the range. `None` when all its cells are in use.
+    fn settle(&self, crowd: &mut Crowd, range: &Range<usize>, write: bool) -> Option<usize> {
+        let set = Self::set_of(range);
+        let is_free = |way: &usize| marks(self.cells[*way][set].state.load(Ordering::Relaxed)) & LIVE == 0;
+        let way = (0..WAYS).find(is_free).or_else(|| {
+            crowd.turned_away += 1;
+            let way = crowd.turned_away / TURNED_AWAY % WAYS;
+            let cell = &self.cells[way][set];
+            let start = cell.start.load(Ordering::Relaxed);
+            let is_given =
+                crowd.turned_away.is_multiple_of(TURNED_AWAY) && cell.give_up() && crowd.live.remove(&start).is_some();
+            is_given.then_some(way)
+        })?;
+        let cell = &self.cells[way][set];
+        cell.start.store(range.start, Ordering::Relaxed);
+        cell.end.store(range.end, Ordering::Relaxed);
+        let generation = cell.state.load(Ordering::Relaxed);
+        cell.state.store(generation + u64::from(LIVE) + u64::from(if write { WRITER } else { 1 }), Ordering::Release);
+        crowd.live.insert(range.start, Live { end: range.end, cell: (way, set), passed: 0 });
+        Some(core::ptr::from_ref(cell).expose_provenance())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave(&self, range: &Range<usize>, write: bool) {
+        let entries = &mut lock(&self.crowd).entries;
+        let found = entries.iter().position(|entry| entry.range == *range && entry.written == write);
+        if let Some(index) = found {
+            entries[index].readers = entries[index].readers.saturating_sub(1);
+            if entries[index].readers == 0 {
+                entries.swap_remove(index);
+            }
+        }
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// Marks a cell as crowded, because a view of some of its addresses begins: whether it has no views itself; `None` when one of those
+/// is in the way. Only under the lock.
+fn close(cell: &Cell, write: bool) -> Option<bool> {
+    let mut state = cell.state.load(Ordering::Acquire);
+    loop {
+        let is_idle = marks(state) & (MOST_READERS | WRITER) == 0;
+        if !is_idle && (write || marks(state) & WRITER != 0) {
+            return None;
+        }
+        let crowded = state | u64::from(CROWDED);
+        match cell.state.compare_exchange_weak(state, crowded, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some(is_idle),
+            Err(now) => state = now,
+        }
+    }
+}

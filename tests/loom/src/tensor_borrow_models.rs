@@ -1,0 +1,229 @@
+//! The record of live views of tensors. What the views look at are two numbers: a view of one of them, or of both.
+
+use core::ops::Range;
+use std::array::from_fn;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check_with_interruptions;
+use record::{Cell, Crowd, Record, WAYS};
+
+mod sync {
+    pub(super) use loom::sync::Mutex;
+    pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    pub(super) use crate::atomic::lock;
+}
+
+#[path = "../../../runtime/core/src/tensor/borrow/record.rs"]
+mod record;
+
+/// Addresses of the numbers.
+const FIRST: Range<usize> = 16..24;
+const SECOND: Range<usize> = 24..32;
+const BOTH: Range<usize> = 16..32;
+
+struct Memory {
+    record: Record<1>,
+    numbers: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: the record says who may look, which is what the models check.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new() -> Arc<Self> {
+        let number = || sync::AtomicUsize::new(0);
+        let cells = from_fn(|_way| from_fn(|_set| Cell::new(sync::AtomicU64::new(0), number(), number())));
+        let record = Record::new(cells, sync::Mutex::new(Crowd::new()));
+        Arc::new(Self { record, numbers: from_fn(|_| UnsafeCell::new(0)) })
+    }
+
+    fn numbers(&self, range: &Range<usize>) -> impl Iterator<Item = &UnsafeCell<u32>> {
+        let range = range.clone();
+        self.numbers
+            .iter()
+            .zip([FIRST, SECOND])
+            .filter(move |(_, of)| range.contains(&of.start))
+            .map(|(number, _)| number)
+    }
+
+    /// Reads the numbers in a view of them; false when another view is in the way.
+    fn read(&self, range: Range<usize>) -> bool {
+        let token = self.record.acquire(range.clone(), false);
+        if token == 0 {
+            return false;
+        }
+        for number in self.numbers(&range) {
+            // SAFETY: loom reports it when another thread writes without an order between them.
+            number.with(|number| unsafe { number.read() });
+        }
+        // SAFETY: acquired above.
+        unsafe { self.record.release(range, false, token) };
+        true
+    }
+
+    /// Writes the numbers in a view of them; false when another view is in the way.
+    fn write(&self, range: Range<usize>) -> bool {
+        let token = self.record.acquire(range.clone(), true);
+        if token == 0 {
+            return false;
+        }
+        for number in self.numbers(&range) {
+            // SAFETY: loom reports it when another thread reads or writes without an order between them.
+            number.with_mut(|number| unsafe { *number += 1 });
+        }
+        // SAFETY: acquired above.
+        unsafe { self.record.release(range, true, token) };
+        true
+    }
+
+    /// What is possible when nobody has a view.
+    fn is_free(&self) {
+        for range in [BOTH, FIRST, SECOND] {
+            assert!(self.write(range.clone()), "{range:?}");
+            assert!(self.read(range));
+        }
+    }
+}
+
+/// Two threads use the memory at once; `before` is what happened earlier, `after` what the first thread does at last.
+fn together(
+    before: impl Fn(&Memory) + Send + Sync + 'static,
+    first: impl Fn(&Memory) + Send + Sync + 'static,
+    second: impl Fn(&Memory) + Send + Sync + Clone + 'static,
+) {
+    check_with_interruptions(3, move || {
+        let memory = Memory::new();
+        before(&memory);
+        let (other, second) = (memory.clone(), second.clone());
+        let other = thread::spawn(move || second(&other));
+        first(&memory);
+        other.join().unwrap();
+        memory.is_free();
+    });
+}
+
+/// A writer and a reader of the same range, which has a cell.
+pub fn a_writer_and_a_reader() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| _ = memory.write(BOTH),
+        |memory| {
+            memory.read(BOTH);
+            memory.read(BOTH);
+        },
+    );
+}
+
+/// Two writers of a range that has no cell yet; one of them, at least, gets its view.
+pub fn the_first_views() {
+    together(|_| {}, |memory| _ = memory.write(BOTH), |memory| _ = memory.write(BOTH));
+}
+
+/// Readers never stand in each other's way, whatever the ranges.
+pub fn readers_of_overlapping_ranges() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| assert!(memory.read(FIRST)),
+        |memory| {
+            assert!(memory.read(BOTH));
+            assert!(memory.read(BOTH));
+        },
+    );
+}
+
+/// A range has a cell, and is read there; another one, which overlaps it, is written.
+pub fn a_writer_of_a_part() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| _ = memory.write(SECOND),
+        |memory| {
+            memory.read(BOTH);
+            memory.read(BOTH);
+        },
+    );
+}
+
+/// As above, the other way round.
+pub fn a_reader_of_a_part() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| {
+            memory.read(FIRST);
+            memory.read(FIRST);
+        },
+        |memory| {
+            memory.write(BOTH);
+            memory.write(BOTH);
+        },
+    );
+}
+
+/// While a part is read, the whole is read, which leaves its cell crowded for the writer that comes next.
+pub fn a_cell_stays_crowded() {
+    together(
+        |memory| assert!(memory.read(BOTH)),
+        |memory| assert!(memory.read(FIRST)),
+        |memory| {
+            memory.read(BOTH);
+            memory.write(BOTH);
+        },
+    );
+}
+
+/// The cell of the whole is given up for the parts while another thread begins a view of the whole.
+pub fn a_cell_is_given_up() {
+    together(
+        |memory| {
+            assert!(memory.read(BOTH));
+            assert!(memory.read(FIRST));
+            assert!(memory.read(FIRST));
+        },
+        |memory| _ = memory.write(FIRST),
+        |memory| {
+            memory.read(BOTH);
+            memory.read(BOTH);
+        },
+    );
+}
+
+/// A writer in the crowd ends; a reader finds the cell crowded and opens it, and another one comes after it.
+pub fn a_cell_is_opened_again() {
+    check_with_interruptions(3, || {
+        let memory = Memory::new();
+        assert!(memory.read(BOTH));
+        let threads = [0, 1].map(|_| {
+            let memory = memory.clone();
+            thread::spawn(move || memory.read(BOTH))
+        });
+        memory.write(FIRST);
+        threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
+        memory.is_free();
+    });
+}
+
+/// All cells are taken; one of them gets another range while it is looked at.
+pub fn a_cell_changes_hands() {
+    together(
+        |memory| {
+            assert!(memory.read(BOTH));
+            for place in 1..WAYS {
+                assert!(memory.read(place * 64..place * 64 + 8));
+            }
+            // All but the last of those that are turned away before this cell is given to another range.
+            for place in 0..8 * WAYS - 1 {
+                assert!(memory.read(4096 + place * 8..4100 + place * 8));
+            }
+        },
+        |memory| {
+            memory.read(8192..8196);
+            memory.write(FIRST);
+        },
+        |memory| _ = memory.read(BOTH),
+    );
+}
