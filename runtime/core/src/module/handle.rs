@@ -1,15 +1,12 @@
 use core::ffi::{CStr, c_char};
 use core::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use super::cpp::call as cpp_call;
 use super::cpp::vtable::vtable_of;
 use super::implementation::{ModuleImpl, ModuleProperties};
-use super::load::library::exported_functions;
-use super::load::loader;
 use super::object::{implementation, new_module};
-use super::operations;
+use super::{files, operations};
 use crate::abi::{TVMFFIObject, type_index};
 use crate::function::{Function, did_you_mean};
 use crate::host::{self, Origin};
@@ -24,45 +21,10 @@ pub struct Module {
     object: ObjRef<ObjectRoot>,
 }
 
-/// Address and path of the modules that [`Module::load`] got from a host that is not ours, which does not tell a module's path.
-static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
-
 raw_handle!(=> Module, "`ffi.Module`");
 
 // The host's global functions do the work, where it has them: they may have been replaced.
 impl Module {
-    /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
-    ///
-    /// A library stays loaded for the life of the process, so its functions and objects may outlive the module.
-    ///
-    /// # Errors
-    /// RuntimeError that names the file and what is wrong with it: missing, no library, another architecture, a corrupt
-    /// import tree, a module kind without a loader, or functions that cannot be registered.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let Some(text) = path.to_str() else {
-            return Err(crate::error!(ValueError, "the path {} is not valid UTF-8", path.display()));
-        };
-        // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
-        let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
-        loader::check_file(Path::new(&text))?;
-        if loader::is_own(&text)? {
-            return loader::load_checked(Path::new(&text));
-        }
-        let module: Self = match Function::find_global(loader::FROM_FILE)? {
-            Some(load) => load.call_as((text.as_str(),))?,
-            None => loader::load_from_file(&text)?,
-        };
-        if host::origin() == Origin::Process {
-            // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
-            Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
-            // The module is kept for good, so its address stays its own.
-            let mut loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
-            loaded.push((module.object.as_ptr() as usize, text));
-        }
-        Ok(module)
-    }
-
     /// A module of a kind that is written in Rust.
     pub fn new(implementation: impl ModuleImpl) -> Self {
         new_module(implementation)
@@ -151,10 +113,7 @@ impl Module {
         if let Some(module) = unsafe { implementation(self.object.as_ptr()) } {
             return module.function_names();
         }
-        let loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = self.object.as_ptr() as usize;
-        let path = loaded.iter().find(|(module, _)| *module == address).map(|(_, path)| path);
-        path.map(|path| exported_functions(Path::new(path))).unwrap_or_default()
+        files::path_of(self.object.as_ptr()).map(|path| files::exported_functions(Path::new(&path))).unwrap_or_default()
     }
 
     /// Whether the module itself has a function of this name.

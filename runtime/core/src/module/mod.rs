@@ -53,7 +53,9 @@ pub mod cpp;
 #[cfg(feature = "cuda")]
 mod cuda;
 pub mod device_image;
+mod elf;
 pub mod export;
+mod files;
 mod function_cache;
 mod handle;
 mod implementation;

@@ -1,14 +1,13 @@
 //! The module of kind `library`: a library's functions, found by symbol.
 
 use core::ffi::c_void;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::symbols::Symbols;
-use super::{elf, loader};
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::embedded;
 use crate::function::{Function, invoke_as};
+use crate::module::files::exported_functions;
 use crate::module::implementation::{ModuleImpl, ModuleProperties};
 use crate::value::Str;
 use crate::{Error, Result};
@@ -101,16 +100,4 @@ impl ModuleImpl for LibraryModule {
     fn function_names(&self) -> Vec<String> {
         self.names.get_or_init(|| self.library.path().map(exported_functions).unwrap_or_default()).clone()
     }
-}
-
-/// Names of the functions that a library file exports, for hints; none when the file cannot be read or understood.
-pub(in crate::module) fn exported_functions(path: &Path) -> Vec<String> {
-    let Ok(file) = loader::read(path) else { return Vec::new() };
-    let symbols = elf::dynamic_symbols(&file);
-    symbols
-        .into_iter()
-        .filter_map(|symbol| symbol.strip_prefix("__tvm_ffi_"))
-        .filter(|name| !name.starts_with('_'))
-        .map(str::to_owned)
-        .collect()
 }

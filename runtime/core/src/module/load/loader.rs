@@ -3,11 +3,9 @@
 use core::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::elf::{self, FileKind};
 use super::library::LibraryModule;
 use super::shared_library::SharedLibrary;
 use super::symbols::Symbols;
@@ -15,6 +13,8 @@ use super::{context, context_modules};
 use crate::abi::ApiTable;
 use crate::function::Function;
 use crate::host::Origin;
+use crate::module::elf::{self, FileKind};
+use crate::module::files::read_at;
 use crate::module::kinds::{self, provider};
 use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use crate::module::object::new_module;
@@ -75,31 +75,6 @@ fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
         Some((start, headers_size)) => elf::end_of_segments(&read_at(file, start, headers_size).ok()?),
     };
     needed.checked_sub(size).filter(|missing| *missing > 0)
-}
-
-/// The bytes of a file.
-pub(in crate::module) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let size = file.metadata()?.len();
-    read_at(&file, 0, usize::try_from(size).unwrap_or(usize::MAX))
-}
-
-/// Up to `len` bytes of a file, fewer at its end.
-fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len)?;
-    bytes.resize(len, 0);
-    let mut filled = 0;
-    while filled < len {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
 
 fn is_shared_library_name(path: &Path) -> bool {

@@ -2,9 +2,9 @@
 
 pub(in crate::module) mod context;
 mod context_modules;
-mod elf;
-pub(in crate::module) mod library;
+mod library;
 pub(in crate::module) mod loader;
+mod open;
 mod shared_library;
 mod symbols;
 #[cfg(feature = "builtins")]
