@@ -1,4 +1,4 @@
-//! The macros of [kernpack](https://docs.rs/kernpack). Use them through that crate, which re-exports them.
+//! The macros of the crate `kernpack`. Use them through that crate, which re-exports them.
 //!
 //! The entry points here only hand over to `kernpack-macros-backend`, a normal library, so that parsing and expansion
 //! have unit tests.

@@ -7,8 +7,9 @@
 pub use kernpack_builtins::{register_carried, register_enum, register_init};
 pub use kernpack_core::generated_code::*;
 pub use kernpack_core::{
-    __cpp_result as cpp_result, __has_compressed_modules as has_compressed_modules,
-    __has_cuda_kernels as has_cuda_kernels, __has_opencl_kernels as has_opencl_kernels,
+    __cpp_result as cpp_result, __getter as getter, __has_compressed_modules as has_compressed_modules,
+    __has_cuda_kernels as has_cuda_kernels, __has_opencl_kernels as has_opencl_kernels, __method as method,
+    __method_name as method_name, __packed_function as packed_function,
 };
 pub use linkme;
 

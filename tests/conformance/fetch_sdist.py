@@ -31,6 +31,12 @@ def pip_setting(name: str) -> str:
     return found.stdout.strip() if found.returncode == 0 else ""
 
 
+def default_index() -> str:
+    """The index that pip asks when none is configured."""
+    command = [sys.executable, "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def opener(index_pages: list[str]) -> urllib.request.OpenerDirector:
     """Proxies come from the environment, certificates and passwords from where pip takes them."""
     certificates = pip_setting("cert") or os.environ.get("REQUESTS_CA_BUNDLE") or None
@@ -82,7 +88,7 @@ def candidates(project: str, filename: str) -> tuple[list[Path], list[str]]:
         else:
             files.append(Path(place.removeprefix("file://")) / filename)
     if not pip_setting("no-index"):
-        indexes = [pip_setting("index-url") or "https://pypi.org/simple", *pip_setting("extra-index-url").split()]
+        indexes = [pip_setting("index-url") or default_index(), *pip_setting("extra-index-url").split()]
         pages.extend(f"{index.rstrip('/')}/{project}/" for index in indexes)
     return files, pages
 

@@ -49,7 +49,7 @@ fn this_machine_can_build() {
 }
 
 #[test]
-fn a_machine_without_a_toolchain_can_not() {
+fn a_machine_without_a_toolchain_cannot() {
     let mut command = doctor();
     for name in ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LLVM_SYS_221_PREFIX"] {
         command.env_remove(name);

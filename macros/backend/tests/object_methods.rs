@@ -57,12 +57,7 @@ fn whole_expansion() {
                 const __KERNPACK_KEY: &::core::primitive::str = <Point as __k::Object>::TYPE_KEY;
                 #[cfg(unix)]
                 static __KERNPACK_METHOD_0: __k::FunctionInfo = __k::FunctionInfo {
-                    name: {
-                        const NAME: &__k::MethodName<
-                            { __k::method_name_len(__KERNPACK_KEY, "add") },
-                        > = &__k::MethodName::new(__KERNPACK_KEY, "add");
-                        NAME.as_str()
-                    },
+                    name: __k::method_name!(__KERNPACK_KEY, "add"),
                     global_name: ::core::option::Option::None,
                     doc: "Adds.",
                     params: &[
@@ -109,19 +104,10 @@ fn whole_expansion() {
                     )
                 }
                 #[cfg(unix)]
-                unsafe extern "C" fn __kernpack_call_0(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_bound::<
-                            3usize,
-                            _,
-                        >(&__KERNPACK_METHOD_0, 4u64, args, num_args, result, __kernpack_body_0)
-                    }
-                }
+                __k::method!(
+                    __KERNPACK_METHOD_0, __kernpack_call_0 = call_bound:: < 3usize >
+                    (__kernpack_body_0, 4u64)
+                );
                 #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]
                 #[linkme(crate = __k::linkme)]
                 static __KERNPACK_METHODS: __k::MethodsDef = __k::MethodsDef {
@@ -177,12 +163,7 @@ fn each_kind_of_member() {
                     <i64 as my::kernpack::IntoAny>::into_any(a::Point::K)
                 }
                 static __KERNPACK_METHOD_1: __k::FunctionInfo = __k::FunctionInfo {
-                    name: {
-                        const NAME: &__k::MethodName<
-                            { __k::method_name_len(__KERNPACK_KEY, "__ffi_init__") },
-                        > = &__k::MethodName::new(__KERNPACK_KEY, "__ffi_init__");
-                        NAME.as_str()
-                    },
+                    name: __k::method_name!(__KERNPACK_KEY, "__ffi_init__"),
                     global_name: ::core::option::Option::None,
                     doc: "",
                     params: &[
@@ -205,26 +186,12 @@ fn each_kind_of_member() {
                     let __arg0 = unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_1, args, 0usize) }?;
                     <ObjRef<a::Point> as __k::IntoReturn>::into_return(a::Point::make(__arg0))
                 }
-                unsafe extern "C" fn __kernpack_call_1(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_bound::<
-                            1usize,
-                            _,
-                        >(&__KERNPACK_METHOD_1, 0u64, args, num_args, result, __kernpack_body_1)
-                    }
-                }
+                __k::method!(
+                    __KERNPACK_METHOD_1, __kernpack_call_1 = call_bound:: < 1usize >
+                    (__kernpack_body_1, 0u64)
+                );
                 static __KERNPACK_METHOD_2: __k::FunctionInfo = __k::FunctionInfo {
-                    name: {
-                        const NAME: &__k::MethodName<
-                            { __k::method_name_len(__KERNPACK_KEY, "size") },
-                        > = &__k::MethodName::new(__KERNPACK_KEY, "size");
-                        NAME.as_str()
-                    },
+                    name: __k::method_name!(__KERNPACK_KEY, "size"),
                     global_name: ::core::option::Option::None,
                     doc: "",
                     params: &[
@@ -248,21 +215,9 @@ fn each_kind_of_member() {
                     }?;
                     <usize as __k::IntoReturn>::into_return(a::Point::len(&**__arg0))
                 }
-                unsafe extern "C" fn __kernpack_call_2(
-                    object: *mut ::core::ffi::c_void,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_getter(&__KERNPACK_METHOD_2, object, result, __kernpack_body_2)
-                    }
-                }
+                __k::getter!(__KERNPACK_METHOD_2, __kernpack_call_2 = __kernpack_body_2);
                 static __KERNPACK_METHOD_3: __k::FunctionInfo = __k::FunctionInfo {
-                    name: {
-                        const NAME: &__k::MethodName<
-                            { __k::method_name_len(__KERNPACK_KEY, "__ffi_compare__") },
-                        > = &__k::MethodName::new(__KERNPACK_KEY, "__ffi_compare__");
-                        NAME.as_str()
-                    },
+                    name: __k::method_name!(__KERNPACK_KEY, "__ffi_compare__"),
                     global_name: ::core::option::Option::None,
                     doc: "",
                     params: &[
@@ -304,19 +259,10 @@ fn each_kind_of_member() {
                     };
                     my::kernpack::Result::Ok(__k::TVMFFIAny::int(order))
                 }
-                unsafe extern "C" fn __kernpack_call_3(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_packed::<
-                            3usize,
-                            _,
-                        >(&__KERNPACK_METHOD_3, args, num_args, result, __kernpack_body_3)
-                    }
-                }
+                __k::method!(
+                    __KERNPACK_METHOD_3, __kernpack_call_3 = call_packed:: < 3usize >
+                    (__kernpack_body_3)
+                );
                 impl __k::HasConstructor for a::Point {}
                 #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]
                 #[linkme(crate = __k::linkme)]

@@ -80,38 +80,10 @@ fn whole_expansion() {
                     let __arg1 = unsafe { __k::arg::<&str>(&__KERNPACK_FUNCTION, args, 1usize) }?;
                     <Result<i64> as __k::IntoReturn>::into_return(add(__arg0, __arg1))
                 }
-                #[unsafe(export_name = "__tvm_ffi_add")]
-                unsafe extern "C" fn __kernpack_call(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_packed::<
-                            2usize,
-                            _,
-                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
-                    }
-                }
-                #[unsafe(export_name = "__tvm_ffi__metadata_add")]
-                unsafe extern "C" fn __kernpack_metadata(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
-                }
-                #[unsafe(export_name = "__tvm_ffi__doc_add")]
-                unsafe extern "C" fn __kernpack_doc(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
-                }
+                __k::packed_function!(
+                    __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(2usize), "__tvm_ffi_add",
+                    "__tvm_ffi__metadata_add", "__tvm_ffi__doc_add"
+                );
             };
         "#]],
     );
@@ -154,29 +126,10 @@ fn no_parameters_no_result_no_doc() {
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     <() as __k::IntoReturn>::into_return(r#type())
                 }
-                #[unsafe(export_name = "__tvm_ffi_type")]
-                unsafe extern "C" fn __kernpack_call(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_packed::<
-                            0usize,
-                            _,
-                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
-                    }
-                }
-                #[unsafe(export_name = "__tvm_ffi__metadata_type")]
-                unsafe extern "C" fn __kernpack_metadata(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
-                }
+                __k::packed_function!(
+                    __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(0usize), "__tvm_ffi_type",
+                    "__tvm_ffi__metadata_type"
+                );
             };
         "#]],
     );
@@ -247,29 +200,10 @@ fn lifetimes_and_written_views() {
                     }?;
                     <&'static str as __k::IntoReturn>::into_return(blend(__arg0, __arg1, __arg2))
                 }
-                #[unsafe(export_name = "__tvm_ffi_imagekit.blend")]
-                unsafe extern "C" fn __kernpack_call(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_packed::<
-                            3usize,
-                            _,
-                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
-                    }
-                }
-                #[unsafe(export_name = "__tvm_ffi__metadata_imagekit.blend")]
-                unsafe extern "C" fn __kernpack_metadata(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
-                }
+                __k::packed_function!(
+                    __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(3usize),
+                    "__tvm_ffi_imagekit.blend", "__tvm_ffi__metadata_imagekit.blend"
+                );
             };
         "#]],
     );
@@ -368,7 +302,7 @@ fn parameter_count() {
     let parameters = |count: usize| (0..count).map(|i| format!("a{i}: i64, ")).collect::<String>();
     check_mistakes("", &format!("fn f({}) {{}}", parameters(65)), &["more than 64 parameters"]);
     let code = expand_packed_func(tokens(""), tokens(&format!("fn f({}) {{}}", parameters(64))), &environment());
-    assert!(code.to_string().contains("call_packed :: < 64usize"));
+    assert!(code.to_string().contains("__kernpack_body (64usize)"));
 }
 
 #[test]
@@ -507,38 +441,10 @@ fn parallel_functions() {
                     );
                     __k::IntoReturn::into_return(__looped)
                 }
-                #[unsafe(export_name = "__tvm_ffi_saxpy")]
-                unsafe extern "C" fn __kernpack_call(
-                    _this: *mut ::core::ffi::c_void,
-                    args: *const __k::TVMFFIAny,
-                    num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe {
-                        __k::call_packed::<
-                            4usize,
-                            _,
-                        >(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body)
-                    }
-                }
-                #[unsafe(export_name = "__tvm_ffi__metadata_saxpy")]
-                unsafe extern "C" fn __kernpack_metadata(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
-                }
-                #[unsafe(export_name = "__tvm_ffi__doc_saxpy")]
-                unsafe extern "C" fn __kernpack_doc(
-                    _this: *mut ::core::ffi::c_void,
-                    _args: *const __k::TVMFFIAny,
-                    _num_args: ::core::primitive::i32,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
-                }
+                __k::packed_function!(
+                    __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(4usize),
+                    "__tvm_ffi_saxpy", "__tvm_ffi__metadata_saxpy", "__tvm_ffi__doc_saxpy"
+                );
             };
         "#]],
     );

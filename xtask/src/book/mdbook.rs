@@ -52,7 +52,7 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
     ]);
     install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build"));
     step::run(&format!("install mdbook {VERSION} into target/mdbook-{VERSION}"), &mut install, Show::Warnings)
-        .map_err(|error| format!("{error}: cargo could not install mdbook (it comes from crates.io)"))?;
+        .map_err(|error| format!("{error}: cargo could not install mdbook (it comes from the crate registry)"))?;
     // Only the program is needed from now on.
     fs::remove_dir_all(folder.join("build"))?;
     Ok(ours)

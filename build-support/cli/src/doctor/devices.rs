@@ -4,9 +4,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::environment;
 use super::finding::{Finding, State};
 use super::install::{self, Install};
-use super::surroundings;
 use crate::Result;
 use crate::command::PROBE;
 
@@ -25,7 +25,7 @@ fn ask(word: &str) -> Result<Value> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.args([PROBE, word]);
-    let answer = surroundings::run(command).map_err(|problem| format!("asking it ended the process: {problem}"))?;
+    let answer = environment::run(command).map_err(|problem| format!("asking it ended the process: {problem}"))?;
     // A driver may print something, too.
     let last = answer.lines().last().unwrap_or_default();
     serde_json::from_str(last).map_err(|_| "it gave no answer".to_owned())

@@ -5,6 +5,7 @@
 
 mod compilers;
 mod devices;
+mod environment;
 mod finding;
 mod install;
 mod options;
@@ -12,31 +13,30 @@ mod probe;
 mod python;
 mod report;
 mod rust;
-mod surroundings;
 
 pub(crate) use options::{HELP, Options, parse};
 pub(crate) use probe::probe;
 
+use environment::Environment;
 use finding::{Finding, State};
-use surroundings::Surroundings;
 
 /// The error when not even that can be built.
 pub(crate) const UNABLE: &str = "a library without kernels cannot be built here; see what is marked as needed above";
 
 /// The report, and whether a library without kernels can be built.
 pub(crate) fn examine(options: &Options) -> (String, bool) {
-    let findings = findings(&Surroundings::of_process());
+    let findings = findings(&Environment::of_process());
     let able = findings.iter().all(|finding| !finding.required || finding.state == State::Found);
     let text = if options.json { report::json(&findings, able) } else { report::text(&findings, able) };
     (text, able)
 }
 
-fn findings(surroundings: &Surroundings) -> Vec<Finding> {
-    let mut findings = vec![rust::rust(surroundings)];
-    findings.extend([compilers::c(surroundings), compilers::cpp(surroundings)]);
-    findings.push(rust::llvm(surroundings));
-    findings.push(compilers::cuda(surroundings));
+fn findings(environment: &Environment) -> Vec<Finding> {
+    let mut findings = vec![rust::rust(environment)];
+    findings.extend([compilers::c(environment), compilers::cpp(environment)]);
+    findings.push(rust::llvm(environment));
+    findings.push(compilers::cuda(environment));
     findings.extend(devices::devices());
-    findings.push(python::python(surroundings));
+    findings.push(python::python(environment));
     findings
 }

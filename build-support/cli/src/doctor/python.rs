@@ -1,8 +1,8 @@
 //! Python, and the packages that load libraries there.
 
+use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
-use super::surroundings::Surroundings;
 
 /// Prints the version, the program, and the version of each package or nothing. It imports none: PyTorch takes seconds.
 const ASK: &str = "
@@ -21,13 +21,13 @@ for name in ('apache-tvm-ffi', 'numpy', 'torch'):
 const COMPATIBLE: std::ops::Range<(u32, u32, u32)> = (0, 1, 15)..(0, 2, 0);
 
 /// The Python on PATH, with `tvm_ffi`.
-pub(super) fn python(surroundings: &Surroundings) -> Finding {
+pub(super) fn python(environment: &Environment) -> Finding {
     let purpose = "loading libraries in Python, and for the tests there";
     let finding = |install, state, summary: String| Finding::new("Python", purpose, install, state, summary);
-    let asked = surroundings.variable("PYTHON");
+    let asked = environment.variable("PYTHON");
     let path = match asked {
-        Some(asked) => surroundings.find(asked),
-        None => ["python3", "python"].iter().find_map(|name| surroundings.find(name)),
+        Some(asked) => environment.find(asked),
+        None => ["python3", "python"].iter().find_map(|name| environment.find(name)),
     };
     let Some(path) = path else {
         let summary = match asked {
@@ -36,7 +36,7 @@ pub(super) fn python(surroundings: &Surroundings) -> Finding {
         };
         return finding(&install::PYTHON, State::Missing, summary);
     };
-    let said = match surroundings.run(&path, &["-c", ASK]) {
+    let said = match environment.run(&path, &["-c", ASK]) {
         Ok(said) => said,
         Err(problem) => return finding(&install::PYTHON, State::Broken, problem),
     };

@@ -59,12 +59,12 @@ pub(super) fn json(findings: &[Finding], able: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::{compilers, python, rust, surroundings::Surroundings};
+    use crate::doctor::{compilers, environment::Environment, python, rust};
 
     /// A machine with nothing on it.
     #[test]
     fn everything_is_missing() {
-        let nothing = Surroundings::fake(&[("PATH", "/nowhere")]);
+        let nothing = Environment::fake(&[("PATH", "/nowhere")]);
         let findings = [
             rust::rust(&nothing),
             compilers::c(&nothing),

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
-use super::surroundings::Surroundings;
 use crate::Result;
 
 /// The LLVM that kernpack-build is made for.
@@ -13,8 +13,8 @@ const LLVM: u32 = 22;
 /// The oldest Rust that compiles kernpack.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-fn rustc(surroundings: &Surroundings) -> Option<PathBuf> {
-    surroundings.find(surroundings.variable("RUSTC").unwrap_or("rustc".as_ref()))
+fn rustc(environment: &Environment) -> Option<PathBuf> {
+    environment.find(environment.variable("RUSTC").unwrap_or("rustc".as_ref()))
 }
 
 /// The value of a line of `rustc -vV`.
@@ -28,20 +28,20 @@ fn numbers(version: &str) -> Vec<u32> {
 }
 
 /// rustc and cargo.
-pub(super) fn rust(surroundings: &Surroundings) -> Finding {
+pub(super) fn rust(environment: &Environment) -> Finding {
     let finding =
         |state, summary: String| Finding::new("Rust", "every library", &install::RUST, state, summary).required();
-    let Some(path) = rustc(surroundings) else {
+    let Some(path) = rustc(environment) else {
         return finding(State::Missing, "rustc not found in RUSTC or PATH".to_owned());
     };
-    let verbose = match surroundings.run(&path, &["-vV"]) {
+    let verbose = match environment.run(&path, &["-vV"]) {
         Ok(verbose) => verbose,
         Err(problem) => return finding(State::Broken, problem),
     };
     let version = line(&verbose, "release").to_owned();
-    let cargo = surroundings.find(surroundings.variable("CARGO").unwrap_or("cargo".as_ref()));
+    let cargo = environment.find(environment.variable("CARGO").unwrap_or("cargo".as_ref()));
     let cargo = cargo.ok_or_else(|| "cargo not found in PATH".to_owned());
-    let cargo = cargo.and_then(|cargo| surroundings.run(&cargo, &["--version"]));
+    let cargo = cargo.and_then(|cargo| environment.run(&cargo, &["--version"]));
     let (state, summary) = match &cargo {
         _ if numbers(&version) < numbers(OLDEST) => {
             (State::Broken, format!("rustc {version} is too old: {OLDEST} or newer is needed"))
@@ -53,7 +53,7 @@ pub(super) fn rust(surroundings: &Surroundings) -> Finding {
 }
 
 /// The LLVM that compiles kernels in LLVM IR: where kernpack-llvm-link looks, in its order.
-pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
+pub(super) fn llvm(environment: &Environment) -> Finding {
     let finding = |state, summary: String| {
         Finding::new(
             "LLVM",
@@ -63,9 +63,9 @@ pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
             summary,
         )
     };
-    if let Some(prefix) = surroundings.variable("LLVM_SYS_221_PREFIX") {
+    if let Some(prefix) = environment.variable("LLVM_SYS_221_PREFIX") {
         let config = Path::new(prefix).join("bin/llvm-config");
-        return match system(surroundings, &config) {
+        return match system(environment, &config) {
             Ok((version, folder)) => {
                 finding(State::Found, format!("LLVM {version} of LLVM_SYS_221_PREFIX")).with("path", folder)
             }
@@ -74,13 +74,12 @@ pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
             }
         };
     }
-    let inside = in_toolchain(surroundings);
+    let inside = in_toolchain(environment);
     if let Ok((version, file)) = &inside {
         return finding(State::Found, format!("LLVM {version} inside the Rust toolchain")).with("path", file.clone());
     }
-    let config = surroundings.find(format!("llvm-config-{LLVM}"));
-    let outside =
-        config.ok_or(format!("llvm-config-{LLVM} not found in PATH")).and_then(|it| system(surroundings, &it));
+    let config = environment.find(format!("llvm-config-{LLVM}"));
+    let outside = config.ok_or(format!("llvm-config-{LLVM} not found in PATH")).and_then(|it| system(environment, &it));
     match (inside, outside) {
         (_, Ok((version, folder))) => {
             finding(State::Found, format!("LLVM {version} of the system")).with("path", folder)
@@ -91,13 +90,13 @@ pub(super) fn llvm(surroundings: &Surroundings) -> Finding {
 }
 
 /// Version, and the library's file.
-fn in_toolchain(surroundings: &Surroundings) -> Result<(String, String)> {
-    let rustc = rustc(surroundings).ok_or("rustc not found")?;
-    let version = line(&surroundings.run(&rustc, &["-vV"])?, "LLVM version").to_owned();
+fn in_toolchain(environment: &Environment) -> Result<(String, String)> {
+    let rustc = rustc(environment).ok_or("rustc not found")?;
+    let version = line(&environment.run(&rustc, &["-vV"])?, "LLVM version").to_owned();
     if numbers(&version).first() != Some(&LLVM) {
         return Err(format!("the Rust toolchain carries LLVM {version}, not {LLVM}"));
     }
-    let folder = Path::new(&surroundings.run(&rustc, &["--print", "sysroot"])?).join("lib");
+    let folder = Path::new(&environment.run(&rustc, &["--print", "sysroot"])?).join("lib");
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
     match names.find(|name| name == "libLLVM.dylib" || name.starts_with("libLLVM.so") || name.starts_with("libLLVM-")) {
@@ -107,10 +106,10 @@ fn in_toolchain(surroundings: &Surroundings) -> Result<(String, String)> {
 }
 
 /// Version, and the folder of the library.
-fn system(surroundings: &Surroundings, config: &Path) -> Result<(String, String)> {
-    let version = surroundings.run(config, &["--version"])?;
+fn system(environment: &Environment, config: &Path) -> Result<(String, String)> {
+    let version = environment.run(config, &["--version"])?;
     match numbers(&version).first() == Some(&LLVM) {
-        true => Ok((version, surroundings.run(config, &["--libdir"])?)),
+        true => Ok((version, environment.run(config, &["--libdir"])?)),
         false => Err(format!("that is LLVM {version}, not {LLVM}")),
     }
 }

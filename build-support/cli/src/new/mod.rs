@@ -1,8 +1,8 @@
 //! `cargo kernpack new`: a crate that builds and passes its tests at once.
 
+mod dependencies;
 mod name;
 mod options;
-mod repository;
 mod template;
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) use options::{HELP, Options, parse};
 
 use crate::Result;
-use repository::Dependencies;
+use dependencies::Dependencies;
 
 /// Writes the crate and says what to do next.
 ///
@@ -37,7 +37,7 @@ pub(crate) fn make(options: &Options) -> Result<String> {
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
     let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent)?;
-    let in_workspace = repository::is_below_workspace(&parent);
+    let in_workspace = dependencies::is_below_workspace(&parent);
     for (path, text) in template::files(&name, options.cuda, &dependencies, in_workspace) {
         let path = folder.join(path);
         if let Some(folder) = path.parent() {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_away_from_the_repository_names_versions() {
+    fn a_crate_outside_of_a_checkout_names_versions() {
         let folder = temporary("versions");
         let text = make(&options(folder.join("my-kit"))).unwrap();
         let version = env!("CARGO_PKG_VERSION");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_the_repository() {
+    fn a_folder_that_is_not_a_checkout() {
         let folder = temporary("elsewhere");
         let kernpack_path = Some(folder.clone());
         let error = make(&Options { kernpack_path, ..options(folder.join("kit")) }).unwrap_err();

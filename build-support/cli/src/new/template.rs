@@ -1,6 +1,6 @@
 //! The files of a new crate.
 
-use super::repository::Dependencies;
+use super::dependencies::Dependencies;
 
 const CARGO_TOML: &str = include_str!("../../templates/Cargo.toml.in");
 const BUILD: &str = include_str!("../../templates/build.rs.in");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_shipped() {
+    fn what_cannot_be_shipped() {
         for (machine, needed, versions, message) in [
             (
                 "x86_64",

@@ -100,11 +100,7 @@ impl Callable<'_> {
         quote! {
             #(#conditions)*
             static #info: __k::FunctionInfo = __k::FunctionInfo {
-                name: {
-                    const NAME: &__k::MethodName<{ __k::method_name_len(__KERNPACK_KEY, #name) }> =
-                        &__k::MethodName::new(__KERNPACK_KEY, #name);
-                    NAME.as_str()
-                },
+                name: __k::method_name!(__KERNPACK_KEY, #name),
                 global_name: ::core::option::Option::None,
                 doc: #doc,
                 params: &[#(#parameters),*],
@@ -126,33 +122,14 @@ impl Callable<'_> {
     fn entry_point(&self) -> TokenStream {
         let (call, body, info, count) = (self.call(), self.body(), self.info(), self.count());
         if self.entry == Entry::Getter {
-            return quote! {
-                unsafe extern "C" fn #call(
-                    object: *mut ::core::ffi::c_void,
-                    result: *mut __k::TVMFFIAny,
-                ) -> ::core::primitive::i32 {
-                    // SAFETY: the property is registered at offset 0, so the caller passes a live object and a writable result.
-                    unsafe { __k::call_getter(&#info, object, result, #body) }
-                }
-            };
+            return quote!(__k::getter!(#info, #call = #body););
         }
-        let run = match self.is_bound() {
+        match self.is_bound() {
             true => {
                 let optional = self.optional();
-                quote!(__k::call_bound::<#count, _>(&#info, #optional, args, num_args, result, #body))
+                quote!(__k::method!(#info, #call = call_bound::<#count>(#body, #optional));)
             }
-            false => quote!(__k::call_packed::<#count, _>(&#info, args, num_args, result, #body)),
-        };
-        quote! {
-            unsafe extern "C" fn #call(
-                _this: *mut ::core::ffi::c_void,
-                args: *const __k::TVMFFIAny,
-                num_args: ::core::primitive::i32,
-                result: *mut __k::TVMFFIAny,
-            ) -> ::core::primitive::i32 {
-                // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
-                unsafe { #run }
-            }
+            false => quote!(__k::method!(#info, #call = call_packed::<#count>(#body));),
         }
     }
 

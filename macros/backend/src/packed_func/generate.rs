@@ -36,7 +36,8 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         Some(parallel) => doc.with_paragraph(&parallel.doc(&function.parameters)),
         None => doc.to_token_stream(),
     };
-    let doc_function = has_doc.then(|| doc_function(exported_name));
+    let doc_symbol = has_doc.then(|| format!("{SYMBOL_PREFIX}_doc_{exported_name}"));
+    let symbols = [call_symbol, metadata_symbol].into_iter().chain(doc_symbol);
     quote! {
         #(#conditions)*
         #claim
@@ -63,29 +64,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
 
             #body
 
-            #[unsafe(export_name = #call_symbol)]
-            unsafe extern "C" fn __kernpack_call(
-                _this: *mut ::core::ffi::c_void,
-                args: *const __k::TVMFFIAny,
-                num_args: ::core::primitive::i32,
-                result: *mut __k::TVMFFIAny,
-            ) -> ::core::primitive::i32 {
-                // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
-                unsafe { __k::call_packed::<#count, _>(&__KERNPACK_FUNCTION, args, num_args, result, __kernpack_body) }
-            }
-
-            #[unsafe(export_name = #metadata_symbol)]
-            unsafe extern "C" fn __kernpack_metadata(
-                _this: *mut ::core::ffi::c_void,
-                _args: *const __k::TVMFFIAny,
-                _num_args: ::core::primitive::i32,
-                result: *mut __k::TVMFFIAny,
-            ) -> ::core::primitive::i32 {
-                // SAFETY: the caller of a packed function passes a writable result.
-                unsafe { __k::return_metadata(&__KERNPACK_FUNCTION, result) }
-            }
-
-            #doc_function
+            __k::packed_function!(__KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(#count) #(, #symbols)*);
         };
     }
 }
@@ -146,22 +125,6 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
         fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count]) -> #krate::Result<__k::TVMFFIAny> {
             #(#conversions)*
             #call
-        }
-    }
-}
-
-fn doc_function(exported_name: &str) -> TokenStream {
-    let symbol = format!("{SYMBOL_PREFIX}_doc_{exported_name}");
-    quote! {
-        #[unsafe(export_name = #symbol)]
-        unsafe extern "C" fn __kernpack_doc(
-            _this: *mut ::core::ffi::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: ::core::primitive::i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> ::core::primitive::i32 {
-            // SAFETY: the caller of a packed function passes a writable result.
-            unsafe { __k::return_doc(&__KERNPACK_FUNCTION, result) }
         }
     }
 }

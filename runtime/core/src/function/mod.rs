@@ -12,6 +12,7 @@
 mod args;
 mod bound;
 mod closure;
+mod entry_point;
 mod handle;
 mod info;
 #[cfg(all(feature = "embedded", not(feature = "builtins")))]

@@ -101,6 +101,17 @@ impl<const N: usize> MethodName<N> {
     }
 }
 
+/// A [`MethodName`] as text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __method_name {
+    ($key:ident, $name:literal) => {{
+        const NAME: &$crate::generated_code::MethodName<{ $crate::generated_code::method_name_len($key, $name) }> =
+            &$crate::generated_code::MethodName::new($key, $name);
+        NAME.as_str()
+    }};
+}
+
 /// The constructor's name, as a method and as a type attribute.
 const INIT: &str = "__ffi_init__";
 

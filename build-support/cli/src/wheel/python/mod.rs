@@ -1,9 +1,9 @@
 //! The Python side of a wheel: a module that loads the library, and its type stubs.
 
+mod annotation;
 mod api;
 mod module;
 mod names;
-mod spelling;
 mod stub;
 
 pub(crate) use api::Api;

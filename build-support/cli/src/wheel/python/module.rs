@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Type};
 use super::names::{docstring, literal};
-use super::spelling::{Position, Speller};
 
 /// The module's text. `library` is the file's name, `about` the package's description.
 pub(crate) fn module(api: &Api, library: &str, version: &str, about: &str) -> String {
@@ -45,9 +45,9 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
             writeln!(out, "{} = _ffi.get_global_func({})", function.name, literal(&function.key))?;
         }
     }
-    let speller = Speller::new(api);
+    let annotations = Annotations::new(api);
     for ty in &api.types {
-        class(out, ty, &speller)?;
+        class(out, ty, &annotations)?;
     }
     out.push_str("\n\n__all__ = [\n");
     for name in exports(api) {
@@ -57,7 +57,7 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     Ok(())
 }
 
-fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result {
+fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     out.push_str("\n\n");
     let key = literal(&ty.key);
     match &ty.base {
@@ -77,7 +77,7 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
     }
     // Only the names matter here: tvm_ffi wants each field annotated.
     for field in &ty.fields {
-        writeln!(out, "    {}: {}", field.name, speller.spell(&field.schema, Position::Result))?;
+        writeln!(out, "    {}: {}", field.name, annotations.of(&field.schema, Position::Result))?;
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
 use super::names::{docstring, literal};
-use super::spelling::{Position, Speller};
 
 /// Tensors of every library go in: NumPy 2.1, PyTorch, JAX, CuPy.
 const TENSORS: &str = "
@@ -38,25 +38,25 @@ fn try_write(out: &mut String, api: &Api, about: &str) -> std::fmt::Result {
 }
 
 fn try_body(out: &mut String, api: &Api) -> std::fmt::Result {
-    let speller = Speller::new(api);
+    let annotations = Annotations::new(api);
     out.push_str("\n__all__ = [\n");
     for name in exports(api) {
         writeln!(out, "    {},", literal(name))?;
     }
     out.push_str("]\n\n__version__: ");
-    out.push_str(&speller.spell(&serde_json::json!({ "type": "str" }), Position::Result));
+    out.push_str(&annotations.of(&serde_json::json!({ "type": "str" }), Position::Result));
     out.push_str("\n__library__: _ffi.Module\n");
     for ty in &api.types {
-        class(out, ty, &speller)?;
+        class(out, ty, &annotations)?;
     }
     for function in &api.functions {
-        self::function(out, function, &speller)?;
+        self::function(out, function, &annotations)?;
     }
     Ok(())
 }
 
-fn function(out: &mut String, function: &Function, speller: &Speller<'_>) -> std::fmt::Result {
-    let signature = speller.signature(function.signature.as_ref(), None, 0);
+fn function(out: &mut String, function: &Function, annotations: &Annotations<'_>) -> std::fmt::Result {
+    let signature = annotations.signature(function.signature.as_ref(), None, 0);
     write!(out, "\ndef {}{signature}:", function.name)?;
     body(out, &function.doc, "    ");
     Ok(())
@@ -73,7 +73,7 @@ fn body(out: &mut String, doc: &str, indent: &str) {
     }
 }
 
-fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result {
+fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     let base = match &ty.base {
         Base::Object => "_ffi.Object",
         Base::IntEnum => "_dataclasses.IntEnum",
@@ -94,15 +94,15 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
     }
     for field in &ty.fields {
         if field.writable {
-            writeln!(out, "    {}: {}", field.name, speller.spell(&field.schema, Position::Result))?;
+            writeln!(out, "    {}: {}", field.name, annotations.of(&field.schema, Position::Result))?;
         } else {
-            let spelled = speller.spell(&field.schema, Position::Result);
-            let property = speller.decorator("property");
-            writeln!(out, "    {property}\n    def {}(self) -> {spelled}: ...", field.name)?;
+            let annotation = annotations.of(&field.schema, Position::Result);
+            let property = annotations.decorator("property");
+            writeln!(out, "    {property}\n    def {}(self) -> {annotation}: ...", field.name)?;
         }
     }
     if !is_enum {
-        match speller.constructor(&ty.constructor) {
+        match annotations.constructor(&ty.constructor) {
             Some(signature) => writeln!(out, "    def __init__{signature}: ...")?,
             None => {
                 out.push_str("    def __init__(self, _: _Never, /) -> None:\n");
@@ -111,17 +111,17 @@ fn class(out: &mut String, ty: &Type, speller: &Speller<'_>) -> std::fmt::Result
         }
     }
     for method in &ty.methods {
-        self::method(out, method, speller)?;
+        self::method(out, method, annotations)?;
     }
     Ok(())
 }
 
-fn method(out: &mut String, method: &Method, speller: &Speller<'_>) -> std::fmt::Result {
+fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> std::fmt::Result {
     let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
     if method.is_static {
-        writeln!(out, "    {}", speller.decorator("staticmethod"))?;
+        writeln!(out, "    {}", annotations.decorator("staticmethod"))?;
     }
-    let signature = speller.signature(method.signature.as_ref(), first, skip);
+    let signature = annotations.signature(method.signature.as_ref(), first, skip);
     write!(out, "    def {}{signature}:", method.name)?;
     body(out, &method.doc, "        ");
     Ok(())

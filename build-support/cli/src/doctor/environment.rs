@@ -14,11 +14,11 @@ const TIME: Duration = Duration::from_secs(30);
 const MOST_OUTPUT: u64 = 1 << 20;
 
 /// What a question may look at.
-pub(super) struct Surroundings {
+pub(super) struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
-impl Surroundings {
+impl Environment {
     /// Of this process.
     pub(super) fn of_process() -> Self {
         Self { variables: std::env::vars_os().collect() }
@@ -96,19 +96,19 @@ mod tests {
 
     #[test]
     fn programs() {
-        let surroundings = Surroundings::fake(&[("PATH", "/nowhere:/bin:/usr/bin"), ("EMPTY", ""), ("WORD", "said")]);
-        let shell = surroundings.find("sh").unwrap();
-        assert_eq!(surroundings.find(&shell), Some(shell.clone()));
-        assert_eq!(surroundings.find("no-such-program"), None);
-        assert_eq!(surroundings.find("/nowhere/sh"), None);
-        assert_eq!(surroundings.variable("EMPTY"), None);
-        assert_eq!(surroundings.run(&shell, &["-c", "echo $WORD $HOME"]), Ok("said".to_owned()));
+        let environment = Environment::fake(&[("PATH", "/nowhere:/bin:/usr/bin"), ("EMPTY", ""), ("WORD", "said")]);
+        let shell = environment.find("sh").unwrap();
+        assert_eq!(environment.find(&shell), Some(shell.clone()));
+        assert_eq!(environment.find("no-such-program"), None);
+        assert_eq!(environment.find("/nowhere/sh"), None);
+        assert_eq!(environment.variable("EMPTY"), None);
+        assert_eq!(environment.run(&shell, &["-c", "echo $WORD $HOME"]), Ok("said".to_owned()));
         assert_eq!(
-            surroundings.run(&shell, &["-c", "echo out; echo 'it broke' >&2; exit 3"]),
+            environment.run(&shell, &["-c", "echo out; echo 'it broke' >&2; exit 3"]),
             Err("sh failed (exit status: 3): it broke".to_owned())
         );
         assert_eq!(
-            surroundings.run(&shell, &["-c", "exit 1"]),
+            environment.run(&shell, &["-c", "exit 1"]),
             Err("sh failed (exit status: 1): without a message".to_owned())
         );
     }

@@ -1,92 +1,18 @@
+//! The code of an enum with data: the layout, the definitions of the parent and of each variant, and the impls.
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::{Attribute, DataEnum, DeriveInput, Field, Fields, LitStr, Meta, Type, Variant};
 
-use super::attributes::{Attributes, StructuralKind, structural_kind, words};
-use super::definition::{Fingerprint, check_generics, name_self};
-use super::field::{HiddenField, ObjectField, RegisteredField, check_fields};
-use super::generate::thread_safety;
+use super::super::attributes::StructuralKind;
+use super::super::definition::Fingerprint;
+use super::super::generate::thread_safety;
+use super::{Family, FamilyVariant};
 use crate::doc::Doc;
-use crate::mistakes::Mistakes;
-use crate::name::{claim_type_key, plain, type_key_fault};
-use crate::options::{attribute_options, entries};
-
-/// An enum with data: one object type for each variant, and the enum as their parent.
-pub(super) struct Family {
-    ident: Ident,
-    key: String,
-    attributes: Attributes,
-    doc: Doc,
-    variants: Vec<FamilyVariant>,
-    /// Of all variants.
-    fingerprint: Fingerprint,
-}
-
-struct FamilyVariant {
-    ident: Ident,
-    key: String,
-    structural: StructuralKind,
-    doc: Doc,
-    /// All fields, in their order.
-    layout: Vec<(Ident, Type)>,
-    /// The fields that other languages see.
-    fields: Vec<RegisteredField>,
-    /// The other fields.
-    hidden: Vec<HiddenField>,
-}
+use crate::name::claim_type_key;
 
 impl Family {
-    /// Reads the item and reports everything that cannot be a family of object types. `None` only if a mistake was reported.
-    pub(super) fn parse(
-        item: &DeriveInput,
-        data: &DataEnum,
-        attributes: Attributes,
-        mistakes: &mut Mistakes,
-    ) -> Option<Self> {
-        check_representation(&item.attrs, &item.ident, mistakes);
-        check_generics(&item.generics, mistakes);
-        for (option, why) in [
-            ("child_slots", "a family has one subtype for each variant"),
-            ("final", "a family has its variants for subtypes, and no others"),
-            ("rename_all", "it is about the names of variants of an enum without data"),
-        ] {
-            if let Some(key) = attributes.given(option) {
-                mistakes.at(key, format_args!("`{option}` is not supported on an enum with data: {why}; remove it"));
-            }
-        }
-        let key = attributes.key.as_ref().map(LitStr::value);
-        let mut fingerprint = Fingerprint::new();
-        let mut variants: Vec<FamilyVariant> = Vec::new();
-        for variant in &data.variants {
-            fingerprint.add(&variant.ident);
-            let key_of_family = key.as_deref().unwrap_or_default();
-            let Some(variant) = FamilyVariant::parse(item, variant, key_of_family, &attributes, mistakes) else {
-                continue;
-            };
-            for (ident, ty) in &variant.layout {
-                fingerprint.add(ident);
-                fingerprint.add(ty);
-            }
-            let earlier = variants.iter().find(|earlier| earlier.key == variant.key).map(|earlier| &earlier.ident);
-            if let Some(other) = earlier.or((variant.key == key_of_family).then_some(&item.ident)) {
-                let (at, key) = (&variant.ident, &variant.key);
-                mistakes
-                    .at(at, format_args!("the type key `{key}` is that of `{other}`, too; give one of them another"));
-            }
-            variants.push(variant);
-        }
-        Some(Self {
-            ident: item.ident.clone(),
-            key: key?,
-            attributes,
-            doc: Doc::of(&item.attrs),
-            variants,
-            fingerprint,
-        })
-    }
-
     /// The impls, the reflection data and the registration.
-    pub(super) fn generate(&self, crate_name: &str) -> TokenStream {
+    pub(in super::super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, variants, .. } = self;
         let krate = &attributes.krate;
         let here = ident.span();
@@ -389,125 +315,6 @@ struct Parts<'a> {
     create: TokenStream,
     init: bool,
     fingerprint: &'a Fingerprint,
-}
-
-impl FamilyVariant {
-    /// `None` only if a mistake was reported.
-    fn parse(
-        item: &DeriveInput,
-        variant: &Variant,
-        key_of_family: &str,
-        attributes: &Attributes,
-        mistakes: &mut Mistakes,
-    ) -> Option<Self> {
-        let Variant { ident, attrs, fields, discriminant } = variant;
-        if let Some((_, value)) = discriminant {
-            mistakes.at(
-                value,
-                "a discriminant is not supported in an enum with data: the object's type tells which variant it is; remove it",
-            );
-        }
-        let (key, structural) = variant_options(attrs, mistakes);
-        let fields = match fields {
-            Fields::Named(fields) => Some(&fields.named),
-            Fields::Unit => None,
-            Fields::Unnamed(fields) => {
-                mistakes.at(
-                    fields,
-                    "tuple variants are not supported: other languages read fields by name; \
-                     name the fields, as in `{ value: i64 }`",
-                );
-                return None;
-            }
-        };
-        let (mut layout, mut registered, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
-        for field in fields.into_iter().flatten() {
-            check_field_attributes(&field.attrs, mistakes);
-            let Field { ident: Some(ident), ty, attrs, .. } = field else { continue };
-            layout.push((ident.clone(), name_self(ty.clone(), &item.ident)));
-            match ObjectField::parse(&item.ident, ident.clone(), ty.clone(), attrs, true, mistakes) {
-                ObjectField::Registered(field) => registered.push(*field),
-                ObjectField::Hidden(field) => hidden.push(*field),
-            }
-        }
-        check_fields(&registered, attributes.has_generated_init(), mistakes);
-        let key = key.unwrap_or_else(|| format!("{key_of_family}.{}", plain(ident)));
-        let structural = structural.unwrap_or(attributes.structural);
-        Some(Self { ident: ident.clone(), key, structural, doc: Doc::of(attrs), layout, fields: registered, hidden })
-    }
-
-    /// The variable of a field in a pattern.
-    fn binding(&self, field: &Ident) -> Ident {
-        let at = self.layout.iter().position(|(ident, _)| ident == field).unwrap_or_default();
-        format_ident!("__field{at}")
-    }
-
-    /// A pattern's fields, each with its variable.
-    fn bindings(&self) -> TokenStream {
-        let fields = self.layout.iter().map(|(field, _)| {
-            let binding = self.binding(field);
-            quote!(#field: #binding,)
-        });
-        quote!(#(#fields)*)
-    }
-}
-
-/// The key and the structural kind that `#[object(key = "...", structural = "...")]` gives a variant.
-fn variant_options(attributes: &[Attribute], mistakes: &mut Mistakes) -> (Option<String>, Option<StructuralKind>) {
-    const KNOWN: &str = "`key = \"...\"` and `structural = \"...\"`";
-    for attribute in attributes {
-        for misplaced in ["base", "field"] {
-            if attribute.path().is_ident(misplaced) {
-                mistakes.at(attribute, format_args!("#[{misplaced}] is not supported on a variant; put it on a field"));
-            }
-        }
-    }
-    let (_, options) = attribute_options(attributes, "object", "#[object(key = \"...\")]", mistakes);
-    let (mut key, mut structural) = (None, None);
-    for entry in entries(options, KNOWN, mistakes) {
-        if entry.key == "key" {
-            key = entry.string(mistakes);
-        } else if entry.key == "structural" {
-            structural = structural_kind(entry, mistakes);
-        } else {
-            entry.unknown(KNOWN, mistakes);
-        }
-    }
-    if let Some(key) = &key
-        && let Some(fault) = type_key_fault(&key.value())
-    {
-        mistakes.at(key, fault);
-    }
-    (key.map(|key| key.value()), structural)
-}
-
-fn check_field_attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
-    for attribute in attributes {
-        if attribute.path().is_ident("object") {
-            mistakes.at(attribute, "#[object(...)] is not supported on a field; write #[field(...)]");
-        }
-        if attribute.path().is_ident("base") {
-            mistakes.at(attribute, "#[base] is not supported in a variant, whose parent is the enum; remove it");
-        }
-    }
-}
-
-/// Checks that the layout is the one that the generated code assumes.
-fn check_representation(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) {
-    let mut given = attributes.iter().filter(|attribute| attribute.path().is_ident("repr"));
-    let Some(first) = given.next() else {
-        mistakes.at(name, "the objects of an enum with data need a fixed layout; add #[repr(C, u32)] to the enum");
-        return;
-    };
-    let all = [first].into_iter().chain(given).filter_map(|attribute| match &attribute.meta {
-        Meta::List(list) => Some(list.tokens.clone()),
-        _ => None,
-    });
-    let mut words: Vec<String> = all.flat_map(words).map(|(word, _)| word).collect();
-    words.sort_unstable();
-    if words != ["C", "u32"] {
-        mistakes.at(first, "the layout of an enum with data is #[repr(C, u32)], and nothing else; write that");
-    }
 }
 
 fn struct_of(variant: usize) -> Ident {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::api::{Api, Constructor};
 use crate::library::signature::Schema;
 
-/// Deeper types are not spelled out.
+/// Deeper types are `Any`.
 const DEPTH: usize = 16;
 
 /// Where a type stands: what a function takes is wider than what it gives.
@@ -18,13 +18,13 @@ pub(super) enum Position {
 }
 
 /// Writes types with the names that the stub imports.
-pub(super) struct Speller<'a> {
+pub(super) struct Annotations<'a> {
     api: &'a Api,
     /// Every name that something of the library has: a builtin type of this name is written with its module.
     own: BTreeSet<&'a str>,
 }
 
-impl<'a> Speller<'a> {
+impl<'a> Annotations<'a> {
     pub(super) fn new(api: &'a Api) -> Self {
         let functions = api.functions.iter().map(|function| function.name.as_str());
         let types = api.types.iter().flat_map(|ty| {
@@ -40,7 +40,7 @@ impl<'a> Speller<'a> {
     }
 
     /// The type hint of a schema.
-    pub(super) fn spell(&self, schema: &Value, position: Position) -> String {
+    pub(super) fn of(&self, schema: &Value, position: Position) -> String {
         self.at(schema, position, DEPTH)
     }
 
@@ -92,13 +92,13 @@ impl<'a> Speller<'a> {
         for (index, param) in schema.params.iter().enumerate().skip(skip) {
             let name = schema.names.get(index).filter(|name| super::names::is_identifier(name));
             let name = name.cloned().unwrap_or_else(|| format!("_{index}"));
-            parts.push(format!("{name}: {}", self.spell(param, Position::Parameter)));
+            parts.push(format!("{name}: {}", self.of(param, Position::Parameter)));
         }
         if !parts.is_empty() {
             // Arguments go by position: the ABI has no names for them.
             parts.push("/".to_owned());
         }
-        format!("({}) -> {}", parts.join(", "), self.spell(&schema.result, Position::Result))
+        format!("({}) -> {}", parts.join(", "), self.of(&schema.result, Position::Result))
     }
 
     /// The parameters of `__init__`; `None` when only the library makes objects.
@@ -119,7 +119,7 @@ impl<'a> Speller<'a> {
                         parts.push("*".to_owned());
                     }
                     let default = if field.has_default { " = ..." } else { "" };
-                    parts.push(format!("{}: {}{default}", field.name, self.spell(&field.schema, Position::Parameter)));
+                    parts.push(format!("{}: {}{default}", field.name, self.of(&field.schema, Position::Parameter)));
                 }
                 Some(format!("({}) -> None", parts.join(", ")))
             }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn types() {
         let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
-        let speller = Speller::new(&api);
+        let annotations = Annotations::new(&api);
         let array = |inner: Value| json!({ "type": "ffi.Array", "args": [inner] });
         for (schema, parameter, result) in [
             (json!({ "type": "int" }), "int", "int"),
@@ -159,14 +159,14 @@ mod tests {
             (json!({ "type": "other.Type" }), "_Any", "_Any"),
             (json!(7), "_Any", "_Any"),
         ] {
-            assert_eq!(speller.spell(&schema, Position::Parameter), parameter, "{schema}");
-            assert_eq!(speller.spell(&schema, Position::Result), result, "{schema}");
+            assert_eq!(annotations.of(&schema, Position::Parameter), parameter, "{schema}");
+            assert_eq!(annotations.of(&schema, Position::Result), result, "{schema}");
         }
         let mut deep = json!({ "type": "int" });
         for _ in 0..100 {
             deep = array(deep);
         }
-        assert!(speller.spell(&deep, Position::Result).contains("_Sequence[_Any]"));
-        assert_eq!(speller.signature(None, None, 0), "(*args: _Any) -> _Any");
+        assert!(annotations.of(&deep, Position::Result).contains("_Sequence[_Any]"));
+        assert_eq!(annotations.signature(None, None, 0), "(*args: _Any) -> _Any");
     }
 }
