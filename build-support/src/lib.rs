@@ -46,7 +46,7 @@
 //! | Variable | Meaning |
 //! |---|---|
 //! | `KERNPACK_CUDA` | whether CUDA is needed: `auto`, `require` or `off`; see [`Library::cuda`] |
-//! | `KERNPACK_OPENCL` | whether OpenCL C is compiled while building: `auto`, `require` or `off`; see [`Library::opencl`] |
+//! | `KERNPACK_OPENCL` | whether OpenCL C is compiled while building (feature `opencl`): `auto`, `require` or `off`; see [`Library::opencl`] |
 //! | `KERNPACK_OPENCL_LIBRARY`, `KERNPACK_OPENCL_DEVICES` | the OpenCL library and the devices for that, as the runtime reads them |
 //! | `KERNPACK_COMPILE_COMMANDS` | a file (absolute) that the commands of all packages are put into; see [`Library::compile_commands`] |
 //! | `KERNPACK_PROGRESS` | a file (absolute), such as `/dev/tty`, that gets lines about the build as they come |

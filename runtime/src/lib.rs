@@ -38,8 +38,9 @@ pub use kernpack_macros::{Object, library, object_methods, packed_func};
 pub use kernpack_builtins::{reflect, structural};
 #[doc(inline)]
 pub use kernpack_core::{
-    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, Field, FieldValue,
-    FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module, MutableField, ObjRef,
-    Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView, TensorViewMut, ToArg, TypeSchema,
-    TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, host, load_problems, module, parallel,
+    Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, ErrorKind, Field,
+    FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module,
+    MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView,
+    TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, error_kind,
+    host, load_problems, module, parallel,
 };

@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
-use crate::{Result, book, demo, floors, times, valgrind};
+use crate::{Result, api, book, demo, floors, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -43,6 +43,7 @@ pub(crate) fn run(choice: Choice) -> Result {
     }
     keep("floors", floors::run());
     keep("size", size::check());
+    keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
     keep("demo", demo::run_in(&environment));

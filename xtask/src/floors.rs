@@ -10,8 +10,8 @@
 //! - `` | exception | `from` -> `to` | reason | ``: a room (or a crate) that may reach up to another one, and why. One that is not needed is an error.
 //!
 //! What is checked are the paths that begin with `crate`, `super` or `self`: in `use` lines, in code and in macros. A path leads to where the
-//! item is defined, through `use` lines on the way. The root of a crate, or of a module, may import all of its rooms. Code under
-//! `#[cfg(test)]` is exempt: a unit test may make what it tests with rooms above. Dependencies for development are exempt for the same reason.
+//! item is defined, through `use` lines on the way. The root of a crate, or of a module, may import all of its rooms. The body of an
+//! exported macro is exempt: it is code of the crate that calls it. So is code under `#[cfg(test)]`: a unit test may make what it tests with rooms above. Dependencies for development are exempt for the same reason.
 
 mod crates;
 mod modules;

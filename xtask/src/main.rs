@@ -5,6 +5,7 @@
 
 mod aarch64;
 mod apache_tvm;
+mod api;
 mod artifacts;
 mod asan;
 mod bench;
@@ -51,6 +52,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(Choice::Changed),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
+        ["api"] => api::run(false),
+        ["api", "--write"] => api::run(true),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["races"] => races::run(),

@@ -1,6 +1,7 @@
 //! What a build script hears from cargo and tells it: variables, the target, paths that are watched, the jobserver.
 
 pub(crate) mod environment;
+pub(crate) mod lines;
 pub(crate) mod permits;
 pub(crate) mod target;
 pub(crate) mod track;

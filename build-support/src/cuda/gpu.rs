@@ -21,12 +21,12 @@ pub(crate) fn detect(session: &Session) -> Result<Gpus> {
         return Ok(Gpus::None("no nvidia-smi was found in PATH".to_owned()));
     };
     let arguments = ["--query-gpu=compute_cap", "--format=csv,noheader"];
-    let printed = match program.output(session, &arguments, "nvidia-smi", ".detect_gpu()") {
+    let printed = match program.output(session, &arguments, "nvidia-smi", ".cuda_detect_gpu()") {
         Ok(printed) => printed,
         Err(error) => return Ok(Gpus::None(first_line(&error.to_string()))),
     };
     let found: Vec<Architecture> =
-        printed.lines().filter_map(|line| Architecture::parse(line.trim(), ".detect_gpu()").ok()).collect();
+        printed.lines().filter_map(|line| Architecture::parse(line.trim(), ".cuda_detect_gpu()").ok()).collect();
     if found.is_empty() {
         return Ok(Gpus::None(format!("nvidia-smi names no GPU: {}", first_line(&printed))));
     }

@@ -110,7 +110,7 @@ pub(crate) fn compile(session: &Session, cuda: &CudaInputs) -> Result<CudaOutcom
         match gpu::detect(session)? {
             Gpus::Found(found) => wanted.extend(found),
             Gpus::None(reason) => {
-                outcome.warnings = format!(".detect_gpu() found no GPU: {reason}\n");
+                outcome.warnings = format!(".cuda_detect_gpu() found no GPU: {reason}\n");
             }
         }
     }

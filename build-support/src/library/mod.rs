@@ -1,22 +1,19 @@
-use std::fmt::Write as _;
+//! The builder that `build.rs` calls.
+
+mod stages;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use crate::cargo::environment::Environment;
+use crate::cargo::lines::Lines;
 use crate::cuda::options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
-use crate::describe::symbols;
-use crate::describe::symbols::Compiled;
-use crate::describe::{self, Sources};
 #[cfg(feature = "llvm")]
 use crate::llvm::LlvmInput;
-use crate::opencl::{self, OpenClImage};
-use crate::outputs::Output;
-use crate::outputs::compile_commands;
 use crate::outputs::progress;
 use crate::pack::module::Module;
 use crate::session::Session;
-use crate::{Error, Result, c, cuda, generate, multiversion, outputs, pack};
+use crate::{Error, Result};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
 ///
@@ -159,8 +156,8 @@ impl Library {
     /// Compiles CUDA kernels also for the GPUs of the machine that builds, as nvidia-smi names them; for them alone if no
     /// architecture is named. A machine without GPU gets a warning, and what it would get without this call.
     ///
-    /// The library then depends on where it was built. Without this call, nobody asks nvidia-smi.
-    pub fn detect_gpu(mut self) -> Self {
+    /// The library then depends on where it was built. Without this call, nvidia-smi is not asked.
+    pub fn cuda_detect_gpu(mut self) -> Self {
         self.cuda.detect_gpu = true;
         self
     }
@@ -169,7 +166,7 @@ impl Library {
     ///
     /// Every architecture gets machine code; the lowest also gets PTX, the floor from which a driver compiles for newer
     /// GPUs. Without this the list is 75, 80, 90, 100 and 120 as far as the toolkit knows them, so the floor is Turing.
-    /// The GPU of the machine that builds is asked only by [`Self::detect_gpu`].
+    /// The GPU of the machine that builds is asked only by [`Self::cuda_detect_gpu`].
     pub fn cuda_arch<S: Into<String>>(mut self, architectures: impl IntoIterator<Item = S>) -> Self {
         self.cuda.options.architectures.extend(architectures.into_iter().map(Into::into));
         self
@@ -210,9 +207,10 @@ impl Library {
     /// called there. Its kernels are the `__kernel` functions: what they take is read off the text. A `__local` pointer may be the last parameter; the launch says
     /// how large it is (`dynamic_shared_memory`).
     ///
-    /// Nothing of OpenCL is needed to build. Where there is a device, its compiler is asked as well, in a process of its own, and mistakes of all
-    /// sources are errors of the build, with file and line. A source that some devices' compilers take and others do not is a warning.
-    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks nobody.
+    /// Nothing of OpenCL is needed to build. With this crate's feature `opencl`, and where there is a device, its compiler is asked as well, in a process
+    /// of its own, and mistakes of all sources are errors of the build, with file and line. A source that some devices' compilers take and others do not
+    /// is a warning.
+    /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks no device.
     ///
     /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
     pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
@@ -308,6 +306,9 @@ impl Library {
 
     /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
     pub fn build(self) -> Result<()> {
+        // It has run already, in front of `main`, unless a linker left it out.
+        #[cfg(feature = "opencl")]
+        crate::opencl::answer_as_worker();
         let environment = Environment::of_process();
         // What is written there changes nothing, so cargo need not know of the variable.
         progress::open(
@@ -317,7 +318,7 @@ impl Library {
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);
         session.defines = self.defines.clone();
-        let lines = self.run(&session);
+        let lines = stages::run(self, &session);
         session.cache.trim();
         if session.cache.hits() > 0 {
             progress::line(&format!("{} results were in the cache", session.cache.hits()));
@@ -327,165 +328,6 @@ impl Library {
         print!("{}", lines?);
         Ok(())
     }
-
-    /// The files of the kernels.
-    fn sources(&self) -> Sources {
-        #[cfg(feature = "llvm")]
-        let llvm = self.llvm.iter().filter_map(|input| match input {
-            LlvmInput::File(path) => Some(path),
-            LlvmInput::Builder(..) => None,
-        });
-        #[cfg(not(feature = "llvm"))]
-        let llvm = &self.llvm;
-        let host = self.c.iter().chain(llvm).cloned().collect();
-        let cuda = self.cuda.inputs.iter().map(|input| input.path.clone()).collect();
-        Sources { host, cuda, opencl: self.opencl.clone() }
-    }
-
-    /// Does the work; the result is what to tell cargo.
-    fn run(self, session: &Session) -> Result<String> {
-        let mut lines = String::new();
-        let versions = multiversion::versions(session, self.levels.as_deref())?;
-        let sources = self.sources();
-        let (c, llvm, cuda, opencl) = thread::scope(|scope| {
-            let c = scope.spawn(|| c::compile(session, &self.c, &self.flags, &versions));
-            let cuda = scope.spawn(|| cuda::compile(session, &self.cuda));
-            let opencl = scope.spawn(|| -> Result<(Vec<OpenClImage>, String)> {
-                let images = opencl::read(session, &self.opencl)?;
-                let warnings = opencl::check::check(session, &images)?;
-                Ok((images, warnings))
-            });
-            // Closures of the build script stay on their thread.
-            let llvm = compile_llvm(session, self.llvm, &versions);
-            (joined(c), llvm, joined(cuda), joined(opencl))
-        });
-        let (c, llvm, cuda, (opencl, checked)) = all(c, llvm, cuda, opencl)?;
-
-        warnings(&mut lines, &c.warnings);
-        let inputs: Vec<Vec<_>> = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
-        let kernels = symbols::host_kernels(&inputs[0])?;
-        let mut outputs: Vec<Output> = Vec::new();
-        for Compiled { source, object } in inputs.iter().flatten() {
-            let own = kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
-            outputs.push(Output::of("object", object, source, own));
-        }
-        for image in &cuda.images {
-            let names: Vec<&str> = image.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-            outputs.extend(Output::of_image(image.format, &image.code, &image.source, &names));
-        }
-        for image in &opencl {
-            let path = session.package_dir.join(&image.path);
-            let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
-            outputs.push(Output::of("opencl", &path, &image.source, names));
-        }
-        let mut objects = multiversion::link::link(session, &versions, inputs, &kernels)?;
-        let mut modules = Vec::new();
-        warnings(&mut lines, &cuda.warnings);
-        warnings(&mut lines, &checked);
-        modules.extend(pack::cuda_modules(&cuda.images)?);
-        if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
-            let _ = writeln!(
-                lines,
-                "cargo::warning={}: not compiled: {}. The kernels will say so when they are called; \
-                 KERNPACK_CUDA=off hides this warning, KERNPACK_CUDA=require makes it an error",
-                skipped.sources.join(", "),
-                skipped.reason
-            );
-        }
-        modules.extend(opencl.iter().map(OpenClImage::module));
-        modules.extend(self.imports);
-        let mut kinds = Vec::new();
-        if !modules.is_empty() {
-            let packed = pack::pack(session, &modules, self.compress)?;
-            outputs.push(Output::new("blob", &packed.object));
-            objects.push(packed.object);
-            kinds = packed.kinds;
-        }
-        if !objects.is_empty() {
-            let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
-            c::archive(session, &name, &objects)?;
-            outputs.push(Output::new("archive", &session.out_dir.join(format!("lib{name}.a"))));
-            let _ = writeln!(lines, "cargo::rustc-link-search=native={}", session.out_dir.display());
-            let _ = writeln!(lines, "cargo::rustc-link-lib=static:+whole-archive,+export-symbols={name}");
-        }
-        if let Some(runtime) = c.cpp_runtime {
-            let _ = writeln!(lines, "cargo::rustc-link-lib={runtime}");
-        }
-        if session.target.is_elf() && makes_cdylib(session) {
-            // Objects and functions of the library may outlive the module that loaded it.
-            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n");
-            // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
-            lines.push_str("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic\n");
-        }
-        let of_cuda = cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
-        let of_opencl = opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
-        let built: Vec<_> = of_cuda.chain(of_opencl).collect();
-        let descriptions = describe::describe(session, &sources, &kernels, &built, &self.signatures)?;
-        let generated = session.out_dir.join("kernpack_library.rs");
-        let mut text = generate::generate(&kernels, &cuda, &opencl, &kinds, &descriptions)?;
-        if self.levels.is_some() && !kernels.is_empty() {
-            text.push_str(&multiversion::question(session));
-        }
-        write_if_changed(&generated, &text)
-            .map_err(|e| Error::new(format!("{}: cannot be written: {e}", generated.display())))?;
-        let _ = writeln!(lines, "cargo::rustc-env=KERNPACK_LIBRARY_RS={}", generated.display());
-        outputs.push(Output::new("rust", &generated));
-        let commands = compile_commands::write(session, self.compile_commands.as_deref())?;
-        outputs.push(Output::new("compile_commands", &commands));
-        outputs::write(session, &outputs)?;
-        Ok(lines)
-    }
-}
-
-#[cfg(feature = "llvm")]
-use crate::llvm::compile as compile_llvm;
-
-#[cfg(not(feature = "llvm"))]
-fn compile_llvm(
-    session: &Session,
-    inputs: Vec<PathBuf>,
-    versions: &[multiversion::Version],
-) -> Result<Vec<Vec<Compiled>>> {
-    let problems = inputs.iter().map(|path| {
-        Err::<(), _>(Error::new(format!(
-            "{}: kernpack-build was built without its feature `llvm`, so it cannot compile LLVM IR",
-            session.name_of(path)
-        )))
-    });
-    Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
-}
-
-/// What a thread returned.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// All four, or the problems of all four.
-fn all<A, B, C, D>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>) -> Result<(A, B, C, D)> {
-    match (a, b, c, d) {
-        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
-        (a, b, c, d) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop)]) {
-            Err(error) => Err(error),
-            // One of the four is an error.
-            Ok(_) => Err(Error::new("no result")),
-        },
-    }
-}
-
-/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
-fn makes_cdylib(session: &Session) -> bool {
-    let manifest = Path::new("Cargo.toml");
-    let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
-    if !text.contains("cdylib") {
-        session.tracker.file(manifest);
-        return false;
-    }
-    true
-}
-
-/// Leaves a file alone that has this text already.
-fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|old| old == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
 }
 
 /// Writes the headers that come with this crate into `out_dir`, so that no path of the registry is needed.
@@ -498,21 +340,14 @@ fn header_folder(session: &Session) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The lines that make cargo run the build script again when something changed.
-fn tracking(session: &Session) -> String {
-    let mut lines = String::new();
+/// What makes cargo run the build script again.
+fn tracking(session: &Session) -> Lines {
+    let mut lines = Lines::default();
     for path in session.tracker.paths().into_iter().chain(session.watch.paths()) {
-        let _ = writeln!(lines, "cargo::rerun-if-changed={}", path.display());
+        lines.rerun_if_changed(&path);
     }
     for name in session.environment.tracked() {
-        let _ = writeln!(lines, "cargo::rerun-if-env-changed={name}");
+        lines.rerun_if_env_changed(&name);
     }
     lines
-}
-
-/// Shows what a compiler warned about, though the build goes on.
-fn warnings(lines: &mut String, text: &str) {
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let _ = writeln!(lines, "cargo::warning={line}");
-    }
 }

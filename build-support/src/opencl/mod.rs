@@ -1,6 +1,7 @@
 //! OpenCL C: what its kernels take, read off the text. The code travels as it is, and each device's compiler gets it at run time.
 
-pub(crate) mod check;
+#[cfg(feature = "opencl")]
+mod check;
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,6 +13,31 @@ use crate::describe::device_source::{self, SourceKernel};
 use crate::pack::module::Module;
 use crate::session::Session;
 use crate::{Error, Result};
+
+#[cfg(feature = "opencl")]
+pub(crate) use check::{check, worker::start as answer_as_worker};
+
+/// Without the feature `opencl` nothing is compiled, and that is an error where `KERNPACK_OPENCL` requires it.
+#[cfg(not(feature = "opencl"))]
+pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
+    use crate::tool::policy::Policy;
+
+    let policy = Policy::of(&session.environment, "KERNPACK_OPENCL")?;
+    let reason = "kernpack-build was built without its feature `opencl`";
+    match policy {
+        _ if images.is_empty() => {}
+        Policy::Off => {}
+        Policy::Auto => crate::outputs::progress::line(&format!("OpenCL C is not checked: {reason}")),
+        Policy::Require => return Err(Error::new(required(images, reason))),
+    }
+    Ok(String::new())
+}
+
+/// What it says where OpenCL is required, and there is a reason why it is not there.
+fn required(images: &[OpenClImage], reason: &str) -> String {
+    let sources: Vec<&str> = images.iter().map(|image| image.source.as_str()).collect();
+    format!("{}: KERNPACK_OPENCL=require, but {reason}", sources.join(", "))
+}
 
 /// An input in OpenCL C.
 pub(crate) struct OpenClImage {

@@ -180,17 +180,17 @@ fn kernels_have_options_of_their_own() {
     assert!(fill.contains(wanted) && fill.contains(" -all ") && !fill.contains("fast"), "{fill}");
     let wanted = "-gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_100,code=sm_100 -gencode=arch=compute_75,code=compute_75 -o";
     assert!(scale.contains(wanted) && scale.contains(" -all -use_fast_math -DN=4 "), "{scale}");
-    assert!(!asked.exists(), "nobody said .detect_gpu()");
+    assert!(!asked.exists(), "build.rs does not say .cuda_detect_gpu()");
 
     let script = fs::read_to_string(package.dir.join("build.rs")).unwrap();
-    package.write("build.rs", &script.replace(".cuda_arch([\"80\"])", ".detect_gpu()"));
+    package.write("build.rs", &script.replace(".cuda_arch([\"80\"])", ".cuda_detect_gpu()"));
     let found = images(&package.build_with(&["build"], &variables), &["fill", "scale"]);
     let wanted = "-gencode=arch=compute_86,code=sm_86 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_86,code=compute_86";
     assert!(asked.exists() && text(&found[0].1).contains(wanted), "{}", text(&found[0].1));
     // A machine whose driver does not answer.
     smi("echo 'no devices were found' >&2; exit 6");
     let built = package.cargo(&["build"], &variables);
-    let warning = ".detect_gpu() found no GPU: .detect_gpu(): nvidia-smi failed (exit status: 6)";
+    let warning = ".cuda_detect_gpu() found no GPU: .cuda_detect_gpu(): nvidia-smi failed (exit status: 6)";
     assert!(built.success && built.stderr.contains(warning), "{}", built.stderr);
     let found = images(&package.library("debug"), &["fill", "scale"]);
     assert!(text(&found[0].1).contains("code=sm_75 -gencode=arch=compute_80,code=sm_80"), "{}", text(&found[0].1));

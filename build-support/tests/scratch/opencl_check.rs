@@ -11,7 +11,9 @@ fn package(name: &str, files: &[(&str, &str)]) -> Package {
         package = package.file(name, text);
     }
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
-    package.write("Cargo.toml", &manifest.replace("/runtime' }", "/runtime', features = [\"opencl\"] }"));
+    let feature = ", features = [\"opencl\"] }";
+    let manifest = manifest.replace("/runtime' }", &format!("/runtime'{feature}"));
+    package.write("Cargo.toml", &manifest.replace("/build-support' }", &format!("/build-support'{feature}")));
     package.forget();
     package
 }
@@ -108,6 +110,37 @@ fn a_machine_without_opencl_builds_it_too() {
             "OpenCL C is not checked: the OpenCL drivers of this machine cannot be asked for their devices: {name} cannot be loaded"
         )]
     );
+}
+
+/// The process that asks drivers is the build script, too, but what the user wrote does not run there.
+#[test]
+fn main_of_the_build_script_runs_once() {
+    let package = package("opencl-once", &[("a.cl", GOOD)]);
+    let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
+    let mark = "{\n    std::fs::write(format!(\"main-{}\", std::process::id()), \"\").unwrap();\n";
+    package.write("build.rs", &script.replacen("{\n", mark, 1));
+    package.build();
+    let files = std::fs::read_dir(&package.dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let runs = files.filter(|name| name.to_string_lossy().starts_with("main-")).count();
+    assert_eq!(runs, 1);
+    // Whether a device was asked; the line says so where there is none.
+    let _ = device(&package);
+}
+
+#[test]
+fn the_check_is_a_feature() {
+    let package = package("opencl-feature", &[("a.cl", GOOD)]);
+    let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
+    let without = manifest.replace("/build-support', features = [\"opencl\"] }", "/build-support' }");
+    assert_ne!(without, manifest);
+    package.write("Cargo.toml", &without);
+    let reason = "kernpack-build was built without its feature `opencl`";
+    assert_eq!(
+        package.failure(&[("KERNPACK_OPENCL", "require")]),
+        format!("Error: a.cl: KERNPACK_OPENCL=require, but {reason}")
+    );
+    package.build_with(&["build"], &[("KERNPACK_OPENCL", "auto")]);
+    assert_eq!(compiled(&package), [format!("OpenCL C is not checked: {reason}")]);
 }
 
 /// Drivers that crash, hang or find nothing.

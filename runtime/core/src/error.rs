@@ -6,7 +6,7 @@ use core::ptr;
 
 use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update};
 use crate::embedded::failure::Failure;
-use crate::{abi, embedded, host};
+use crate::{ErrorKind, abi, embedded, host};
 
 /// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
 const UNNAMED: &str = "<rust>";
@@ -51,7 +51,7 @@ macro_rules! kinds {
 }
 
 impl Error {
-    /// An error of any kind; its backtrace begins with the caller's file and line.
+    /// An error of any kind, an [`ErrorKind`] or a name that is known at run time; its backtrace begins with the caller's file and line.
     #[cold]
     #[track_caller]
     pub fn new(kind: impl AsRef<str>, message: impl AsRef<str>) -> Self {
@@ -62,8 +62,8 @@ impl Error {
     #[doc(hidden)]
     #[cold]
     #[track_caller]
-    pub fn from_arguments(kind: &str, message: fmt::Arguments<'_>) -> Self {
-        Self::at(kind, &message.to_string(), Location::caller())
+    pub fn from_arguments(kind: ErrorKind, message: fmt::Arguments<'_>) -> Self {
+        Self::at(kind.as_str(), &message.to_string(), Location::caller())
     }
 
     #[cold]
@@ -315,7 +315,8 @@ macro_rules! from_boxed_errors {
 }
 from_boxed_errors!(dyn std::error::Error, dyn std::error::Error + Send + Sync);
 
-/// Makes an [`Error`]: kind, then a message as in `format!`.
+/// Makes an [`Error`]: kind, then a message as in `format!`. The kind is one of [`error_kind`](mod@crate::error_kind), which need no import, or
+/// an [`ErrorKind`] of your own.
 ///
 /// ```
 /// let radius = -1;
@@ -324,15 +325,22 @@ from_boxed_errors!(dyn std::error::Error, dyn std::error::Error + Send + Sync);
 /// ```
 #[macro_export]
 macro_rules! error {
-    ($kind:ident, $($message:tt)+) => {
-        $crate::Error::from_arguments(::core::stringify!($kind), ::core::format_args!($($message)+))
+    ($kind:expr, $($message:tt)+) => {
+        $crate::Error::from_arguments(
+            {
+                #[allow(unused_imports)]
+                use $crate::error_kind::*;
+                $kind
+            },
+            ::core::format_args!($($message)+),
+        )
     };
 }
 
-/// Returns early with an [`Error`]: kind, then a message as in `format!`.
+/// Returns early with an [`Error`]: kind, then a message as in `format!`; see [`error!`](crate::error!).
 #[macro_export]
 macro_rules! bail {
-    ($kind:ident, $($message:tt)+) => {
+    ($kind:expr, $($message:tt)+) => {
         return ::core::result::Result::Err(::core::convert::From::from($crate::error!($kind, $($message)+)))
     };
 }
@@ -348,7 +356,7 @@ macro_rules! bail {
 /// ```
 #[macro_export]
 macro_rules! ensure {
-    ($condition:expr, $kind:ident, $($message:tt)+) => {
+    ($condition:expr, $kind:expr, $($message:tt)+) => {
         if !$condition {
             $crate::bail!($kind, $($message)+);
         }

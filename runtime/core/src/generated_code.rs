@@ -15,9 +15,8 @@ pub use crate::kernel::{
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
 pub use crate::object::derived::{
-    FieldNames, NoVisit, VisitOf, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of,
-    is_creatable, is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names, visit_base,
-    visit_base_mut, visit_field, visit_field_mut,
+    FieldNames, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable,
+    is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names,
 };
 pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::object::{
@@ -32,6 +31,7 @@ pub use crate::object::{
 pub use crate::parallel::kernel::{
     ReadTensor, WrittenTensor, for_each_call, parallel_for_each, parallel_map, read_tensor, written_tensor,
 };
+pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, visit_field, visit_field_mut};
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};

@@ -8,6 +8,7 @@ mod artifact;
 pub mod container;
 pub mod device;
 mod error;
+pub mod error_kind;
 mod exported;
 #[doc(hidden)]
 pub mod function;
@@ -18,6 +19,7 @@ mod host_symbols;
 #[doc(hidden)]
 pub mod json;
 mod kernel;
+mod layout;
 mod linker_symbol;
 pub mod module;
 mod multiversion;
@@ -29,6 +31,7 @@ pub mod reflect;
 mod registration;
 mod tensor;
 mod thread_pool;
+mod types;
 #[doc(hidden)]
 pub mod value;
 
@@ -39,13 +42,15 @@ pub use kernpack_formats::abi;
 
 pub use container::{Array, Map, Shape};
 pub use error::{Error, Result};
+pub use error_kind::ErrorKind;
 pub use function::{Args, Function, TypedClosure, TypedFunction};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel};
+pub use layout::Element;
 pub use module::Module;
 pub use object::EnumType;
 pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
 pub use registration::problems as load_problems;
-pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+pub use tensor::{Tensor, TensorView, TensorViewMut};
 pub use value::{
     Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
 };

@@ -19,6 +19,8 @@ use crate::host::{self, Origin};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+use crate::tensor;
 use crate::value::Schema;
 use crate::{Error, Result, artifact, embedded, module, multiversion, object};
 
@@ -132,7 +134,7 @@ fn register(origin: Origin) -> Vec<String> {
     note(&mut problems, module::register_context_symbols());
     register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
-    note(&mut problems, device::register_functions());
+    note(&mut problems, tensor::register_device_functions());
     problems
 }
 

@@ -145,6 +145,24 @@ fn paths() {
 }
 
 #[test]
+fn a_loader_in_place_of_ours_is_called() {
+    const NAME: &str = "ffi.Module.load_from_file.so";
+    let library = compile("other_loader", &[]);
+    let ours = Function::global(NAME).unwrap();
+    let pass_on = ours.clone();
+    // Other tests load libraries at the same time.
+    let theirs = Function::from_fn(move |path: String, format: String| -> kernpack::Result<Module> {
+        kernpack::ensure!(!path.ends_with("loading_other_loader.so"), ValueError, "not a '{format}' of mine");
+        pass_on.call_as((path, format))
+    });
+    Function::register_global_override(NAME, &theirs).unwrap();
+    let refused = message(&library);
+    Function::register_global_override(NAME, &ours).unwrap();
+    assert_eq!(refused, "ValueError: not a 'so' of mine");
+    assert!(Module::load(library).is_ok());
+}
+
+#[test]
 fn broken_import_trees() {
     let check = |name: &str, tree: &[u8], problem: &str| {
         let path = with_tree(name, tree);

@@ -132,6 +132,7 @@ impl Modules {
                         && let Some(name) = &item.ident
                     {
                         self.macros.insert(name.to_string(), place.clone());
+                        continue;
                     }
                     self.scan(&place, file, item.to_token_stream());
                 }

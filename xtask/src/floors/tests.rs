@@ -50,6 +50,7 @@ fn use_lines_code_and_macros_are_seen() {
             crate::failed!()\n\
         }\n\
         macro_rules! m { () => { $crate::high::m() } }\n\
+        #[macro_export]\nmacro_rules! exported { () => { $crate::high::m() } }\n\
         #[cfg(test)]\nmod tests { use crate::high::X; }\n\
         mod child { fn g() { super::super::high::h(); self::i(); super::f(); } fn i() {} }\n";
     let high = "use crate::low::f;\npub struct X; pub struct Y; pub struct Z;\npub mod inner { pub struct W; }\n\
@@ -71,7 +72,7 @@ fn use_lines_code_and_macros_are_seen() {
             up(6, "crate::high::inner::W"),
             up(7, "crate::failed"),
             up(9, "crate::high::m"),
-            up(12, "super::super::high::h"),
+            up(14, "super::super::high::h"),
         ]
     );
 }

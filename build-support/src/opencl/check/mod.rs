@@ -1,26 +1,28 @@
 //! OpenCL C sources are compiled for the devices of the machine that builds, where there are any, so that mistakes show in the build.
 //!
-//! What travels in the library stays the source; nothing of the devices gets into it. A program of its own does it, which rustc makes once
-//! (`program.rs` says why).
+//! What travels in the library stays the source; nothing of the devices gets into it. The build script starts itself once more for each question
+//! (`worker.rs` says why).
 
 mod device;
-mod program_file;
+mod library;
+pub(crate) mod worker;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::cache::step::{Ran, Step};
-use crate::opencl::OpenClImage;
+use crate::opencl::{OpenClImage, required};
 use crate::outputs::progress;
 use crate::session::Session;
 use crate::tool::policy::Policy;
 use crate::{Error, Result, tool};
 use device::Device;
-use program_file::Checker;
+use worker::MARK;
 
-/// Stands before the answer of the program.
-const MARK: &str = "\u{1}kernpack-opencl\n";
 const TIME_TO_LIST: Duration = Duration::from_secs(30);
 const TIME_TO_BUILD: Duration = Duration::from_secs(120);
 
@@ -32,10 +34,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
     }
     match devices(session)? {
         Ok((checker, devices)) => compile(session, policy, images, &checker, &devices),
-        Err(reason) if policy == Policy::Require => Err(Error::new(format!(
-            "{}: KERNPACK_OPENCL=require, but {reason}",
-            images.iter().map(|image| image.source.as_str()).collect::<Vec<_>>().join(", ")
-        ))),
+        Err(reason) if policy == Policy::Require => Err(Error::new(required(images, &reason))),
         Err(reason) => {
             progress::line(&format!("OpenCL C is not checked: {reason}"));
             Ok(String::new())
@@ -45,17 +44,14 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
 
 /// What compiles, and for which devices; or why nothing does.
 fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> {
-    let Some(library) = program_file::library(session)? else {
+    let Some(library) = library::library(session)? else {
         return Ok(Err(
             "there is no OpenCL library (libOpenCL.so.1) on this machine; install the loader (Debian and Ubuntu: \
                        ocl-icd-libopencl1) and the driver of a device (for the CPU: pocl-opencl-icd)"
                 .to_owned(),
         ));
     };
-    let checker = match Checker::make(session, library)? {
-        Ok(checker) => checker,
-        Err(reason) => return Ok(Err(reason)),
-    };
+    let checker = Checker::new(library)?;
     let answer = match run(session, checker.command(session, &["list"]), TIME_TO_LIST)? {
         Ok(answer) => answer,
         Err(end) => {
@@ -70,6 +66,34 @@ fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> 
         Ok(devices) => Ok((checker, devices)),
         Err(reason) => Err(reason),
     })
+}
+
+/// This program, which asks the drivers in processes of its own, and the library that it is to load.
+struct Checker {
+    program: PathBuf,
+    library: PathBuf,
+}
+
+impl Checker {
+    fn new(library: PathBuf) -> Result<Self> {
+        let program = std::env::current_exe().map_err(|e| Error::new(format!("the build script's own file: {e}")))?;
+        // A use of it, so that no linker leaves it out.
+        std::hint::black_box(worker::AT_START);
+        Ok(Self { program, library })
+    }
+
+    /// The program with a question and its further words.
+    fn command(&self, session: &Session, words: &[&str]) -> Command {
+        let mut all: Vec<Cow<'_, str>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
+        all.insert(1, self.library.to_string_lossy());
+        let mut command = Command::new(&self.program);
+        command.env(worker::VARIABLE, json!(all).to_string()).current_dir(&session.package_dir);
+        // PoCL keeps what it compiles; not in the home folder, unless it is told to.
+        if session.environment.cargo_optional("POCL_CACHE_DIR").is_none() {
+            command.env("POCL_CACHE_DIR", session.out_dir.join("kernpack-opencl").join("pocl"));
+        }
+        command
+    }
 }
 
 /// What one device's compiler made of one source.
@@ -173,7 +197,7 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
     }
 }
 
-/// Runs the program; the result is its answer, or how it ended without one.
+/// Runs the process; the result is its answer, or how it ended without one.
 fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Result<String, String>> {
     let file = |what: &str| {
         let name = format!("opencl-{:?}.{what}", std::thread::current().id());

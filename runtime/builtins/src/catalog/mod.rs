@@ -17,6 +17,7 @@ use crate::function::guard_nameless;
 use crate::functions::{containers, global_functions, json, maps};
 use crate::functions::{modules, values};
 use crate::host::{self, Origin};
+use crate::module;
 use crate::{Function, Result, dataclass};
 
 /// The rows of one file.
@@ -50,12 +51,15 @@ static REST: &[Rows] = &[
 #[cfg(feature = "all")]
 pub fn register() -> Result<()> {
     types::register()?;
-    [HOST, REST].into_iter().flatten().copied().flatten().try_for_each(Builtin::register)
+    [HOST, REST].into_iter().flatten().copied().flatten().try_for_each(Builtin::register)?;
+    module::note_own_loaders()
 }
 
 /// Registers what libraries in other languages need of the artifact that serves them.
 fn register_host_functions() -> Result<()> {
-    register_missing(HOST)
+    let loaders_are_ours = !module::has_loaders()?;
+    register_missing(HOST)?;
+    if loaders_are_ours { module::note_own_loaders() } else { Ok(()) }
 }
 
 /// Makes and registers the constructor of a type, in a process whose host does not.

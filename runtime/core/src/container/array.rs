@@ -4,8 +4,7 @@ use core::marker::PhantomData;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::reflect::{AttrVisitor, visit_lent};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 
 /// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
 #[repr(transparent)]
@@ -171,8 +170,9 @@ impl<T: Schema> IntoAny for Array<T> {
         self.object.into_any()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::reflect::{AttrVisitor, visit_lent};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
 ///
@@ -197,8 +196,9 @@ impl<K: Schema, V: Schema> IntoAny for Map<K, V> {
         self.object.into_any()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 

@@ -20,8 +20,6 @@ mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 mod event;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
-mod functions;
 mod memory;
 #[cfg(feature = "opencl")]
 pub(crate) mod opencl;
@@ -35,8 +33,6 @@ pub use attribute::DeviceAttribute;
 pub use copy::copy;
 pub use cpu::set_huge_pages;
 pub use event::Event;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
-pub(crate) use functions::register as register_functions;
 pub use memory::DeviceMemory;
 pub(crate) use registry::api_of_another;
 #[cfg(any(feature = "cuda", feature = "opencl"))]

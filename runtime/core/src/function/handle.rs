@@ -5,8 +5,7 @@ use core::ptr;
 use super::{Args, TypedFunction};
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, type_index};
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::reflect::{AttrVisitor, visit_lent};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::{Error, Result, embedded};
 
 /// A function of any language, type-erased: takes any values, returns one or an error.
@@ -201,8 +200,9 @@ impl IntoAny for Function {
         self.object.into_any()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-        visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 

@@ -4,7 +4,7 @@ use super::FunctionInfo;
 use super::panic::guard;
 use crate::abi::TVMFFIAny;
 use crate::container::sequence;
-use crate::tensor::byte_range;
+use crate::layout::byte_range;
 use crate::value::{AnyView, FromArg, IntoAny, Mismatch};
 use crate::{Error, Result, embedded};
 

@@ -1,8 +1,8 @@
 //! What the functions of a generated module `kernels::typed` call: kernels whose arguments have names and types.
 
 use super::{DeviceKernel, Kernel};
+use crate::layout;
 use crate::module::launch::LaunchConfig;
-use crate::tensor;
 use crate::value::{AnyView, Arg, FromAny, ToArg};
 use crate::{Error, Result};
 
@@ -56,7 +56,7 @@ fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)>
             let raw = arg.as_raw();
             // SAFETY: a view is transparent over the raw struct, and what it borrows lives as long as the argument.
             let view = unsafe { &*(&raw const raw).cast::<AnyView<'_>>() };
-            let dtype = tensor::element_type(view)?;
+            let dtype = layout::element_type(view)?;
             let name = dtype.to_string();
             (name != *element).then(|| (index, format!("expected a tensor of {element}, got one of {name}")))
         },

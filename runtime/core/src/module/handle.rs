@@ -46,12 +46,12 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         loader::check_file(Path::new(&text))?;
-        if loader::serves_beside_process(&text) {
-            return super::load_shared_library(&text);
+        if loader::is_own(&text)? {
+            return loader::load_checked(Path::new(&text));
         }
-        let module: Self = match Function::find_global("ffi.ModuleLoadFromFile")? {
+        let module: Self = match Function::find_global(loader::FROM_FILE)? {
             Some(load) => load.call_as((text.as_str(),))?,
-            None => super::load_from_file(&text)?,
+            None => loader::load_from_file(&text)?,
         };
         if host::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.

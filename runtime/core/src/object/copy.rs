@@ -7,7 +7,7 @@ use super::{Object, TypeDef};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::function::{Function, guard_nameless, views};
-use crate::reflect::{AttrColumn, call_function};
+use crate::types::{AttrColumn, call_function};
 use crate::value::type_key;
 use crate::{Result, bail};
 

@@ -3,12 +3,8 @@
 //! It asks through the type and through the fields' markers, so that a base which is no object, or a field whose type does not fit, is
 //! one error at its place, not one for each question.
 
-use core::marker::PhantomData;
-
 use super::{FieldAt, FieldValue, Object, TypeDef};
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, VisitAttrs};
 use crate::value::Any;
-use crate::{Error, Result};
 
 /// Type index of the base type.
 pub fn parent_index<T: Object>() -> i32 {
@@ -109,80 +105,4 @@ pub fn duplicate_field<F: FieldAt>(value: &F::Value) -> F::Value {
 /// A field's default as other languages get it.
 pub fn default_of<F: FieldAt>(value: &F::Value) -> Any {
     value.field_value()
-}
-
-/// Shows the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
-///
-/// # Errors
-/// What the visitor raises; TypeError for a base that implements [`Object`] by hand, without [`VisitAttrs`].
-pub fn visit_base<T: Object>(
-    visit: Option<ShowFields<T::Parent>>,
-    base: &T::Parent,
-    visitor: &mut dyn AttrVisitor,
-) -> Result<()> {
-    visit.ok_or_else(no_visits::<T>)?(base, visitor)
-}
-
-/// Lends the fields of the base to be changed; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
-///
-/// # Errors
-/// As for [`visit_base`].
-pub fn visit_base_mut<T: Object>(
-    visit: Option<LendFields<T::Parent>>,
-    base: &mut T::Parent,
-    visitor: &mut dyn AttrVisitorMut,
-) -> Result<()> {
-    visit.ok_or_else(no_visits::<T>)?(base, visitor)
-}
-
-#[cold]
-fn no_visits<T: Object>() -> Error {
-    let (key, parent) = (T::TYPE_KEY, T::Parent::TYPE_KEY);
-    crate::error!(TypeError, "the fields of {key} cannot be visited, because {parent} lacks `impl VisitAttrs`")
-}
-
-type ShowFields<T> = fn(&T, &mut dyn AttrVisitor) -> Result<()>;
-type LendFields<T> = fn(&mut T, &mut dyn AttrVisitorMut) -> Result<()>;
-
-/// How the fields of a concrete type are visited, with [`NoVisit`] in scope.
-pub struct VisitOf<T>(PhantomData<T>);
-
-impl<T: VisitAttrs> VisitOf<T> {
-    /// Shows them.
-    pub const SHARED: Option<ShowFields<T>> = Some(|object, visitor| object.visit_attrs(visitor));
-    /// Lends them.
-    pub const EXCLUSIVE: Option<LendFields<T>> = Some(|object, visitor| object.visit_attrs_mut(visitor));
-}
-
-/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] go before these.
-pub trait NoVisit<T> {
-    /// None.
-    const SHARED: Option<ShowFields<T>> = None;
-    /// None.
-    const EXCLUSIVE: Option<LendFields<T>> = None;
-}
-
-impl<T> NoVisit<T> for VisitOf<T> {}
-
-/// Shows a field.
-///
-/// # Errors
-/// What the visitor raises.
-#[inline]
-pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-    value.visit_attr(name, visitor)
-}
-
-/// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
-///
-/// # Errors
-/// What the visitor raises.
-#[inline]
-pub fn visit_field_mut<F: FieldAt>(
-    value: &mut F::Value,
-    name: &str,
-    visitor: &mut dyn AttrVisitorMut,
-    set: Option<SetAttr<F::Value>>,
-) -> Result<()> {
-    value.visit_attr_mut(name, visitor, set)
 }

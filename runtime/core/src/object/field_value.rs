@@ -4,8 +4,7 @@ use core::sync::atomic::{
 };
 use std::sync::{PoisonError, RwLock};
 
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, Slot, visit_value};
-use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, Storage, TypeSchema};
+use crate::value::{Any, AnyView, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, TypeSchema};
 
 /// A type that a field of an object may have when other languages see the field.
 #[diagnostic::on_unimplemented(
@@ -23,18 +22,13 @@ pub trait FieldValue: Schema {
     where
         Self: Sized;
 
-    /// Shows the value to a visitor.
+    /// The value as a visitor sees it.
     #[doc(hidden)]
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()>;
+    fn shown(&self) -> Shown<'_>;
 
-    /// Gives the value to a visitor to change; `set` is how it is set to a converted value.
+    /// The value as a visitor may change it.
     #[doc(hidden)]
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        set: Option<SetAttr<Self>>,
-    ) -> crate::Result<()>
+    fn changed(&mut self) -> Changed<'_>
     where
         Self: Sized;
 }
@@ -50,17 +44,14 @@ impl<T: IntoAny + Clone> FieldValue for T {
         self.clone()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        IntoAny::visit_attr(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        IntoAny::shown(self)
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        set: Option<SetAttr<Self>>,
-    ) -> crate::Result<()> {
-        IntoAny::visit_attr_mut(self, name, visitor, set)
+    #[inline]
+    fn changed(&mut self) -> Changed<'_> {
+        IntoAny::changed(self)
     }
 }
 
@@ -181,17 +172,12 @@ impl<T: IntoAny + Clone> FieldValue for Field<T> {
     }
 
     // A copy: no lock is held while a visitor runs. As registered data show it: they say nothing about the size of a number.
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visit_value(self.field_value().as_view(), name, visitor)
+    fn shown(&self) -> Shown<'_> {
+        Shown::Owned(self.field_value())
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        set: Option<SetAttr<Self>>,
-    ) -> crate::Result<()> {
-        visitor.visit_other(name, &mut Slot::new(name, self, set))
+    fn changed(&mut self) -> Changed<'_> {
+        Changed::Other
     }
 }
 
@@ -224,17 +210,20 @@ macro_rules! atomic_fields {
                 Self::new(self.load(Ordering::Relaxed))
             }
 
-            fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-                IntoAny::visit_attr(&self.load(Ordering::Relaxed), name, visitor)
+            #[inline]
+            fn shown(&self) -> Shown<'_> {
+                match IntoAny::shown(&self.load(Ordering::Relaxed)) {
+                    Shown::Bool(value) => Shown::Bool(value),
+                    Shown::I32(value) => Shown::I32(value),
+                    Shown::I64(value) => Shown::I64(value),
+                    Shown::U64(value) => Shown::U64(value),
+                    _ => Shown::Owned(self.field_value()),
+                }
             }
 
-            fn visit_attr_mut(
-                &mut self,
-                name: &str,
-                visitor: &mut dyn AttrVisitorMut,
-                _: Option<SetAttr<Self>>,
-            ) -> crate::Result<()> {
-                IntoAny::visit_attr_mut(self.get_mut(), name, visitor, crate::reflect::ConvertOf::<$plain>::SET)
+            #[inline]
+            fn changed(&mut self) -> Changed<'_> {
+                IntoAny::changed(self.get_mut())
             }
         }
 

@@ -6,7 +6,7 @@
 
 use super::TypeDef;
 use crate::abi::TVMFFIObject;
-use crate::reflect::{AttrColumn, TypeInfo};
+use crate::types::{AttrColumn, TypeInfo};
 use crate::value::{Mismatch, Storage, type_key};
 
 /// The type attribute that a type defined with `#[derive(Object)]` has. It also tells two definitions of a type apart: layouts that

@@ -7,8 +7,9 @@ use core::ptr::NonNull;
 use super::write_access::{self, State};
 use super::{Object, ObjectRoot, ObjectStruct, WeakRef, construction, copy, foreign, type_index_of};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::reflect::AttrVisitor;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Storage, ToArg, TypeSchema, type_key};
+use crate::value::{
+    Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, ToArg, TypeSchema, type_key,
+};
 use crate::{embedded, host};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
@@ -344,14 +345,21 @@ fn not_an_instance<T: Object>(index: i32) -> Mismatch {
     ))
 }
 
+impl<T: Object> From<ObjRef<T>> for Any {
+    fn from(object: ObjRef<T>) -> Self {
+        object.into_any()
+    }
+}
+
 impl<T: Object> IntoAny for ObjRef<T> {
     fn into_any(self) -> Any {
         // SAFETY: the reference goes over to the value.
         unsafe { Any::from_object(self.into_raw()) }
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        crate::reflect::visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 

@@ -13,7 +13,7 @@ use super::foreign::FINGERPRINT;
 use super::type_key::index_of_key;
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
-use crate::reflect::AttrColumn;
+use crate::types::AttrColumn;
 use crate::value::{Any, IntoAny, Storage, TypeSchema};
 use crate::{Error, Function, Result, artifact, host};
 

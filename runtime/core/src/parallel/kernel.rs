@@ -7,7 +7,8 @@ use super::outcome::{Outcome, Yield};
 use super::zip::{Zip, zip};
 use crate::Result;
 use crate::function::{FunctionInfo, arg};
-use crate::tensor::{Element, Tensor, TensorView, TensorViewMut};
+use crate::layout::Element;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use crate::value::AnyView;
 
 /// Calls the user's function for the items of the tensor arguments, whose parameters have these indices. A grain of 0 is none.

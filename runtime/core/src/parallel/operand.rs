@@ -3,7 +3,8 @@
 use super::domain::{Domain, Extent, Order, Sizes};
 use super::names::Names;
 use crate::Result;
-use crate::tensor::{Element, TensorView, TensorViewMut};
+use crate::layout::Element;
+use crate::tensor::{TensorView, TensorViewMut};
 
 /// What has items for a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and [`rows`] of views.
 ///

@@ -2,7 +2,7 @@
 
 use core::convert::Infallible;
 
-use crate::tensor::Element;
+use crate::layout::Element;
 use crate::{Error, Result};
 
 /// What the body of a loop returns: nothing, or a `Result` whose error stops the loop.

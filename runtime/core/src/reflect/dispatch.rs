@@ -4,7 +4,7 @@ use core::mem::ManuallyDrop;
 
 use super::AttrVisitor;
 use crate::abi::type_index;
-use crate::value::{AnyView, DataType, Device, FromAny, ToArg};
+use crate::value::{AnyView, Arg, DataType, Device, FromAny, Shown};
 use crate::{ObjRef, ObjectRoot, Result, Tensor, embedded};
 
 /// Shows a value to a visitor, through the method of its kind. Integers are `i64`, or `u64` when they are larger.
@@ -57,9 +57,26 @@ fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
     }
 }
 
-/// Like [`visit_value`], of a value that is an argument as it is.
-pub(crate) fn visit_lent(value: &dyn ToArg, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-    let arg = value.to_arg();
+/// Shows a value to a visitor, through the method of its kind.
+#[inline(always)]
+pub(super) fn show(value: Shown<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    match value {
+        Shown::None => visitor.visit_none(name),
+        Shown::Bool(value) => visitor.visit_bool(name, value),
+        Shown::I32(value) => visitor.visit_i32(name, value),
+        Shown::I64(value) => visitor.visit_i64(name, value),
+        Shown::U64(value) => visitor.visit_u64(name, value),
+        Shown::F64(value) => visitor.visit_f64(name, value),
+        Shown::Opaque(value) => visitor.visit_opaque(name, value),
+        Shown::DataType(value) => visitor.visit_data_type(name, value),
+        Shown::Device(value) => visitor.visit_device(name, value),
+        Shown::Str(value) => visitor.visit_str(name, value),
+        Shown::Lent(arg) => visit_arg(&arg, name, visitor),
+        Shown::Owned(value) => visit_value(value.as_view(), name, visitor),
+    }
+}
+
+fn visit_arg(arg: &Arg<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
     visit_value(&unsafe { AnyView::from_raw(arg.as_raw()) }, name, visitor)
 }

@@ -1,8 +1,9 @@
 use core::ffi::c_void;
 
-use super::attr_slot::{AttrSlot, ConvertOf, Slot};
+use super::attr_slot::{AttrSlot, ConvertOf, SetAttr, Slot};
 use crate::Result;
-use crate::value::{DataType, Device, FromAny, IntoAny};
+use crate::object::FieldValue;
+use crate::value::{Changed, DataType, Device, FromAny, IntoAny, Narrow};
 
 /// Gets the fields of an object to change them, one after the other, each through the method of its kind.
 ///
@@ -146,4 +147,38 @@ where
     T: IntoAny + Clone + for<'b> FromAny<'b>,
 {
     Slot::new(name, value, ConvertOf::<T>::SET)
+}
+
+/// Gives the value of a field to a visitor, through the method of its kind; `set` is how it is set to a converted value.
+#[inline(always)]
+pub(super) fn change<T: FieldValue>(
+    field: &mut T,
+    name: &str,
+    visitor: &mut dyn AttrVisitorMut,
+    set: Option<SetAttr<T>>,
+) -> Result<()> {
+    match field.changed() {
+        Changed::Bool(value) => visitor.visit_bool(name, value),
+        Changed::I32(value) => visitor.visit_i32(name, value),
+        Changed::I64(value) => visitor.visit_i64(name, value),
+        Changed::U64(value) => visitor.visit_u64(name, value),
+        Changed::F64(value) => visitor.visit_f64(name, value),
+        Changed::NarrowI32(value) => narrow(value, name, |wide| visitor.visit_i32(name, wide)),
+        Changed::NarrowI64(value) => narrow(value, name, |wide| visitor.visit_i64(name, wide)),
+        Changed::NarrowU64(value) => narrow(value, name, |wide| visitor.visit_u64(name, wide)),
+        Changed::NarrowF64(value) => narrow(value, name, |wide| visitor.visit_f64(name, wide)),
+        Changed::Opaque(value) => visitor.visit_opaque(name, value),
+        Changed::DataType(value) => visitor.visit_data_type(name, value),
+        Changed::Device(value) => visitor.visit_device(name, value),
+        Changed::Str(value) => visitor.visit_string(name, value),
+        Changed::Other => visitor.visit_other(name, &mut Slot::new(name, field, set)),
+    }
+}
+
+/// A number that the visitor may set to a wider one, which may not fit.
+#[inline]
+fn narrow<W>(field: &mut dyn Narrow<W>, name: &str, visit: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
+    let mut wide = field.widened();
+    visit(&mut wide)?;
+    field.narrow(wide).map_err(|problem| crate::error!(ValueError, "field '{name}': {problem}"))
 }

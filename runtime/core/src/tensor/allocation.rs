@@ -2,10 +2,11 @@
 
 use core::ptr;
 
-use super::layout::{count, elements_of, row_major, size_of_elements};
-use super::{Element, Tensor};
+use super::Tensor;
 use crate::abi::DLTensor;
 use crate::device::DeviceMemory;
+use crate::layout::Element;
+use crate::layout::{count, elements_of, row_major, size_of_elements};
 use crate::value::{AnyView, DataType, Device, Schema};
 use crate::{Error, Result, ensure, host};
 

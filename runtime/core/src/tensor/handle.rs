@@ -1,12 +1,12 @@
 use core::ffi::c_void;
 use core::fmt;
 
-use super::layout::{Layout, count, row_major};
-use super::{Element, TensorView, TensorViewMut};
+use super::{TensorView, TensorViewMut};
 use crate::abi::{DLManagedTensorVersioned, DLTensor, type_index};
+use crate::layout::Element;
+use crate::layout::{Layout, count, row_major};
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::reflect::{AttrVisitor, visit_lent};
-use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::{Error, Result, embedded, host};
 
 /// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
@@ -256,8 +256,9 @@ impl IntoAny for Tensor {
         self.object.into_any()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-        visit_lent(self, name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 

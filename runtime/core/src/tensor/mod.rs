@@ -16,14 +16,14 @@
 
 mod allocation;
 mod borrow;
-mod element;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod device_functions;
 mod handle;
-mod layout;
 mod part;
 mod transfer;
 mod view;
 
-pub use element::Element;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub(crate) use device_functions::register as register_device_functions;
 pub use handle::Tensor;
-pub(crate) use layout::{buffer, byte_range, element_type};
 pub use view::{TensorView, TensorViewMut};

@@ -4,8 +4,8 @@ use core::ops::Range;
 use core::ptr;
 
 use super::Tensor;
-use super::layout::{Layout, count, row_major, size_of_elements};
 use crate::abi::{DLTensor, device_type};
+use crate::layout::{Layout, count, row_major, size_of_elements};
 use crate::value::{DataType, Device};
 use crate::{Error, Result, ensure, host};
 

@@ -4,10 +4,10 @@ use core::ptr;
 
 use super::Tensor;
 use super::borrow::Borrow;
-use super::layout::{Layout, addresses, size_of_elements};
 use super::part::is_direct;
 use crate::abi::{DLTensor, device_type};
 use crate::device::{self, DeviceMemory, Place};
+use crate::layout::{Layout, addresses, size_of_elements};
 use crate::value::{DataType, Device};
 use crate::{Error, Result, ensure};
 

@@ -2,10 +2,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::borrow::Cow;
 
-use super::Element;
 use super::borrow::Borrow;
-use super::layout::{Layout, addresses, dl_tensor, elements_of};
 use crate::abi::DLTensor;
+use crate::layout::Element;
+use crate::layout::{Layout, addresses, dl_tensor, elements_of};
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 

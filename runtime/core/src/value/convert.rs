@@ -1,8 +1,7 @@
 use core::marker::PhantomData;
 
-use super::{Any, AnyView, Schema, TypeSchema};
+use super::{Any, AnyView, Changed, Schema, Shown, TypeSchema};
 use crate::abi::TVMFFIAny;
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, Slot, visit_value};
 use crate::{Error, Result};
 
 /// A Rust type that an argument or result can be converted into.
@@ -75,28 +74,23 @@ pub trait IntoAny: Schema {
     /// Converts to an owned value.
     fn into_any(self) -> Any;
 
-    /// Shows the value of a field to a visitor.
-    ///
-    /// # Errors
-    /// What the visitor raises.
+    /// The value as a visitor of fields sees it.
     #[doc(hidden)]
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()>
+    fn shown(&self) -> Shown<'_>
     where
         Self: Clone,
     {
-        visit_value(self.clone().into_any().as_view(), name, visitor)
+        Shown::Owned(self.clone().into_any())
     }
 
-    /// Gives the value of a field to a visitor to change; `set` is how it is set to a value, if that is possible.
-    ///
-    /// # Errors
-    /// What the visitor raises; for a narrow number, that it was set to one out of range.
+    /// The value as a visitor of fields may change it.
     #[doc(hidden)]
-    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, set: Option<SetAttr<Self>>) -> Result<()>
+    #[inline]
+    fn changed(&mut self) -> Changed<'_>
     where
         Self: Clone + Sized,
     {
-        visitor.visit_other(name, &mut Slot::new(name, self, set))
+        Changed::Other
     }
 }
 
@@ -267,8 +261,9 @@ impl IntoAny for Any {
         self
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-        visit_value(self.as_view(), name, visitor)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
     }
 }
 
@@ -294,12 +289,6 @@ impl ToArg for AnyView<'_> {
     #[inline]
     fn to_arg(&self) -> Arg<'_> {
         Arg::borrowed(self.lent())
-    }
-}
-
-impl<T: crate::Object> From<crate::ObjRef<T>> for Any {
-    fn from(object: crate::ObjRef<T>) -> Self {
-        object.into_any()
     }
 }
 

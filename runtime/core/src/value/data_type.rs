@@ -1,9 +1,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{DLDataType, TVMFFIAny, TVMFFIAnyPayload, TVMFFIByteArray, dtype_code, type_index};
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
 use crate::{Error, Result, host};
 
 /// The type of a tensor's elements: code, bits, vector lanes.
@@ -135,12 +134,14 @@ impl IntoAny for DataType {
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DATA_TYPE, small_len: 0, payload }) }
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-        visitor.visit_data_type(name, *self)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::DataType(*self)
     }
 
-    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, _: Option<SetAttr<Self>>) -> Result<()> {
-        visitor.visit_data_type(name, self)
+    #[inline]
+    fn changed(&mut self) -> Changed<'_> {
+        Changed::DataType(self)
     }
 }
 

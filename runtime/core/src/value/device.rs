@@ -1,9 +1,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{DLDevice, TVMFFIAny, TVMFFIAnyPayload, device_type, type_index};
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
 use crate::{Error, Result};
 
 /// Where a tensor's data is: kind of device and index.
@@ -134,12 +133,14 @@ impl IntoAny for Device {
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DEVICE, small_len: 0, payload }) }
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
-        visitor.visit_device(name, *self)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Device(*self)
     }
 
-    fn visit_attr_mut(&mut self, name: &str, visitor: &mut dyn AttrVisitorMut, _: Option<SetAttr<Self>>) -> Result<()> {
-        visitor.visit_device(name, self)
+    #[inline]
+    fn changed(&mut self) -> Changed<'_> {
+        Changed::Device(self)
     }
 }
 

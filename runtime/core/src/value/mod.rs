@@ -15,6 +15,7 @@ mod error;
 mod optional;
 mod scalar;
 mod schema;
+mod seen;
 mod text;
 mod type_name;
 
@@ -23,6 +24,8 @@ pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
 pub use data_type::DataType;
 pub use device::Device;
 pub use schema::{Schema, Storage, TypeSchema};
+#[doc(hidden)]
+pub use seen::{Changed, Narrow, Shown};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

@@ -1,8 +1,7 @@
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Narrow, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr};
 use crate::value::Storage;
-use crate::{Error, embedded, host};
+use crate::{embedded, host};
 
 #[inline]
 fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
@@ -29,48 +28,53 @@ fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt:
     Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
-/// The visitor's method for a type of field.
-macro_rules! visited_by {
-    ($visit:ident) => {
+/// What visitors see of a type of field.
+macro_rules! seen_as {
+    ($kind:ident) => {
         #[inline]
-        fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-            visitor.$visit(name, *self)
+        fn shown(&self) -> Shown<'_> {
+            Shown::$kind(*self)
         }
 
         #[inline]
-        fn visit_attr_mut(
-            &mut self,
-            name: &str,
-            visitor: &mut dyn AttrVisitorMut,
-            _: Option<SetAttr<Self>>,
-        ) -> crate::Result<()> {
-            visitor.$visit(name, self)
+        fn changed(&mut self) -> Changed<'_> {
+            Changed::$kind(self)
         }
     };
-    // A type without a method of its own: that of a wider one, which the visitor may set to a number that does not fit.
-    ($visit:ident as $wide:ty) => {
+    // A type without a kind of its own is seen as a wider one.
+    ($kind:ident as $wide:ty, $changed:ident) => {
         #[inline]
-        fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-            visitor.$visit(name, *self as $wide)
+        fn shown(&self) -> Shown<'_> {
+            Shown::$kind(*self as $wide)
         }
 
-        fn visit_attr_mut(
-            &mut self,
-            name: &str,
-            visitor: &mut dyn AttrVisitorMut,
-            _: Option<SetAttr<Self>>,
-        ) -> crate::Result<()> {
-            let mut wide = *self as $wide;
-            visitor.$visit(name, &mut wide)?;
-            *self = Self::try_from(wide).map_err(|_| does_not_fit(name, &wide, Self::MIN as i64, Self::MAX as u64))?;
-            Ok(())
+        #[inline]
+        fn changed(&mut self) -> Changed<'_> {
+            Changed::$changed(self)
+        }
+    };
+}
+
+/// An integer that a visitor may set to a wider number.
+macro_rules! narrow {
+    ($type:ty as $wide:ty) => {
+        impl Narrow<$wide> for $type {
+            #[inline]
+            fn widened(&self) -> $wide {
+                *self as $wide
+            }
+
+            fn narrow(&mut self, wide: $wide) -> Result<(), String> {
+                *self = Self::try_from(wide).map_err(|_| does_not_fit(&wide, Self::MIN as i64, Self::MAX as u64))?;
+                Ok(())
+            }
         }
     };
 }
 
 #[cold]
-fn does_not_fit(name: &str, value: &dyn core::fmt::Display, min: i64, max: u64) -> Error {
-    crate::error!(ValueError, "field '{name}': {value} is out of range ({min} to {max})")
+fn does_not_fit(value: &dyn core::fmt::Display, min: i64, max: u64) -> String {
+    format!("{value} is out of range ({min} to {max})")
 }
 
 impl Schema for i64 {
@@ -95,7 +99,7 @@ impl IntoAny for i64 {
         any(TVMFFIAny::int(self))
     }
 
-    visited_by!(visit_i64);
+    seen_as!(I64);
 }
 
 impl ToArg for i64 {
@@ -106,7 +110,7 @@ impl ToArg for i64 {
 }
 
 macro_rules! narrow_int {
-    ($($type:ident: $visit:ident $(as $wide:ident)?, $is_unsigned:literal;)*) => {$(
+    ($($type:ident: $kind:ident $(as $wide:ident, $changed:ident)?; $is_unsigned:literal;)*) => {$(
         impl Schema for $type {
             const TYPE: TypeSchema = TypeSchema::new("int");
             const STORAGE: Storage = Storage::Plain;
@@ -127,8 +131,10 @@ macro_rules! narrow_int {
                 any(TVMFFIAny::int(self as i64))
             }
 
-            visited_by!($visit $(as $wide)?);
+            seen_as!($kind $(as $wide, $changed)?);
         }
+
+        $(narrow!($type as $wide);)?
 
         impl ToArg for $type {
             #[inline]
@@ -139,13 +145,13 @@ macro_rules! narrow_int {
     )*};
 }
 narrow_int! {
-    i8: visit_i32 as i32, false;
-    i16: visit_i32 as i32, false;
-    i32: visit_i32, false;
-    u8: visit_i32 as i32, false;
-    u16: visit_i32 as i32, false;
-    u32: visit_u64 as u64, true;
-    isize: visit_i64 as i64, false;
+    i8: I32 as i32, NarrowI32; false;
+    i16: I32 as i32, NarrowI32; false;
+    i32: I32; false;
+    u8: I32 as i32, NarrowI32; false;
+    u16: I32 as i32, NarrowI32; false;
+    u32: U64 as u64, NarrowU64; true;
+    isize: I64 as i64, NarrowI64; false;
 }
 
 impl Schema for u64 {
@@ -191,7 +197,7 @@ impl IntoAny for u64 {
         }
     }
 
-    visited_by!(visit_u64);
+    seen_as!(U64);
 }
 
 /// A value beyond the range of the ABI's plain integers.
@@ -244,8 +250,10 @@ impl IntoAny for usize {
         (self as u64).into_any()
     }
 
-    visited_by!(visit_u64 as u64);
+    seen_as!(U64 as u64, NarrowU64);
 }
+
+narrow!(usize as u64);
 
 impl ToArg for usize {
     #[inline]
@@ -279,7 +287,7 @@ impl IntoAny for bool {
         any(TVMFFIAny::bool(self))
     }
 
-    visited_by!(visit_bool);
+    seen_as!(Bool);
 }
 
 impl ToArg for bool {
@@ -314,7 +322,7 @@ impl IntoAny for f64 {
         any(TVMFFIAny::float(self))
     }
 
-    visited_by!(visit_f64);
+    seen_as!(F64);
 }
 
 impl ToArg for f64 {
@@ -349,21 +357,26 @@ impl IntoAny for f32 {
     }
 
     #[inline]
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visitor.visit_f64(name, f64::from(*self))
+    fn shown(&self) -> Shown<'_> {
+        Shown::F64(f64::from(*self))
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        _: Option<SetAttr<Self>>,
-    ) -> crate::Result<()> {
-        let mut wide = f64::from(*self);
-        visitor.visit_f64(name, &mut wide)?;
+    #[inline]
+    fn changed(&mut self) -> Changed<'_> {
+        Changed::NarrowF64(self)
+    }
+}
+
+impl Narrow<f64> for f32 {
+    #[inline]
+    fn widened(&self) -> f64 {
+        f64::from(*self)
+    }
+
+    fn narrow(&mut self, wide: f64) -> Result<(), String> {
         let narrow = wide as Self;
         if narrow.is_infinite() && wide.is_finite() {
-            return Err(crate::error!(ValueError, "field '{name}': {wide:e} is out of range for f32"));
+            return Err(format!("{wide:e} is out of range for f32"));
         }
         *self = narrow;
         Ok(())
@@ -396,8 +409,8 @@ impl IntoAny for () {
     }
 
     #[inline]
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visitor.visit_none(name)
+    fn shown(&self) -> Shown<'_> {
+        Shown::None
     }
 }
 
@@ -432,7 +445,7 @@ impl IntoAny for *mut core::ffi::c_void {
         any(TVMFFIAny::pointer(type_index::OPAQUE_PTR, self))
     }
 
-    visited_by!(visit_opaque);
+    seen_as!(Opaque);
 }
 
 impl ToArg for *mut core::ffi::c_void {

@@ -2,10 +2,9 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::ops::Deref;
 
-use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded;
-use crate::reflect::{AttrVisitor, AttrVisitorMut, SetAttr, visit_value};
 
 const STR: TypeSchema = TypeSchema::new("ffi.String");
 const BYTES: TypeSchema = TypeSchema::new("ffi.Bytes");
@@ -97,17 +96,14 @@ impl IntoAny for String {
         self.as_str().into_any()
     }
 
-    fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-        visitor.visit_str(name, self)
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Str(self)
     }
 
-    fn visit_attr_mut(
-        &mut self,
-        name: &str,
-        visitor: &mut dyn AttrVisitorMut,
-        _: Option<SetAttr<Self>>,
-    ) -> crate::Result<()> {
-        visitor.visit_string(name, self)
+    #[inline]
+    fn changed(&mut self) -> Changed<'_> {
+        Changed::Str(self)
     }
 }
 
@@ -262,8 +258,9 @@ macro_rules! text_type {
                 self.0
             }
 
-            fn visit_attr(&self, name: &str, visitor: &mut dyn AttrVisitor) -> crate::Result<()> {
-                visit_value(self.0.as_view(), name, visitor)
+            #[inline]
+            fn shown(&self) -> Shown<'_> {
+                Shown::Lent(self.to_arg())
             }
         }
 

@@ -13,7 +13,7 @@ use opencl_sys::{
 use super::info;
 use super::library::{Failure, Library, cl_call, cl_make};
 use crate::device::RawStream;
-use crate::{Error, Result};
+use crate::{Error, Result, error_kind};
 
 /// A device. What was opened stays open until the process ends, as tensors may do.
 pub(super) struct OpenClDevice {
@@ -136,7 +136,7 @@ impl OpenClDevice {
     /// The error for what failed on this device; a MemoryError when memory ran out.
     #[cold]
     pub(super) fn failed(&self, what: fmt::Arguments<'_>, why: Failure) -> Error {
-        let kind = if why.is_out_of_memory() { "MemoryError" } else { "RuntimeError" };
+        let kind = if why.is_out_of_memory() { error_kind::MemoryError } else { error_kind::RuntimeError };
         Error::from_arguments(kind, format_args!("opencl:{}: {what}: {why}", self.index))
     }
 

@@ -7,7 +7,7 @@ use super::param::Param;
 use super::signature::Signature;
 use super::{KernelArg, LaunchConfig};
 use crate::abi::{device_type, type_index};
-use crate::tensor::buffer;
+use crate::layout::buffer;
 use crate::value::{AnyView, Device, FromAny};
 use crate::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::elf::{self, FileKind};
 use super::library::LibraryModule;
@@ -14,6 +14,7 @@ use super::symbols::Symbols;
 use super::{context, context_modules};
 use crate::abi::ApiTable;
 use crate::function::Function;
+use crate::host::Origin;
 use crate::module::kinds::{self, provider};
 use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use crate::module::object::new_module;
@@ -130,11 +131,54 @@ pub fn load_from_file(path: &str) -> Result<Module> {
     load.call_as((path, format))
 }
 
-/// Whether [`load_shared_library`] loads this file in a process of the stock library, in place of its loader, which copies what a
-/// library carries and believes every length in it. Modules of ours have the vtable and the layout that the stock library expects
-/// of modules, libraries of both loaders share what `dlopen` gives, and ours are never unloaded.
-pub(in crate::module) fn serves_beside_process(path: &str) -> bool {
-    is_shared_library_name(Path::new(path)) && context::is_told_by_process()
+/// The global function that loads a file.
+pub(in crate::module) const FROM_FILE: &str = "ffi.ModuleLoadFromFile";
+
+/// The global functions that load a shared library: the second one is called by the first.
+const LOADERS: [&str; 2] = [FROM_FILE, "ffi.Module.load_from_file.so"];
+
+/// These functions as this artifact registered them; empty where it did not.
+static OWN: OnceLock<[Function; 2]> = OnceLock::new();
+
+/// Says that the global functions which load libraries are those of this artifact.
+///
+/// # Errors
+/// KeyError when they are not registered.
+#[doc(hidden)]
+pub fn note_own_loaders() -> Result<()> {
+    let own = [Function::global(LOADERS[0])?, Function::global(LOADERS[1])?];
+    let _ = OWN.set(own);
+    Ok(())
+}
+
+/// Whether one of the global functions which load libraries is registered.
+///
+/// # Errors
+/// What the host reports.
+#[doc(hidden)]
+pub fn has_loaders() -> Result<bool> {
+    Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())
+}
+
+/// Whether [`load_checked`] loads this file, without a global function in between: a shared library, in a process that this artifact
+/// serves and where no other loader was registered in place of ours.
+///
+/// In a process of the stock library, too, in place of its loader, which copies what a library carries and believes every length in
+/// it. Modules of ours have the vtable and the layout that the stock library expects of modules, libraries of both loaders share what
+/// `dlopen` gives, and ours are never unloaded.
+pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
+    if !is_shared_library_name(Path::new(path)) {
+        return Ok(false);
+    }
+    if host::origin() == Origin::Process {
+        return Ok(context::is_told_by_process());
+    }
+    let own = OWN.get();
+    let is_ours = |index: usize| {
+        let found = Function::find_global(LOADERS[index])?;
+        Ok::<_, Error>(found.is_none_or(|found| own.is_some_and(|own| own[index] == found)))
+    };
+    Ok(is_ours(0)? && is_ours(1)?)
 }
 
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
@@ -142,6 +186,11 @@ pub(in crate::module) fn serves_beside_process(path: &str) -> bool {
 pub fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
     check_file(path)?;
+    load_checked(path)
+}
+
+/// Loads a shared library that [`check_file`] found nothing wrong with.
+pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
     check_stand_in(path)?;
     let library = Arc::new(SharedLibrary::open(path)?);
     check_implementation(&library)?;

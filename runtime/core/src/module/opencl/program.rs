@@ -17,7 +17,7 @@ use crate::device::opencl::info;
 use crate::device::opencl::library::{Failure, Library, cl_call, cl_make};
 use crate::device::{self, DeviceAttribute};
 use crate::value::Device;
-use crate::{Error, Result, bail};
+use crate::{Error, Result, bail, error_kind};
 
 /// Most bytes of what a compiler says that are shown.
 const LOG: usize = 16 << 10;
@@ -71,7 +71,7 @@ impl Target {
 
     #[cold]
     pub(super) fn failed(&self, what: fmt::Arguments<'_>, why: Failure) -> Error {
-        let kind = if why.is_out_of_memory() { "MemoryError" } else { "RuntimeError" };
+        let kind = if why.is_out_of_memory() { error_kind::MemoryError } else { error_kind::RuntimeError };
         Error::from_arguments(kind, format_args!("{what} on {}: {why}", self.name))
     }
 }

@@ -13,11 +13,11 @@
 
 use core::ffi::c_void;
 
-use super::{DeviceAttribute, api, attribute, current_stream, exists};
+use super::Tensor;
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::container::Shape;
+use crate::device::{DeviceAttribute, api, attribute, current_stream, exists};
 use crate::function::{Function, FunctionInfo, ParamInfo, arg, call_packed, register_entry_point};
-use crate::tensor::Tensor;
 use crate::value::{Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 

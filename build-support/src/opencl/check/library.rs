@@ -1,15 +1,10 @@
-//! Where OpenCL is, and the program that asks it.
+//! Where OpenCL is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::cache::digest::Digest;
+use crate::Result;
 use crate::session::Session;
-use crate::{Error, Result};
-
-/// The program's text.
-const TEXT: &str = include_str!("program.rs");
 
 /// Where drivers announce themselves to the loader.
 const VENDORS: &str = "/etc/OpenCL/vendors";
@@ -80,55 +75,4 @@ fn folders(session: &Session) -> Vec<PathBuf> {
         is_new
     });
     folders
-}
-
-/// The program, and the library that it is to load.
-pub(super) struct Checker {
-    program: PathBuf,
-    library: PathBuf,
-}
-
-impl Checker {
-    /// Has rustc make the program, unless it is there; else why it cannot be made.
-    pub(super) fn make(session: &Session, library: PathBuf) -> Result<Result<Self, String>> {
-        if !cfg!(unix) {
-            return Ok(Err("it is only checked on Unix systems".to_owned()));
-        }
-        let rustc = session.environment.cargo("RUSTC")?;
-        let folder = session.out_dir.join("kernpack-opencl");
-        let name = Digest::of(format!("{rustc}\n{TEXT}").as_bytes());
-        let program = folder.join(format!("check-{name}"));
-        if !program.is_file() {
-            let source = folder.join("check.rs");
-            let made = folder.join(format!("check-{name}.part"));
-            let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&source, TEXT));
-            written.map_err(|e| Error::new(format!("{}: cannot be written: {e}", source.display())))?;
-            let _permit = session.permits.acquire();
-            let mut command = Command::new(&rustc);
-            command.args(["--edition", "2024", "--crate-name", "check", "-Copt-level=1", "-Cstrip=symbols", "-o"]);
-            command.arg(&made).arg(&source).current_dir(&folder);
-            // What is set for the package is not meant for this.
-            for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
-                command.env_remove(variable);
-            }
-            if let Err(problem) = crate::tool::run(command, "rustc", "the program that compiles OpenCL C") {
-                return Ok(Err(problem.to_string()));
-            }
-            fs::rename(&made, &program)
-                .map_err(|e| Error::new(format!("{}: cannot be written: {e}", program.display())))?;
-        }
-        Ok(Ok(Self { program, library }))
-    }
-
-    /// The program with a command and its further arguments.
-    pub(super) fn command(&self, session: &Session, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        let (first, rest) = words.split_first().unwrap_or((&"", &[]));
-        command.arg(first).arg(&self.library).args(rest).current_dir(&session.package_dir);
-        // PoCL keeps what it compiles; not in the home folder, unless someone says so.
-        if session.environment.cargo_optional("POCL_CACHE_DIR").is_none() {
-            command.env("POCL_CACHE_DIR", session.out_dir.join("kernpack-opencl").join("pocl"));
-        }
-        command
-    }
 }

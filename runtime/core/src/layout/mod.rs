@@ -1,24 +1,26 @@
 //! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
 
+mod element;
+
 use core::ops::Range;
 
-use super::Element;
 use crate::abi::{DLTensor, TVMFFIObject, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
+pub use element::Element;
 
 /// The shape and strides of a tensor, in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Layout<'a> {
-    pub(super) shape: &'a [i64],
+pub(crate) struct Layout<'a> {
+    pub(crate) shape: &'a [i64],
     /// `None` means row major without gaps.
-    pub(super) strides: Option<&'a [i64]>,
+    pub(crate) strides: Option<&'a [i64]>,
     /// Number of elements.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 /// Number of elements of a shape.
-pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
+pub(crate) fn count(shape: &[i64]) -> crate::Result<usize> {
     let mut len = 1usize;
     for &dimension in shape {
         let Ok(dimension) = usize::try_from(dimension) else {
@@ -32,7 +34,7 @@ pub(super) fn count(shape: &[i64]) -> crate::Result<usize> {
 }
 
 /// The strides of a shape in row-major order without gaps, in elements.
-pub(super) fn row_major(shape: &[i64]) -> Vec<i64> {
+pub(crate) fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
@@ -42,7 +44,7 @@ pub(super) fn row_major(shape: &[i64]) -> Vec<i64> {
 
 /// Bytes that elements without gaps take; `None` when that is more than memory. As in the stock library, types of less than a byte
 /// are packed, but for uint1, which stands for a bool.
-pub(super) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
+pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
     let raw = dtype.as_raw();
     let bits = match (raw.code, raw.bits, raw.lanes) {
         (dtype_code::UINT, 1, 1) => 8,
@@ -55,7 +57,7 @@ pub(super) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
 }
 
 /// The `DLTensor` of a tensor object or a tensor pointer.
-pub(super) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
+pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
     // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
     unsafe {
         if value.type_index() == type_index::DL_TENSOR_PTR {
@@ -68,7 +70,7 @@ pub(super) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
 
 impl<'a> Layout<'a> {
     /// Reads shape and strides.
-    pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
+    pub(crate) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
         let Ok(ndim) = usize::try_from(tensor.ndim) else {
             return Err(format!("the tensor has {} dimensions", tensor.ndim));
         };
@@ -104,7 +106,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Whether the elements lie in row-major order without gaps.
-    pub(super) fn is_contiguous(&self) -> bool {
+    pub(crate) fn is_contiguous(&self) -> bool {
         let Some(strides) = self.strides else { return true };
         if self.len <= 1 {
             return true;
@@ -121,7 +123,7 @@ impl<'a> Layout<'a> {
 
     /// Bytes from the first element to the one with the lowest address (at most 0), and to the end of the one with the highest;
     /// `None` when that is no distance in memory. There is at least one element.
-    pub(super) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
+    pub(crate) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
         let Some(strides) = self.strides else {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
         };
@@ -137,7 +139,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Distance in elements from the first element to the one at `index`; `None` when out of range.
-    pub(super) fn offset(&self, index: &[usize]) -> Option<isize> {
+    pub(crate) fn offset(&self, index: &[usize]) -> Option<isize> {
         if index.len() != self.shape.len() {
             return None;
         }
@@ -157,7 +159,7 @@ impl<'a> Layout<'a> {
 }
 
 /// Checks that elements of type `T` can be read where the tensor says, and gives the address of the first one.
-pub(super) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
+pub(crate) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
     let dtype = DataType::from_raw(tensor.dtype);
     if dtype != T::DTYPE {
         return Err(Mismatch::type_note(format!("expected a tensor of {}, got one of {dtype}", T::NAME)));
@@ -194,7 +196,7 @@ pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
 }
 
 /// The addresses that a host tensor's elements take; `None` for other devices and empty tensors.
-pub(super) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
+pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
     if layout.len == 0 || !Device::from_raw(tensor.device).is_host_accessible() {
         return None;
     }

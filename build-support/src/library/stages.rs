@@ -1,0 +1,263 @@
+//! The stages of a build. Each does one thing with one value, [`Build`]: it reads what the stages before it made, and adds its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::cargo::lines::Lines;
+use crate::cuda::CudaOutcome;
+use crate::describe::symbols::{self, Compiled, HostKernel};
+use crate::describe::{self, Sources};
+use crate::library::Library;
+#[cfg(feature = "llvm")]
+use crate::llvm::LlvmInput;
+use crate::multiversion::Version;
+use crate::opencl::{self, OpenClImage};
+use crate::outputs::{Output, compile_commands};
+use crate::session::Session;
+use crate::{Error, Result, c, cuda, generate, multiversion, outputs, pack};
+
+/// Does the work; the result is what to tell cargo.
+pub(super) fn run(library: Library, session: &Session) -> Result<Lines> {
+    let mut build = Build::new(library, session)?;
+    build.compile()?;
+    build.find_kernels()?;
+    build.join_versions()?;
+    build.pack_modules()?;
+    build.archive_objects()?;
+    build.generate_rust()?;
+    build.list_outputs()?;
+    Ok(build.lines)
+}
+
+/// A build on its way.
+struct Build<'a> {
+    session: &'a Session,
+    library: Library,
+    sources: Sources,
+    versions: Vec<Version>,
+    /// Of host kernels, by version, the baseline first.
+    compiled: Vec<Vec<Compiled>>,
+    cpp_runtime: Option<String>,
+    cuda: CudaOutcome,
+    opencl: Vec<OpenClImage>,
+    kernels: Vec<HostKernel>,
+    /// What the library is linked with.
+    objects: Vec<PathBuf>,
+    /// Kinds of the modules that the library carries.
+    kinds: Vec<String>,
+    /// For people.
+    outputs: Vec<Output>,
+    /// For cargo.
+    lines: Lines,
+}
+
+impl<'a> Build<'a> {
+    fn new(library: Library, session: &'a Session) -> Result<Self> {
+        Ok(Self {
+            versions: multiversion::versions(session, library.levels.as_deref())?,
+            sources: sources(&library),
+            session,
+            library,
+            compiled: Vec::new(),
+            cpp_runtime: None,
+            cuda: CudaOutcome::default(),
+            opencl: Vec::new(),
+            kernels: Vec::new(),
+            objects: Vec::new(),
+            kinds: Vec::new(),
+            outputs: Vec::new(),
+            lines: Lines::default(),
+        })
+    }
+
+    /// All compilers at once. Sources that fail do not hide the mistakes of others.
+    fn compile(&mut self) -> Result<()> {
+        let llvm = std::mem::take(&mut self.library.llvm);
+        let (session, library, versions) = (self.session, &self.library, &self.versions);
+        let (c, llvm, cuda, opencl) = thread::scope(|scope| {
+            // Closures of the build script stay on their thread, so only their results leave this one.
+            let (inputs, flags) = (&library.c, &library.flags);
+            let c = scope.spawn(move || c::compile(session, inputs, flags, versions));
+            let inputs = &library.cuda;
+            let cuda = scope.spawn(move || cuda::compile(session, inputs));
+            let inputs = &library.opencl;
+            let opencl = scope.spawn(move || -> Result<(Vec<OpenClImage>, String)> {
+                let images = opencl::read(session, inputs)?;
+                let warnings = opencl::check(session, &images)?;
+                Ok((images, warnings))
+            });
+            let llvm = compile_llvm(session, llvm, versions);
+            (joined(c), llvm, joined(cuda), joined(opencl))
+        });
+        let (c, llvm, cuda, (opencl, opencl_warnings)) = all(c, llvm, cuda, opencl)?;
+        for warnings in [&c.warnings, &cuda.warnings, &opencl_warnings] {
+            self.lines.warnings(warnings);
+        }
+        if let Some(skipped) = cuda.skipped.as_ref().filter(|skipped| !skipped.is_wanted) {
+            self.lines.warnings(&format!(
+                "{}: not compiled: {}. The kernels will say so when they are called; KERNPACK_CUDA=off hides this \
+                 warning, KERNPACK_CUDA=require makes it an error",
+                skipped.sources.join(", "),
+                skipped.reason
+            ));
+        }
+        self.compiled = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
+        self.cpp_runtime = c.cpp_runtime;
+        self.cuda = cuda;
+        self.opencl = opencl;
+        Ok(())
+    }
+
+    /// Reads the names of the host kernels off the objects, and lists what was compiled.
+    fn find_kernels(&mut self) -> Result<()> {
+        self.kernels = symbols::host_kernels(&self.compiled[0])?;
+        for Compiled { source, object } in self.compiled.iter().flatten() {
+            let own = self.kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
+            self.outputs.push(Output::of("object", object, source, own));
+        }
+        for image in &self.cuda.images {
+            let names: Vec<&str> = image.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            self.outputs.extend(Output::of_image(image.format, &image.code, &image.source, &names));
+        }
+        for image in &self.opencl {
+            let path = self.session.package_dir.join(&image.path);
+            let names = image.kernels.iter().map(|kernel| kernel.name.as_str());
+            self.outputs.push(Output::of("opencl", &path, &image.source, names));
+        }
+        Ok(())
+    }
+
+    /// Makes one set of objects of the versions of host kernels.
+    fn join_versions(&mut self) -> Result<()> {
+        let sets = std::mem::take(&mut self.compiled);
+        self.objects = multiversion::link::link(self.session, &self.versions, sets, &self.kernels)?;
+        Ok(())
+    }
+
+    /// Puts device images and the user's own modules into an object.
+    fn pack_modules(&mut self) -> Result<()> {
+        let mut modules = pack::cuda_modules(&self.cuda.images)?;
+        modules.extend(self.opencl.iter().map(OpenClImage::module));
+        modules.append(&mut self.library.imports);
+        if modules.is_empty() {
+            return Ok(());
+        }
+        let packed = pack::pack(self.session, &modules, self.library.compress)?;
+        self.outputs.push(Output::new("blob", &packed.object));
+        self.objects.push(packed.object);
+        self.kinds = packed.kinds;
+        Ok(())
+    }
+
+    /// Makes the archive of all objects, and has rustc link it.
+    fn archive_objects(&mut self) -> Result<()> {
+        let (session, lines) = (self.session, &mut self.lines);
+        if !self.objects.is_empty() {
+            let name = format!("kernpack_{}_kernels", session.package_name.replace('-', "_"));
+            c::archive(session, &name, &self.objects)?;
+            self.outputs.push(Output::new("archive", &session.out_dir.join(format!("lib{name}.a"))));
+            lines.link_search(&session.out_dir);
+            lines.link_lib(&format!("static:+whole-archive,+export-symbols={name}"));
+        }
+        if let Some(runtime) = &self.cpp_runtime {
+            lines.link_lib(runtime);
+        }
+        if session.target.is_elf() && makes_cdylib(session) {
+            // Objects and functions of the library may outlive the module that loaded it.
+            lines.link_arg_cdylib("-Wl,-z,nodelete");
+            // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
+            lines.link_arg_cdylib("-Wl,-Bsymbolic");
+        }
+        Ok(())
+    }
+
+    /// Writes what `kernpack::library!()` includes.
+    fn generate_rust(&mut self) -> Result<()> {
+        let session = self.session;
+        let of_cuda =
+            self.cuda.images.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let of_opencl =
+            self.opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
+        let built: Vec<_> = of_cuda.chain(of_opencl).collect();
+        let descriptions = describe::describe(session, &self.sources, &self.kernels, &built, &self.library.signatures)?;
+        let mut text = generate::generate(&self.kernels, &self.cuda, &self.opencl, &self.kinds, &descriptions)?;
+        if self.library.levels.is_some() && !self.kernels.is_empty() {
+            text.push_str(&multiversion::question(session));
+        }
+        let path = session.out_dir.join("kernpack_library.rs");
+        write_if_changed(&path, &text)
+            .map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))?;
+        self.lines.rustc_env("KERNPACK_LIBRARY_RS", &path);
+        self.outputs.push(Output::new("rust", &path));
+        Ok(())
+    }
+
+    /// Writes the lists for people and their editors.
+    fn list_outputs(&mut self) -> Result<()> {
+        let commands = compile_commands::write(self.session, self.library.compile_commands.as_deref())?;
+        self.outputs.push(Output::new("compile_commands", &commands));
+        outputs::write(self.session, &self.outputs)
+    }
+}
+
+/// The files of the kernels.
+fn sources(library: &Library) -> Sources {
+    #[cfg(feature = "llvm")]
+    let llvm = library.llvm.iter().filter_map(|input| match input {
+        LlvmInput::File(path) => Some(path),
+        LlvmInput::Builder(..) => None,
+    });
+    #[cfg(not(feature = "llvm"))]
+    let llvm = &library.llvm;
+    let host = library.c.iter().chain(llvm).cloned().collect();
+    let cuda = library.cuda.inputs.iter().map(|input| input.path.clone()).collect();
+    Sources { host, cuda, opencl: library.opencl.clone() }
+}
+
+#[cfg(feature = "llvm")]
+use crate::llvm::compile as compile_llvm;
+
+#[cfg(not(feature = "llvm"))]
+fn compile_llvm(session: &Session, inputs: Vec<PathBuf>, versions: &[Version]) -> Result<Vec<Vec<Compiled>>> {
+    let problems = inputs.iter().map(|path| {
+        Err::<(), _>(Error::new(format!(
+            "{}: kernpack-build was built without its feature `llvm`, so it cannot compile LLVM IR",
+            session.name_of(path)
+        )))
+    });
+    Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
+}
+
+/// What a thread returned.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// All four, or the problems of all four.
+fn all<A, B, C, D>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>) -> Result<(A, B, C, D)> {
+    match (a, b, c, d) {
+        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
+        (a, b, c, d) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop)]) {
+            Err(error) => Err(error),
+            // One of the four is an error.
+            Ok(_) => Err(Error::new("no result")),
+        },
+    }
+}
+
+/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
+fn makes_cdylib(session: &Session) -> bool {
+    let manifest = Path::new("Cargo.toml");
+    let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
+    if !text.contains("cdylib") {
+        session.tracker.file(manifest);
+        return false;
+    }
+    true
+}
+
+/// Leaves a file alone that has this text already.
+fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
+}

@@ -1,0 +1,104 @@
+//! The kinds of errors that [`bail!`](crate::bail!), [`error!`](crate::error!) and [`ensure!`](crate::ensure!) know by name.
+//!
+//! The macros find these constants without an import. A kind of your own is a constant of yours:
+//!
+//! ```
+//! use kernpack::{ErrorKind, Result, bail};
+//!
+//! #[allow(non_upper_case_globals, reason = "it is the name of a Python class")]
+//! const DecodeError: ErrorKind = ErrorKind::new("imagekit.DecodeError");
+//!
+//! fn decode(bytes: &[u8]) -> Result<u8> {
+//!     match bytes {
+//!         [] => bail!(ValueError, "no bytes"),
+//!         [0, ..] => bail!(DecodeError, "a picture does not begin with 0"),
+//!         [first, ..] => Ok(*first),
+//!     }
+//! }
+//! assert_eq!(decode(&[]).unwrap_err().kind(), "ValueError");
+//! assert_eq!(decode(&[0]).unwrap_err().kind(), DecodeError);
+//! ```
+
+#![allow(non_upper_case_globals, reason = "the names of Python's exceptions")]
+
+/// The kind of an error: the name of the class that it is in Python. In other languages it is the name.
+///
+/// Constants of the usual kinds are in [`error_kind`](self).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ErrorKind(&'static str);
+
+impl ErrorKind {
+    /// A kind of your own. Python makes a RuntimeError of a name that no exception has.
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl AsRef<str> for ErrorKind {
+    fn as_ref(&self) -> &str {
+        self.0
+    }
+}
+
+impl core::fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// For `error.kind() == ValueError`.
+impl PartialEq<ErrorKind> for &str {
+    fn eq(&self, other: &ErrorKind) -> bool {
+        *self == other.0
+    }
+}
+
+macro_rules! kinds {
+    ($($name:ident: $when:literal;)*) => {$(
+        #[doc = $when]
+        pub const $name: ErrorKind = ErrorKind(stringify!($name));
+    )*};
+}
+
+kinds! {
+    ValueError: "The type is right, the value is not.";
+    TypeError: "A value of another type was expected.";
+    RuntimeError: "Anything that happens outside the program's control.";
+    IndexError: "An index is out of range.";
+    KeyError: "A name or key does not exist.";
+    LookupError: "Something looked for does not exist: the kind above IndexError and KeyError.";
+    AttributeError: "A field or method does not exist, or cannot be written.";
+    NameError: "A name is not defined.";
+    NotImplementedError: "An operation that is not there yet, or not for this type.";
+    AssertionError: "A condition that always holds does not.";
+    InternalError: "A defect, for example a panic.";
+    ArithmeticError: "A calculation that has no result: the kind above OverflowError and ZeroDivisionError.";
+    OverflowError: "A number does not fit into its type.";
+    ZeroDivisionError: "A division by zero.";
+    FloatingPointError: "A floating-point operation failed.";
+    MemoryError: "Not enough memory.";
+    BufferError: "An operation on memory that is in use.";
+    RecursionError: "Nested too deeply.";
+    StopIteration: "An iterator has no more values.";
+    EOFError: "The input ended too early.";
+    OSError: "An operation of the system failed.";
+    FileNotFoundError: "A file or directory does not exist.";
+    FileExistsError: "A file or directory exists already.";
+    IsADirectoryError: "A directory where a file was expected.";
+    NotADirectoryError: "A file where a directory was expected.";
+    PermissionError: "The program may not do that.";
+    ConnectionError: "A connection could not be made or broke.";
+    TimeoutError: "An operation took too long.";
+    InterruptedError: "An operation was interrupted by a signal.";
+    KeyboardInterrupt: "The user pressed Ctrl-C.";
+    ImportError: "A module could not be loaded.";
+    ModuleNotFoundError: "A module does not exist.";
+    SyntaxError: "A text does not follow its grammar.";
+    UnicodeError: "A text is not valid Unicode.";
+    SystemError: "A defect of the Python interpreter.";
+}

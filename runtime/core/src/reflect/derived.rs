@@ -1,0 +1,85 @@
+//! What `#[derive(Object)]` calls to visit the fields of a type.
+
+use core::marker::PhantomData;
+
+use super::dispatch::show;
+use super::visitor_mut::change;
+use super::{AttrVisitor, AttrVisitorMut, SetAttr, VisitAttrs};
+use crate::object::{FieldAt, FieldValue};
+use crate::{Error, Object, Result};
+
+/// Shows the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
+///
+/// # Errors
+/// What the visitor raises; TypeError for a base that implements [`Object`] by hand, without [`VisitAttrs`].
+pub fn visit_base<T: Object>(
+    visit: Option<ShowFields<T::Parent>>,
+    base: &T::Parent,
+    visitor: &mut dyn AttrVisitor,
+) -> Result<()> {
+    visit.ok_or_else(no_visits::<T>)?(base, visitor)
+}
+
+/// Lends the fields of the base to be changed; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
+///
+/// # Errors
+/// As for [`visit_base`].
+pub fn visit_base_mut<T: Object>(
+    visit: Option<LendFields<T::Parent>>,
+    base: &mut T::Parent,
+    visitor: &mut dyn AttrVisitorMut,
+) -> Result<()> {
+    visit.ok_or_else(no_visits::<T>)?(base, visitor)
+}
+
+#[cold]
+fn no_visits<T: Object>() -> Error {
+    let (key, parent) = (T::TYPE_KEY, T::Parent::TYPE_KEY);
+    crate::error!(TypeError, "the fields of {key} cannot be visited, because {parent} lacks `impl VisitAttrs`")
+}
+
+type ShowFields<T> = fn(&T, &mut dyn AttrVisitor) -> Result<()>;
+type LendFields<T> = fn(&mut T, &mut dyn AttrVisitorMut) -> Result<()>;
+
+/// How the fields of a concrete type are visited, with [`NoVisit`] in scope.
+pub struct VisitOf<T>(PhantomData<T>);
+
+impl<T: VisitAttrs> VisitOf<T> {
+    /// Shows them.
+    pub const SHARED: Option<ShowFields<T>> = Some(|object, visitor| object.visit_attrs(visitor));
+    /// Lends them.
+    pub const EXCLUSIVE: Option<LendFields<T>> = Some(|object, visitor| object.visit_attrs_mut(visitor));
+}
+
+/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] go before these.
+pub trait NoVisit<T> {
+    /// None.
+    const SHARED: Option<ShowFields<T>> = None;
+    /// None.
+    const EXCLUSIVE: Option<LendFields<T>> = None;
+}
+
+impl<T> NoVisit<T> for VisitOf<T> {}
+
+/// Shows a field.
+///
+/// # Errors
+/// What the visitor raises.
+#[inline]
+pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
+    show(value.shown(), name, visitor)
+}
+
+/// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
+///
+/// # Errors
+/// What the visitor raises.
+#[inline]
+pub fn visit_field_mut<F: FieldAt>(
+    value: &mut F::Value,
+    name: &str,
+    visitor: &mut dyn AttrVisitorMut,
+    set: Option<SetAttr<F::Value>>,
+) -> Result<()> {
+    change(value, name, visitor, set)
+}

@@ -1,0 +1,77 @@
+//! What visitors of fields see of a value: its kind, and the value itself. The visitors are in [`crate::reflect`].
+
+use core::ffi::c_void;
+
+use super::{Any, Arg, DataType, Device};
+
+/// A value to look at.
+pub enum Shown<'a> {
+    /// No value.
+    None,
+    /// A flag.
+    Bool(bool),
+    /// An integer that fits into 32 bits because of its type.
+    I32(i32),
+    /// A signed integer of 64 bits.
+    I64(i64),
+    /// An unsigned integer.
+    U64(u64),
+    /// A floating point number.
+    F64(f64),
+    /// An untyped pointer.
+    Opaque(*mut c_void),
+    /// The type of a tensor's elements.
+    DataType(DataType),
+    /// A device.
+    Device(Device),
+    /// Text.
+    Str(&'a str),
+    /// Any other value, as an argument.
+    Lent(Arg<'a>),
+    /// Any other value, converted.
+    Owned(Any),
+}
+
+/// A value to change.
+pub enum Changed<'a> {
+    /// A flag.
+    Bool(&'a mut bool),
+    /// An integer of 32 bits.
+    I32(&'a mut i32),
+    /// A signed integer of 64 bits.
+    I64(&'a mut i64),
+    /// An unsigned integer of 64 bits.
+    U64(&'a mut u64),
+    /// A floating point number of 64 bits.
+    F64(&'a mut f64),
+    /// An integer that a visitor gets as one of 32 bits.
+    NarrowI32(&'a mut dyn Narrow<i32>),
+    /// An integer that a visitor gets as a signed one of 64 bits.
+    NarrowI64(&'a mut dyn Narrow<i64>),
+    /// An integer that a visitor gets as an unsigned one of 64 bits.
+    NarrowU64(&'a mut dyn Narrow<u64>),
+    /// A floating point number that a visitor gets as one of 64 bits.
+    NarrowF64(&'a mut dyn Narrow<f64>),
+    /// An untyped pointer.
+    Opaque(&'a mut *mut c_void),
+    /// The type of a tensor's elements.
+    DataType(&'a mut DataType),
+    /// A device.
+    Device(&'a mut Device),
+    /// Text.
+    Str(&'a mut String),
+    /// Any other value, which is got and set as a whole.
+    Other,
+}
+
+/// A number of a type without a kind of its own.
+pub trait Narrow<W> {
+    /// The number in the wider type.
+    fn widened(&self) -> W;
+
+    /// Sets the number.
+    ///
+    /// # Errors
+    /// What is wrong with one that does not fit.
+    fn narrow(&mut self, wide: W) -> Result<(), String>;
+}
