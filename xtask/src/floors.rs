@@ -1,6 +1,6 @@
 //! `cargo xtask floors`: a room imports only from floors below it, and a crate depends only on crates below it.
 //!
-//! The order is written in ARCHITECTURE.md, section Floors, as tables:
+//! The order is written in ARCHITECTURE.md, section Floors, in tables with the header `| of | floors |`:
 //!
 //! - `| crates | formats < core < capi |`: an order of crates, by the names in their manifests. A crate that is in one of these rows may depend on
 //!   no crate of the workspace but those left of it in a row.

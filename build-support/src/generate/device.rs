@@ -115,24 +115,15 @@ fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc:
         pub(super) const KERNEL: DeviceKernel = DeviceKernel::new(&INFO);
 
         // Other languages find the kernel under its name in the library itself.
-        #[unsafe(export_name = {symbol:?})]
-        unsafe extern "C" fn call(
-            _this: *mut __k::c_void,
-            args: *const __k::TVMFFIAny,
-            num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {{
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe {{ __k::call_device_kernel(&kernel, args, num_args, result) }}
-        }}
+        __k::entry_point!({symbol:?} call = call_device_kernel(&kernel));
 "#,
         symbol = format!("{PREFIX}{name}"),
     );
     if !doc.is_empty() {
-        super::text_symbol(out, &format!("{PREFIX}_doc_{name}"), "doc", "__k::kernel_doc(INFO.doc, result)");
+        super::text_symbol(out, &format!("{PREFIX}_doc_{name}"), "doc", "kernel_doc(INFO.doc)");
     }
     if built.is_some() {
-        let call = "__k::device_kernel_metadata(&kernel, result)";
+        let call = "device_kernel_metadata(&kernel)";
         super::text_symbol(out, &format!("{PREFIX}_metadata_{name}"), "metadata", call);
     }
     out.push_str("    }\n\n");

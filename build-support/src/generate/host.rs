@@ -49,15 +49,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
         use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::Kernel;
 
-        unsafe extern "C" {{
-            #[link_name = {symbol:?}]
-            fn symbol(
-                this: *mut __k::c_void,
-                args: *const __k::TVMFFIAny,
-                num_args: i32,
-                result: *mut __k::TVMFFIAny,
-            ) -> i32;
-        }}
+        __k::foreign_entry_point!({symbol:?} symbol);
 
         #[__k::linkme::distributed_slice(__k::KERNPACK_KERNELS_V1)]
         #[linkme(crate = __k::linkme)]
@@ -94,10 +86,10 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
 "#,
     );
     if !doc.is_empty() && !has_doc {
-        super::text_symbol(out, &format!("{PREFIX}_doc_{name}"), "doc", "__k::kernel_doc(INFO.doc, result)");
+        super::text_symbol(out, &format!("{PREFIX}_doc_{name}"), "doc", "kernel_doc(INFO.doc)");
     }
     if signature.is_some() && !has_metadata {
-        let call = "__k::host_kernel_metadata(&INFO, result)";
+        let call = "host_kernel_metadata(&INFO)";
         super::text_symbol(out, &format!("{PREFIX}_metadata_{name}"), "metadata", call);
     }
     out.push_str("    }\n\n");

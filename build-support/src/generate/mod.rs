@@ -144,23 +144,9 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
     }
 }
 
-/// A symbol whose function gives a text.
+/// A symbol whose function gives a text; `call` is a function of kernpack with its first argument.
 fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
-    let _ = write!(
-        out,
-        r#"
-        #[unsafe(export_name = {symbol:?})]
-        unsafe extern "C" fn {function}(
-            _this: *mut __k::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {{
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe {{ {call} }}
-        }}
-"#
-    );
+    let _ = writeln!(out, "\n        __k::text_symbol!({symbol:?} {function} = {call});");
 }
 
 /// A kernel that runs on a device, or would.

@@ -68,15 +68,7 @@ pub mod kernels {
         use super::super::__kernpack::__private_v0_1 as __k;
         use super::super::__kernpack::Kernel;
 
-        unsafe extern "C" {
-            #[link_name = "__tvm_ffi_blur"]
-            fn symbol(
-                this: *mut __k::c_void,
-                args: *const __k::TVMFFIAny,
-                num_args: i32,
-                result: *mut __k::TVMFFIAny,
-            ) -> i32;
-        }
+        __k::foreign_entry_point!("__tvm_ffi_blur" symbol);
 
         #[__k::linkme::distributed_slice(__k::KERNPACK_KERNELS_V1)]
         #[linkme(crate = __k::linkme)]
@@ -98,27 +90,9 @@ pub mod kernels {
         // SAFETY: the name says that the symbol follows the packed calling convention.
         pub(super) const KERNEL: Kernel = unsafe { Kernel::new(&INFO) };
 
-        #[unsafe(export_name = "__tvm_ffi__doc_blur")]
-        unsafe extern "C" fn doc(
-            _this: *mut __k::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe { __k::kernel_doc(INFO.doc, result) }
-        }
+        __k::text_symbol!("__tvm_ffi__doc_blur" doc = kernel_doc(INFO.doc));
 
-        #[unsafe(export_name = "__tvm_ffi__metadata_blur")]
-        unsafe extern "C" fn metadata(
-            _this: *mut __k::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe { __k::host_kernel_metadata(&INFO, result) }
-        }
+        __k::text_symbol!("__tvm_ffi__metadata_blur" metadata = host_kernel_metadata(&INFO));
     }
 
     mod sum_parts {
@@ -149,38 +123,11 @@ pub mod kernels {
         pub(super) const KERNEL: DeviceKernel = DeviceKernel::new(&INFO);
 
         // Other languages find the kernel under its name in the library itself.
-        #[unsafe(export_name = "__tvm_ffi_sum")]
-        unsafe extern "C" fn call(
-            _this: *mut __k::c_void,
-            args: *const __k::TVMFFIAny,
-            num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe { __k::call_device_kernel(&kernel, args, num_args, result) }
-        }
+        __k::entry_point!("__tvm_ffi_sum" call = call_device_kernel(&kernel));
 
-        #[unsafe(export_name = "__tvm_ffi__doc_sum")]
-        unsafe extern "C" fn doc(
-            _this: *mut __k::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe { __k::kernel_doc(INFO.doc, result) }
-        }
+        __k::text_symbol!("__tvm_ffi__doc_sum" doc = kernel_doc(INFO.doc));
 
-        #[unsafe(export_name = "__tvm_ffi__metadata_sum")]
-        unsafe extern "C" fn metadata(
-            _this: *mut __k::c_void,
-            _args: *const __k::TVMFFIAny,
-            _num_args: i32,
-            result: *mut __k::TVMFFIAny,
-        ) -> i32 {
-            // SAFETY: the caller follows the packed calling convention.
-            unsafe { __k::device_kernel_metadata(&kernel, result) }
-        }
+        __k::text_symbol!("__tvm_ffi__metadata_sum" metadata = device_kernel_metadata(&kernel));
     }
 
     mod carries_0 {

@@ -8,7 +8,7 @@ use expect_test::expect;
 use kernpack::module::device_image::{ArgType, DeviceImage, GRID_AND_BLOCK};
 use kernpack::module::library_bin::LibraryBin;
 
-use crate::package::{CUDA_FEATURE, Package};
+use crate::package::{ALL_FEATURES, Package};
 
 const SCALE: &str = "
 #include \"factor.h\"
@@ -92,8 +92,8 @@ fn without_nvcc_the_library_says_why() {
 fn cuda_kernels_need_the_feature() {
     let package = package("no-cuda-feature", "");
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
-    assert!(manifest.contains(CUDA_FEATURE));
-    package.write("Cargo.toml", &manifest.replace(CUDA_FEATURE, ""));
+    assert!(manifest.contains(ALL_FEATURES));
+    package.write("Cargo.toml", &manifest.replace(ALL_FEATURES, ""));
     let built = package.cargo(&["build"], &[]);
     let error = "error: build.rs compiles CUDA kernels (`.cuda(..)`), which needs kernpack's feature `cuda` to run them; write `kernpack \
                  = { features = [\"cuda\"], .. }` in Cargo.toml, or set KERNPACK_CUDA=off to build without them";

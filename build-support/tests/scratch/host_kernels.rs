@@ -190,17 +190,18 @@ fn uses_avx(code: &[u8]) -> bool {
 fn the_cpu_is_the_one_that_rustc_is_told() {
     let calls = ".c([\"k.c\"]).llvm_ir([\"k.ll\"])";
     let check = |package: &Package, flags: &str, avx: bool| {
-        let library = package.build_for_host_target(&[("RUSTFLAGS", flags)]);
-        assert_eq!(uses_avx(&library.code("ir")), avx, "LLVM with {flags:?}");
-        assert_eq!(uses_avx(&library.code("c")), avx, "C with {flags:?}");
+        package.build_for_host_target(&[("RUSTFLAGS", flags)]);
+        assert_eq!(uses_avx(&package.object_for_host_target("llvm0_k.o").code("ir")), avx, "LLVM with {flags:?}");
+        assert_eq!(uses_avx(&package.object_for_host_target("c0_k.o").code("c")), avx, "C with {flags:?}");
     };
     // One package, so that a change of the flags is seen.
-    let package = Package::new("cpu-told", calls).file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", ""));
+    let package = Package::new("cpu-told", calls);
+    let package = package.file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", "")).without_runtime();
     check(&package, "", false);
     check(&package, "-C target-cpu=x86-64-v3", true);
     check(&package, "-Ctarget-feature=+avx2", true);
     let package = Package::new("cpu-override", &format!("{calls}.cpu(\"x86-64-v3\")"));
-    let package = package.file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", ""));
+    let package = package.file("k.c", LOOP_C).file("k.ll", &loop_ir("ir", "")).without_runtime();
     check(&package, "", true);
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::package::Package;
+use crate::package::{ALL_FEATURES, Package};
 
 fn package(name: &str, files: &[(&str, &str)]) -> Package {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
@@ -11,8 +11,8 @@ fn package(name: &str, files: &[(&str, &str)]) -> Package {
         package = package.file(name, text);
     }
     let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
     let feature = ", features = [\"opencl\"] }";
-    let manifest = manifest.replace("/runtime' }", &format!("/runtime'{feature}"));
     package.write("Cargo.toml", &manifest.replace("/build-support' }", &format!("/build-support'{feature}")));
     package.forget();
     package

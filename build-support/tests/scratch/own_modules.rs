@@ -3,7 +3,7 @@
 use kernpack::module::library_bin::LibraryBin;
 use kernpack::{Bytes, Module};
 
-use crate::package::{Package, c_kernel};
+use crate::package::{ALL_FEATURES, Package, c_kernel};
 
 /// A crate with a module kind of its own, and its loader.
 const LIBRARY: &str = r#"//! Scratch.
@@ -50,6 +50,7 @@ fn shared() -> kernpack_build::Module {
 }
 "#;
 
+/// `features` is what the manifest says of the runtime's.
 fn package(name: &str, features: &str) -> Package {
     let package = Package::new(name, CALLS)
         .file("kernels/one.c", &c_kernel("one", "1"))
@@ -57,7 +58,7 @@ fn package(name: &str, features: &str) -> Package {
         .file("src/lib.rs", LIBRARY);
     let read = |path: &str| std::fs::read_to_string(package.dir.join(path)).unwrap();
     let manifest = read("Cargo.toml")
-        .replace("/runtime' }", &format!("/runtime', features = [{features}] }}"))
+        .replace("/runtime' }", &format!("/runtime'{features} }}"))
         .replace("build-support' }", "build-support', features = [\"zstd\"] }");
     let script = read("build.rs") + SHARED;
     package.file("Cargo.toml", &manifest).file("build.rs", &script)
@@ -65,7 +66,7 @@ fn package(name: &str, features: &str) -> Package {
 
 #[test]
 fn travel_in_the_library_and_come_back() {
-    let package = package("own-modules", "\"zstd\"");
+    let package = package("own-modules", ALL_FEATURES);
     let library = package.build();
     let blob = library.data("__tvm_ffi__library_bin").unwrap();
     let tree = LibraryBin::parse(&blob).unwrap();

@@ -42,8 +42,9 @@ done:
     )
 }
 
-/// What the manifest of a package with CUDA kernels says of its dependency.
-pub(crate) const CUDA_FEATURE: &str = ", features = [\"cuda\"]";
+/// What the manifest of a package says of its dependency if the package needs more of it than a plain one: always all of it, so that the
+/// runtime is built twice for all packages, not once for each set of features.
+pub(crate) const ALL_FEATURES: &str = ", features = [\"cuda\", \"opencl\", \"zstd\"]";
 
 /// What tests call `CUDA_HOME` reaches build scripts under this name, and cudarc not at all: all packages share it, and it would be built again,
 /// with the runtime, whenever the toolkit is another.
@@ -97,7 +98,7 @@ impl Package {
                      [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
                      [profile.dev]\ndebug = false\n\n[workspace]\n",
                     root.join("runtime").display(),
-                    if calls.contains(".cuda") { CUDA_FEATURE } else { "" },
+                    if calls.contains(".cuda") { ALL_FEATURES } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
                 ),
             )
@@ -144,7 +145,7 @@ impl Package {
 
     fn cargo_command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(args).arg("--offline").current_dir(&self.dir);
+        command.arg("--offline").args(args).current_dir(&self.dir);
         command.env("CARGO_TARGET_DIR", &self.target_dir);
         for name in [
             "CC",
@@ -203,12 +204,26 @@ impl Package {
         self.library(profile)
     }
 
+    /// Takes the runtime out of the package, whose library is empty then: for what the build script makes, with options of rustc that would
+    /// have the whole runtime built anew.
+    pub(crate) fn without_runtime(self) -> Self {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
+        let lines = manifest.lines().filter(|line| !line.starts_with("kernpack = "));
+        self.write("Cargo.toml", &lines.map(|line| format!("{line}\n")).collect::<String>());
+        self.write("src/lib.rs", "#![allow(missing_docs)]\n");
+        self
+    }
+
+    /// An object file that the build script has made in the last build for the host as a target.
+    pub(crate) fn object_for_host_target(&self, file: &str) -> BuiltLibrary {
+        let folder = self.script_folders_in(&format!("{}/debug/build", host_triple())).pop();
+        BuiltLibrary::open(&folder.expect("the build script has run").join("out/kernpack").join(file))
+    }
+
     /// Builds with `--target`, so that flags of rustc reach the package but not what runs on the build machine.
     pub(crate) fn build_for_host_target(&self, variables: &[(&str, &str)]) -> BuiltLibrary {
-        let rustc = Command::new("rustc").arg("-vV").output().expect("rustc runs");
-        let version = String::from_utf8_lossy(&rustc.stdout).into_owned();
-        let triple = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
-        let built = self.cargo(&["build", "--target", triple], variables);
+        let triple = host_triple();
+        let built = self.cargo(&["build", "--target", &triple], variables);
         assert!(built.success, "{}", built.stderr);
         self.library(&format!("{triple}/debug"))
     }
@@ -247,8 +262,12 @@ impl Package {
 
     /// Where the build script ran, the last one last.
     fn script_folders(&self) -> Vec<PathBuf> {
+        self.script_folders_in("debug/build")
+    }
+
+    fn script_folders_in(&self, folder: &str) -> Vec<PathBuf> {
         let start = format!("{}-", self.name);
-        let entries = fs::read_dir(self.target_dir.join("debug/build")).into_iter().flatten();
+        let entries = fs::read_dir(self.target_dir.join(folder)).into_iter().flatten();
         let is_hash = |rest: &str| rest.len() == 16 && rest.chars().all(|c| c.is_ascii_hexdigit());
         let folders = entries.map(|entry| entry.expect("readable").path()).filter(|folder| {
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -323,6 +342,13 @@ impl Built {
             .lines()
             .any(|line| ["Compiling", "Running", "Dirty"].iter().any(|word| line.trim_start().starts_with(word)))
     }
+}
+
+/// What rustc calls this machine.
+fn host_triple() -> String {
+    let rustc = Command::new("rustc").arg("-vV").output().expect("rustc runs");
+    let version = String::from_utf8_lossy(&rustc.stdout).into_owned();
+    version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host").to_owned()
 }
 
 fn path_without_nvcc() -> std::ffi::OsString {

@@ -104,9 +104,9 @@ fn whole_expansion() {
                     )
                 }
                 #[cfg(unix)]
-                __k::method!(
-                    __KERNPACK_METHOD_0, __kernpack_call_0 = call_bound:: < 3usize >
-                    (__kernpack_body_0, 4u64)
+                __k::entry_point!(
+                    __kernpack_call_0 = call_bound:: < 3usize > (& __KERNPACK_METHOD_0, 4u64;
+                    __kernpack_body_0)
                 );
                 #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]
                 #[linkme(crate = __k::linkme)]
@@ -186,9 +186,9 @@ fn each_kind_of_member() {
                     let __arg0 = unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_1, args, 0usize) }?;
                     <ObjRef<a::Point> as __k::IntoReturn>::into_return(a::Point::make(__arg0))
                 }
-                __k::method!(
-                    __KERNPACK_METHOD_1, __kernpack_call_1 = call_bound:: < 1usize >
-                    (__kernpack_body_1, 0u64)
+                __k::entry_point!(
+                    __kernpack_call_1 = call_bound:: < 1usize > (& __KERNPACK_METHOD_1, 0u64;
+                    __kernpack_body_1)
                 );
                 static __KERNPACK_METHOD_2: __k::FunctionInfo = __k::FunctionInfo {
                     name: __k::method_name!(__KERNPACK_KEY, "size"),
@@ -215,7 +215,9 @@ fn each_kind_of_member() {
                     }?;
                     <usize as __k::IntoReturn>::into_return(a::Point::len(&**__arg0))
                 }
-                __k::getter!(__KERNPACK_METHOD_2, __kernpack_call_2 = __kernpack_body_2);
+                __k::getter!(
+                    __kernpack_call_2 = call_getter(& __KERNPACK_METHOD_2; __kernpack_body_2)
+                );
                 static __KERNPACK_METHOD_3: __k::FunctionInfo = __k::FunctionInfo {
                     name: __k::method_name!(__KERNPACK_KEY, "__ffi_compare__"),
                     global_name: ::core::option::Option::None,
@@ -259,9 +261,9 @@ fn each_kind_of_member() {
                     };
                     my::kernpack::Result::Ok(__k::TVMFFIAny::int(order))
                 }
-                __k::method!(
-                    __KERNPACK_METHOD_3, __kernpack_call_3 = call_packed:: < 3usize >
-                    (__kernpack_body_3)
+                __k::entry_point!(
+                    __kernpack_call_3 = call_packed:: < 3usize > (& __KERNPACK_METHOD_3;
+                    __kernpack_body_3)
                 );
                 impl __k::HasConstructor for a::Point {}
                 #[__k::linkme::distributed_slice(__k::KERNPACK_METHODS_V1)]

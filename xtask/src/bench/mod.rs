@@ -11,3 +11,4 @@ mod programs;
 pub(crate) mod runtime;
 mod samples;
 pub(crate) mod size;
+mod threads;

@@ -2,6 +2,9 @@
 
 use crate::Result;
 
+/// What the tables begin with; others in the section are for readers only.
+const HEADER: &str = "| of | floors |";
+
 /// The tables of the section Floors.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
@@ -40,11 +43,18 @@ impl Tables {
         let section = text.split("\n## ").find(|section| section.lines().next() == Some("Floors"));
         let section = section.ok_or("ARCHITECTURE.md has no section Floors")?;
         let mut tables = Self::default();
-        let is_line = |line: Option<&&str>| line.is_some_and(|line| line.starts_with("|--"));
+        let mut is_order = false;
         let mut lines = section.lines().peekable();
         while let Some(line) = lines.next() {
-            let Some(row) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else { continue };
-            if is_line(Some(&line)) || is_line(lines.peek()) {
+            let Some(row) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else {
+                is_order = false;
+                continue;
+            };
+            if lines.peek().is_some_and(|line| line.starts_with("|--")) {
+                is_order = line == HEADER;
+                continue;
+            }
+            if !is_order || line.starts_with("|--") {
                 continue;
             }
             let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();

@@ -122,14 +122,14 @@ impl Callable<'_> {
     fn entry_point(&self) -> TokenStream {
         let (call, body, info, count) = (self.call(), self.body(), self.info(), self.count());
         if self.entry == Entry::Getter {
-            return quote!(__k::getter!(#info, #call = #body););
+            return quote!(__k::getter!(#call = call_getter(&#info; #body)););
         }
         match self.is_bound() {
             true => {
                 let optional = self.optional();
-                quote!(__k::method!(#info, #call = call_bound::<#count>(#body, #optional));)
+                quote!(__k::entry_point!(#call = call_bound::<#count>(&#info, #optional; #body));)
             }
-            false => quote!(__k::method!(#info, #call = call_packed::<#count>(#body));),
+            false => quote!(__k::entry_point!(#call = call_packed::<#count>(&#info; #body));),
         }
     }
 

@@ -1,23 +1,34 @@
-//! The functions with the C ABI of packed functions, methods and properties. They differ in names and numbers only, so generated code has one line
-//! for each: a macro, because every one needs a symbol or an address of its own.
+//! The functions with the C ABI of packed functions, methods, properties and kernels. They differ in names and numbers only, so generated code has
+//! one line for each: a macro, because every one needs a symbol or an address of its own.
 
-/// The exported functions of a packed function: the call, its metadata and, with a third symbol, its documentation. Its description is the static
-/// `$info`; `$body` converts `$count` arguments, calls the user's function and converts its result.
+/// A function with the packed calling convention, under a symbol if there is one: `call = call_packed::<2>(&INFO; body)` passes the call on to
+/// `call_packed::<2, _>(&INFO, args, num_args, result, body)`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __packed_function {
-    ($info:ident, $name:ident = $body:ident($count:literal), $call:literal, $metadata:literal $(, $doc:literal)?) => {
-        $crate::__method!(#[unsafe(export_name = $call)] $info, $name = call_packed::<$count>($body));
-        $crate::__packed_text!($metadata, __kernpack_metadata, return_metadata(&$info));
-        $($crate::__packed_text!($doc, __kernpack_doc, return_doc(&$info));)?
+macro_rules! __entry_point {
+    (
+        $($symbol:literal)? $name:ident = $function:ident $(::<$count:literal>)?($($before:expr),* $(; $body:ident)?)
+    ) => {
+        $(#[unsafe(export_name = $symbol)])?
+        unsafe extern "C" fn $name(
+            _this: *mut $crate::generated_code::c_void,
+            args: *const $crate::generated_code::TVMFFIAny,
+            num_args: ::core::primitive::i32,
+            result: *mut $crate::generated_code::TVMFFIAny,
+        ) -> ::core::primitive::i32 {
+            // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
+            unsafe {
+                $crate::generated_code::$function$(::<$count, _>)?($($before,)* args, num_args, result $(, $body)?)
+            }
+        }
     };
 }
 
-/// A packed function that returns a text about another one.
+/// A symbol with the packed calling convention whose function gives a text: `"symbol" doc = kernel_doc(INFO.doc)`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __packed_text {
-    ($symbol:literal, $name:ident, $text:ident(&$info:ident)) => {
+macro_rules! __text_symbol {
+    ($symbol:literal $name:ident = $function:ident($text:expr)) => {
         #[unsafe(export_name = $symbol)]
         unsafe extern "C" fn $name(
             _this: *mut $crate::generated_code::c_void,
@@ -26,30 +37,20 @@ macro_rules! __packed_text {
             result: *mut $crate::generated_code::TVMFFIAny,
         ) -> ::core::primitive::i32 {
             // SAFETY: the caller of a packed function passes a writable result.
-            unsafe { $crate::generated_code::$text(&$info, result) }
+            unsafe { $crate::generated_code::$function($text, result) }
         }
     };
 }
 
-/// The function behind a method: `call_packed::<3>`, or, where callers may name arguments or leave them away, `call_bound::<3>(optional)` with a
-/// bit for each parameter that has a default.
+/// The symbols of a packed function: the call, its metadata and, if there is a third, its documentation. Its description is the static `$info`;
+/// `$body` converts `$count` arguments, calls the user's function and converts its result.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __method {
-    (
-        $(#[$attribute:meta])?
-        $info:ident, $name:ident = $call:ident::<$count:literal>($body:ident $(, $optional:literal)?)
-    ) => {
-        $(#[$attribute])?
-        unsafe extern "C" fn $name(
-            _this: *mut $crate::generated_code::c_void,
-            args: *const $crate::generated_code::TVMFFIAny,
-            num_args: ::core::primitive::i32,
-            result: *mut $crate::generated_code::TVMFFIAny,
-        ) -> ::core::primitive::i32 {
-            // SAFETY: the caller of a packed function passes `num_args` valid views and a writable result.
-            unsafe { $crate::generated_code::$call::<$count, _>(&$info $(, $optional)?, args, num_args, result, $body) }
-        }
+macro_rules! __packed_function {
+    ($info:ident, $name:ident = $body:ident($count:literal), $call:literal, $metadata:literal $(, $doc:literal)?) => {
+        $crate::__entry_point!($call $name = call_packed::<$count>(&$info; $body));
+        $crate::__text_symbol!($metadata __kernpack_metadata = return_metadata(&$info));
+        $($crate::__text_symbol!($doc __kernpack_doc = return_doc(&$info));)?
     };
 }
 
@@ -57,13 +58,30 @@ macro_rules! __method {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __getter {
-    ($info:ident, $name:ident = $body:ident) => {
+    ($name:ident = call_getter(&$info:ident; $body:ident)) => {
         unsafe extern "C" fn $name(
             object: *mut $crate::generated_code::c_void,
             result: *mut $crate::generated_code::TVMFFIAny,
         ) -> ::core::primitive::i32 {
             // SAFETY: the property is registered at offset 0, so the caller passes a live object and a writable result.
             unsafe { $crate::generated_code::call_getter(&$info, object, result, $body) }
+        }
+    };
+}
+
+/// A function with the packed calling convention that another object file of the library defines.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __foreign_entry_point {
+    ($symbol:literal $name:ident) => {
+        unsafe extern "C" {
+            #[link_name = $symbol]
+            fn $name(
+                this: *mut $crate::generated_code::c_void,
+                args: *const $crate::generated_code::TVMFFIAny,
+                num_args: ::core::primitive::i32,
+                result: *mut $crate::generated_code::TVMFFIAny,
+            ) -> ::core::primitive::i32;
         }
     };
 }
