@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what continuous integration runs, on any machine.
 
+use crate::bench::size;
 use crate::beside::Beside;
 use crate::environment::Environment;
 use crate::proved::{self, Choice, Due, Suite};
@@ -41,6 +42,7 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("size", size::check());
     keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));

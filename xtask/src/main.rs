@@ -64,6 +64,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
+  bench size    what a library weighs, by room of the runtime; ci checks tests/bench/size-budgets.txt
   bench plots   draws the tables of docs/performance.md into docs/plots
 ";
 
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "parallel"] => bench::parallel::run(31),
         ["bench", "plots"] => bench::plots::run(),
+        ["bench", "size"] => bench::size::run(),
         ["bench", what @ ("calls" | "runtime" | "modules" | "parallel"), "--rounds", rounds] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),

@@ -10,4 +10,5 @@ pub(crate) mod plots;
 mod programs;
 pub(crate) mod runtime;
 mod samples;
+pub(crate) mod size;
 mod threads;

@@ -133,7 +133,7 @@ pub(crate) unsafe fn join(table: *const ApiTable) -> Result<(), String> {
     }
     // Loading a library again does not mend what went wrong the first time.
     let problems = load_problems();
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    if problems.is_empty() { Ok(()) } else { Err(lines(&problems)) }
 }
 
 /// Everything that went wrong while this artifact registered its types and functions, one sentence each.
@@ -266,9 +266,21 @@ fn registered(origin: Origin) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
-    let message = problems.join("\n");
+    let message = lines(&problems);
     PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).extend(problems);
     Err(message)
+}
+
+/// One text of all problems, a line each. The way of the standard library is a kilobyte in every artifact.
+fn lines(problems: &[String]) -> String {
+    let mut lines = String::new();
+    for problem in problems {
+        if !lines.is_empty() {
+            lines.push('\n');
+        }
+        lines.push_str(problem);
+    }
+    lines
 }
 
 /// A number that no other running thread has: the address of a thread-local.

@@ -54,28 +54,26 @@ pub(crate) fn here() -> usize {
 
 /// Whether a frame says nothing to who reads the backtrace: the way of a call through the runtime and the C++ library.
 pub(crate) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
-    const SYMBOLS: [&str; 8] = [
-        "tvm::ffi::Function",
-        "tvm::ffi::detail::",
-        "TVMFFIBacktrace",
-        "TVMFFIErrorSetRaisedFromCStr",
-        "__libc_",
-        "ffi_call_",
-        "kernpack_embedded::",
-        "__rust_try",
-    ];
-    const FILES: [&str; 6] = [
-        "include/tvm/ffi/error.h",
-        "include/tvm/ffi/function_detail.h",
-        "include/tvm/ffi/function.h",
-        "include/tvm/ffi/any.h",
-        // The standard libraries of C++ and of Rust.
-        "include/c++/",
-        "/rustc/",
-    ];
+    // Texts with a line for each name: of arrays, every library would carry a comparison for each, and relocations.
+    const SYMBOLS: &str = "tvm::ffi::Function
+tvm::ffi::detail::
+TVMFFIBacktrace
+TVMFFIErrorSetRaisedFromCStr
+__libc_
+ffi_call_
+kernpack_embedded::
+__rust_try";
+    // The last two are the standard libraries of C++ and of Rust.
+    const FILES: &str = "include/tvm/ffi/error.h
+include/tvm/ffi/function_detail.h
+include/tvm/ffi/function.h
+include/tvm/ffi/any.h
+include/c++/
+/rustc/";
     let symbol = symbol.strip_prefix(b"<").unwrap_or(symbol);
-    let names_file = |name: &&str| file.windows(name.len()).any(|part| part == name.as_bytes());
-    SYMBOLS.iter().any(|name| symbol.starts_with(name.as_bytes())) || FILES.iter().any(names_file)
+    let names = |names: &'static str| names.as_bytes().split(|byte| *byte == b'\n');
+    names(SYMBOLS).any(|name| symbol.starts_with(name))
+        || names(FILES).any(|name| file.windows(name.len()).any(|part| part == name))
 }
 
 /// Adds a line of a backtrace.

@@ -16,8 +16,10 @@ use super::{any_hash, dec_ref, new_string, new_string_object, text_of};
 /// First code of types that a frontend defines.
 const CUSTOM_BEGIN: u8 = 129;
 
+// The tables are read in loops behind `black_box`: unrolled, the comparisons would be code in every library.
+
 /// Codes that are written as a name, then bits and lanes.
-const SIZED: [(u8, &str, u8); 6] = [
+static SIZED: [(u8, &str, u8); 6] = [
     (dtype_code::INT, "int", 32),
     (dtype_code::UINT, "uint", 32),
     (dtype_code::FLOAT, "float", 32),
@@ -27,7 +29,7 @@ const SIZED: [(u8, &str, u8); 6] = [
 ];
 
 /// Codes whose name says the bits: name behind `float`, bits.
-const NARROW_FLOATS: [(u8, &str, u8); 11] = [
+static NARROW_FLOATS: [(u8, &str, u8); 11] = [
     (dtype_code::FLOAT8_E3M4, "8_e3m4", 8),
     (dtype_code::FLOAT8_E4M3, "8_e4m3", 8),
     (dtype_code::FLOAT8_E4M3B11FNUZ, "8_e4m3b11fnuz", 8),
@@ -73,8 +75,9 @@ fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
         let (code, rest) = parse_custom(text)?;
         (code, 32, rest)
     } else {
-        let known =
-            SIZED.iter().find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name.as_bytes())?)));
+        let known = core::hint::black_box(&SIZED)
+            .iter()
+            .find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name.as_bytes())?)));
         known.ok_or_else(|| unknown(text))?
     };
     let (bits, rest) = take_number(rest)?;
@@ -109,8 +112,9 @@ fn full_name(text: &[u8]) -> (&'static [u8], &[u8]) {
     }
 }
 
+#[inline(never)]
 fn parse_narrow_float(text: &[u8], rest: &[u8]) -> Result<DLDataType, Failure> {
-    for (code, name, bits) in NARROW_FLOATS {
+    for &(code, name, bits) in core::hint::black_box(&NARROW_FLOATS) {
         let Some(lanes) = rest.strip_prefix(name.as_bytes()) else { continue };
         let lanes = match lanes {
             // PyTorch writes float4_e2m1fn_x2.
@@ -124,6 +128,8 @@ fn parse_narrow_float(text: &[u8], rest: &[u8]) -> Result<DLDataType, Failure> {
 }
 
 /// The code and what follows `custom[name]`.
+#[cold]
+#[inline(never)]
 fn parse_custom(text: &[u8]) -> Result<(u8, &[u8]), Failure> {
     let Some(rest) = text.strip_prefix(b"custom[") else {
         return Err(Failure::of_parts("ValueError", &[b"expected opening brace after 'custom' type in", text]));

@@ -66,18 +66,14 @@ impl<V: Sync> NameTable<V> {
 
     /// The value of a name, made by `new` when the name is new. The table is locked while `new` runs.
     pub fn get_or_insert(&self, name: &[u8], new: impl FnOnce() -> V) -> &V {
-        if let Some(value) = self.get(name) {
-            return value;
-        }
-        let mut count = lock(&self.count);
-        if let Some(value) = self.get(name) {
-            return value;
-        }
-        let entry = Entry { name: Name { hash: hash(name), text: name.into() }, value: new() };
-        let entry = Box::into_raw(Box::new(entry));
-        *count += 1;
-        insert(&self.index, *count, entry.cast());
-        // SAFETY: the entry is never changed and lives as long as the table.
+        let mut new = Some(new);
+        let mut make = |name| {
+            let value = new.take().map(|new| new())?;
+            Some(Box::into_raw(Box::new(Entry { name, value })).cast())
+        };
+        let entry = find_or_insert(&self.index, &self.count, name, &mut make).cast::<Entry<V>>();
+        // SAFETY: the name in an index of this table is the start of an entry of `V`, which is never changed and lives as long as the
+        // table.
         unsafe { &(*entry).value }
     }
 
@@ -150,6 +146,32 @@ unsafe fn find(index: *mut Index, text: &[u8], hash: u64) -> *mut Name {
             number = (number + 1) & mask;
         }
     }
+}
+
+/// The entry of a name, made by `make` when the name is new. One function for all types of values, which it knows nothing of; `make` is
+/// called once at most.
+fn find_or_insert(
+    index: &AtomicPtr<Index>,
+    count: &Mutex<usize>,
+    text: &[u8],
+    make: &mut dyn FnMut(Name) -> Option<*mut Name>,
+) -> *mut Name {
+    let hash = hash(text);
+    // SAFETY: an index lives as long as the table.
+    let find = || unsafe { find(index.load(Ordering::Acquire), text, hash) };
+    let found = find();
+    if !found.is_null() {
+        return found;
+    }
+    let mut count = lock(count);
+    let found = find();
+    if !found.is_null() {
+        return found;
+    }
+    let Some(entry) = make(Name { hash, text: text.into() }) else { unreachable!("it is called once") };
+    *count += 1;
+    insert(index, *count, entry);
+    entry
 }
 
 /// Makes the entry of a new name visible. The caller holds the lock; `count` includes the name.

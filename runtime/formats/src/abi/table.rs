@@ -54,7 +54,7 @@ macro_rules! api_table {
         }
 
         /// The C names, each with a NUL behind it, in the order of the fields.
-        const C_NAMES: &str = concat!($(stringify!($name), "\0",)* $(stringify!($opt_name), "\0",)*);
+        static C_NAMES: &str = concat!($(stringify!($name), "\0",)* $(stringify!($opt_name), "\0",)*);
 
         impl ApiTable {
             /// Builds a table by looking up each C name.

@@ -101,10 +101,14 @@ struct Live {
     passed: u8,
 }
 
+/// Views that have no cell.
+#[derive(Default)]
+struct Entries(Vec<Entry>);
+
 /// What is under the lock.
 pub(super) struct Crowd {
-    /// Views that have no cell.
-    entries: Vec<Entry>,
+    /// Views that have no cell; `None` before the first. Zeros, as all of the record: a static of zeros takes no place in a file.
+    entries: Option<Box<Entries>>,
     /// Live cells by the start of their range. They do not overlap.
     live: BTreeMap<usize, Live>,
     /// How many ranges found all their cells taken by others.
@@ -114,7 +118,11 @@ pub(super) struct Crowd {
 impl Crowd {
     /// None.
     pub(super) const fn new() -> Self {
-        Self { entries: Vec::new(), live: BTreeMap::new(), turned_away: 0 }
+        Self { entries: None, live: BTreeMap::new(), turned_away: 0 }
+    }
+
+    fn entries(&mut self) -> &mut Vec<Entry> {
+        &mut self.entries.get_or_insert_default().0
     }
 }
 
@@ -181,7 +189,7 @@ impl<const SETS: usize> Record<SETS> {
     fn acquire_slowly(&self, range: Range<usize>, write: bool) -> usize {
         let crowd = &mut *lock(&self.crowd);
         let mut is_alone = true;
-        for entry in crowd.entries.iter().filter(|entry| overlap(&entry.range, &range)) {
+        for entry in crowd.entries().iter().filter(|entry| overlap(&entry.range, &range)) {
             if write || entry.written {
                 return 0;
             }
@@ -217,10 +225,10 @@ impl<const SETS: usize> Record<SETS> {
         if is_alone && let Some(token) = self.settle(crowd, &range, write) {
             return token;
         }
-        let same = crowd.entries.iter_mut().find(|entry| entry.range == range);
+        let same = crowd.entries().iter_mut().find(|entry| entry.range == range);
         match same {
             Some(entry) => entry.readers += 1,
-            None => crowd.entries.push(Entry { range, readers: usize::from(!write), written: write }),
+            None => crowd.entries().push(Entry { range, readers: usize::from(!write), written: write }),
         }
         IN_CROWD
     }
@@ -269,7 +277,8 @@ impl<const SETS: usize> Record<SETS> {
     #[cold]
     #[inline(never)]
     fn leave(&self, range: &Range<usize>, write: bool) {
-        let entries = &mut lock(&self.crowd).entries;
+        let mut crowd = lock(&self.crowd);
+        let entries = crowd.entries();
         let found = entries.iter().position(|entry| entry.range == *range && entry.written == write);
         if let Some(index) = found {
             entries[index].readers = entries[index].readers.saturating_sub(1);
