@@ -25,6 +25,7 @@ use crate::{ObjRef, Object, Result};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 #[derive(Default)]
+#[must_use = "nothing happens before `run`"]
 pub struct Mutate<'a> {
     callbacks: Vec<Entry<'a>>,
 }
