@@ -99,7 +99,7 @@ mod tests {
         assert!(names.iter().any(|name| name == "listing.f"));
         let functor: Function = Function::global("ffi.FunctionListGlobalNamesFunctor").unwrap().call_as(()).unwrap();
         assert_eq!(functor.call_as::<i64>((-1,)).unwrap(), names.len() as i64);
-        assert!(functor.call((1 << 40,)).unwrap_err().message().starts_with("Index 1099511627776 out of bounds "));
+        assert!(functor.call((1i64 << 40,)).unwrap_err().message().starts_with("Index 1099511627776 out of bounds "));
         assert!(functor.call(("one",)).is_err() && functor.call(()).is_err());
         Function::remove_global("listing.f").unwrap();
         assert!(Function::find_global("listing.f").unwrap().is_none());
