@@ -531,6 +531,6 @@ fn functions(source: &str) -> Vec<Function> {
         Item::Macro(item) if item.ident.as_ref().is_some_and(|name| name == "for_each_function") => Some(item.mac),
         _ => None,
     });
-    let Table(functions) = table.expect("no macro for_each_function in kernpack::abi").parse_body().unwrap();
+    let Table(functions) = table.expect("no macro for_each_function in kernpack::sys::abi").parse_body().unwrap();
     functions
 }
