@@ -1,6 +1,6 @@
 //! How a crate brings a kind of devices.
 
-/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::sys::abi::device_type)) and a function that makes its
+/// Brings a kind of device: its number in DLPack (one of [`device_type`](crate::device::device_type)) and a function that makes its
 /// [`DeviceApi`](crate::device::DeviceApi).
 ///
 /// Every library and the program itself may bring kinds; of two APIs for one kind the one that comes first into the process
@@ -11,8 +11,8 @@
 /// which the API allocates is there, as large as it was asked for, and nobody else's.
 ///
 /// ```
-/// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-/// use kernpack::{Any, Result, bail, sys::abi::device_type};
+/// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream, device_type};
+/// use kernpack::{Any, Result, bail};
 ///
 /// /// A kind of device of which there is none yet.
 /// struct Future;

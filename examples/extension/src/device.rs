@@ -4,7 +4,7 @@
 //! made on it, copied and viewed. Apache TVM asks the global function `device_api.ext_dev` for the device instead; as in TVM's
 //! example, that is made of the CPU's.
 
-use kernpack::sys::abi::device_type;
+use kernpack::device::device_type;
 use kernpack::{Any, DataType, Device, Function, Result, Tensor, TensorView, bail, ensure, packed_func};
 
 use crate::memory;

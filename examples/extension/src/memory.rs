@@ -9,8 +9,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kernpack::device::device_type;
 use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, Result, ensure};
 
 /// As much as there is of it.

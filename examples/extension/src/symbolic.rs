@@ -76,5 +76,5 @@ impl AttrVisitor for Left {
 
 /// Whether a value is an object of the type with this key, or of one derived from it.
 fn is_a(value: &Any, key: &str) -> bool {
-    TypeInfo::of(value.type_index()).is_some_and(|info| info.lineage().any(|ancestor| ancestor.key() == key))
+    TypeInfo::find(value.type_index()).is_some_and(|info| info.lineage().any(|ancestor| ancestor.key() == key))
 }

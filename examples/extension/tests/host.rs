@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use expr::{Add, Expr, Var};
+use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::reflect::{self, AttrColumn, TypeInfo};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, AnyView, Array, DataType, Device, Function, Module, ObjRef, Result, Str, Tensor};
 
 /// Set for a process that loads the libraries the other way round.
@@ -37,7 +37,7 @@ fn vector(elements: &[i64]) -> Result<Any> {
 /// Calls a method of an object: the registered function of this name.
 fn call(object: &Any, name: &str, arguments: &[Any]) -> Result<Any> {
     let methods =
-        TypeInfo::of(object.type_index()).into_iter().flat_map(TypeInfo::lineage).flat_map(TypeInfo::own_methods);
+        TypeInfo::find(object.type_index()).into_iter().flat_map(TypeInfo::lineage).flat_map(TypeInfo::own_methods);
     let Some(method) = methods.into_iter().find(|method| method.name_bytes() == name.as_bytes()) else {
         kernpack::bail!(AttributeError, "{} has no method {name}", object.type_name());
     };

@@ -1,6 +1,6 @@
 //! The kernels that build.rs compiled, called from Rust.
 
-use kernpack::sys::abi::device_type;
+use kernpack::device::device_type;
 use kernpack::{DataType, Device, Result, Tensor, TensorView, ensure, packed_func};
 
 use crate::gray::to_gray;
@@ -56,7 +56,7 @@ pub fn sobel_on_opencl(src: Tensor) -> Result<Tensor> {
     let (height, width) = image::size(src.shape())?;
     ensure!(src.dtype() == DataType::FLOAT32, TypeError, "src: expected float32, got {}", src.dtype());
     let home = src.device();
-    let device = if home.kind() == device_type::OPENCL { home } else { Device::new(device_type::OPENCL, 0) };
+    let device = if home.device_type() == device_type::OPENCL { home } else { Device::new(device_type::OPENCL, 0) };
     let src = src.to(device)?;
     let dst = Tensor::empty(DataType::FLOAT32, src.shape(), device)?;
     if height > 0 && width > 0 {

@@ -13,6 +13,8 @@ int64_t Add(int64_t a, int64_t b) { return a + b; }
 
 int64_t Fail(int64_t code) { TVM_FFI_THROW(ValueError) << "code " << code << " is not allowed"; }
 
+int64_t FirstDimension(ffi::TensorView x) { return x.size(0); }
+
 // The type of kernpack-lib, in C++.
 class RecordObj : public ffi::Object {
  public:
@@ -45,3 +47,4 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(add, Add);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, Fail);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(view, FirstDimension);

@@ -6,6 +6,7 @@ import sys
 import time
 import timeit
 
+import numpy
 import tvm_ffi
 from tvm_ffi import dataclasses
 
@@ -29,6 +30,16 @@ def time_fail(fail, iterations):
             failures += 1
     elapsed = time.perf_counter_ns() - start
     assert failures == iterations, failures
+    return elapsed
+
+
+def time_view(view, iterations):
+    tensor = tvm_ffi.from_dlpack(numpy.zeros(16, "float32"))
+    start = time.perf_counter_ns()
+    for _ in itertools.repeat(None, iterations):
+        result = view(tensor)
+    elapsed = time.perf_counter_ns() - start
+    assert result == 16, result
     return elapsed
 
 
@@ -75,7 +86,8 @@ def main():
         if name != "crate":
             records[name] = record_timers(name)
     functions = {(case, name): module[case] for name, module in modules.items() for case in ("add", "fail")}
-    timers = {"add": time_add, "fail": time_fail}
+    functions |= {("view", name): modules[name]["view"] for name in modules if name != "crate"}
+    timers = {"add": time_add, "fail": time_fail, "view": time_view}
     print("ready", flush=True)
     for line in sys.stdin:
         case, library, iterations = line.split()

@@ -66,7 +66,7 @@ pub fn copy_to(tensor: Tensor, device: Device) -> Result<Tensor> {
 /// RuntimeError that says why there is none.
 #[packed_func]
 pub fn cuda_device_count() -> Result<i32> {
-    kernpack::device::api(kernpack::sys::abi::device_type::CUDA)?.device_count()
+    kernpack::device::api(kernpack::device::device_type::CUDA)?.device_count()
 }
 
 /// Matrix product on the CPU, in double precision.

@@ -6,9 +6,9 @@ mod library;
 use std::io::Write as _;
 use std::sync::Once;
 
+use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
-use kernpack::sys::abi::device_type;
 use kernpack::{DataType, Device, Function, Module, Result, Tensor};
 
 /// The first GPU; without one, says once why nothing is launched.

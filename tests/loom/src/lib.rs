@@ -40,5 +40,6 @@ pub fn check(model: impl Fn() + Sync + Send + 'static) {
 pub fn check_with_interruptions(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(times);
+    builder.max_branches = 10_000;
     builder.check(model);
 }

@@ -168,7 +168,7 @@ pub fn a_reader_of_a_part() {
 pub fn a_cell_stays_crowded() {
     together(
         |memory| assert!(memory.read(BOTH)),
-        |memory| assert!(memory.read(FIRST)),
+        |memory| _ = memory.read(FIRST),
         |memory| {
             memory.read(BOTH);
             memory.write(BOTH);
@@ -207,23 +207,47 @@ pub fn a_cell_is_opened_again() {
     });
 }
 
-/// All cells are taken; one of them gets another range while it is looked at.
+/// A writer of a part ends; a reader gives its cell up for the whole, and another one finds the new cell.
+pub fn a_cell_is_settled() {
+    check_with_interruptions(2, || {
+        let memory = Memory::new();
+        assert!(memory.write(FIRST));
+        let threads = [3, 1].map(|times| {
+            let memory = memory.clone();
+            thread::spawn(move || (0..times).for_each(|_| _ = memory.read(BOTH)))
+        });
+        memory.write(FIRST);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        memory.is_free();
+    });
+}
+
+/// The whole has a cell, which is given to the next range that has none.
+fn all_cells_are_taken(memory: &Memory) {
+    assert!(memory.read(BOTH));
+    for place in 1..WAYS {
+        assert!(memory.read(place * 64..place * 64 + 8));
+    }
+    // All but the last of those that are turned away before that.
+    for place in 0..8 * WAYS - 1 {
+        assert!(memory.read(4096 + place * 8..4100 + place * 8));
+    }
+}
+
+/// A cell gets another range while it is looked at.
 pub fn a_cell_changes_hands() {
-    together(
-        |memory| {
-            assert!(memory.read(BOTH));
-            for place in 1..WAYS {
-                assert!(memory.read(place * 64..place * 64 + 8));
-            }
-            // All but the last of those that are turned away before this cell is given to another range.
-            for place in 0..8 * WAYS - 1 {
-                assert!(memory.read(4096 + place * 8..4100 + place * 8));
-            }
-        },
-        |memory| {
-            memory.read(8192..8196);
-            memory.write(FIRST);
-        },
-        |memory| _ = memory.read(BOTH),
-    );
+    let take = |memory: &Memory| {
+        memory.read(8192..8196);
+        memory.write(FIRST);
+    };
+    together(all_cells_are_taken, take, |memory| _ = memory.read(BOTH));
+}
+
+/// As above, the other way round.
+pub fn a_cell_in_use_does_not_change_hands() {
+    let take = |memory: &Memory| {
+        memory.read(8192..8196);
+        memory.write(FIRST);
+    };
+    together(all_cells_are_taken, |memory| _ = memory.write(BOTH), take);
 }

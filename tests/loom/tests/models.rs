@@ -18,5 +18,6 @@ run! {
     ref_count_models: strong_references weak_references promotion uniqueness;
     shared_ref_models: set removed replaced comes_back comes_back_and_goes;
     tensor_borrow_models: a_writer_and_a_reader the_first_views readers_of_overlapping_ranges a_writer_of_a_part a_reader_of_a_part
-        a_cell_stays_crowded a_cell_is_given_up a_cell_is_opened_again a_cell_changes_hands;
+        a_cell_stays_crowded a_cell_is_given_up a_cell_is_opened_again a_cell_is_settled a_cell_changes_hands
+        a_cell_in_use_does_not_change_hands;
 }

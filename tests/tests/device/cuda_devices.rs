@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Stream};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, DataType, Device, Tensor};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::cuda_stand_in::{Live, Session, StandIn, compile, open};

@@ -226,7 +226,7 @@ impl DeviceApi for &'static Fake {
     unsafe fn copy(&self, source: Place, target: Place, size: usize, stream: RawStream) -> Result<()> {
         let range = |place: Place| place.byte_offset as usize..place.byte_offset as usize + size;
         let (from, to) = (range(source), range(target));
-        let is_here = |place: Place| place.device.kind() == self.kind;
+        let is_here = |place: Place| place.device.device_type() == self.kind;
         let host = |place: Place| place.address() as usize;
         match (is_here(source), is_here(target)) {
             (true, true) => {

@@ -261,7 +261,7 @@ fn other_devices() {
     // A tensor that says it is on a GPU; nothing reads its memory.
     let x = tensor(vec![1.0f64], &[1]);
     let mut raw = kernpack::sys::abi::DLTensor { ..*x.dl_tensor() };
-    raw.device = Device::new(kernpack::sys::abi::device_type::CUDA, 1).as_raw();
+    raw.device = Device::new(kernpack::device::device_type::CUDA, 1).as_raw();
     let raw =
         kernpack::sys::abi::TVMFFIAny::pointer(kernpack::sys::abi::type_index::DL_TENSOR_PTR, (&raw mut raw).cast());
     // SAFETY: the tensor outlives the call.

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, Event, Stream};
 use kernpack::host::{Origin, origin};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;

@@ -340,7 +340,7 @@ fn objects_that_another_language_derives() {
         unsafe {
             let index = (api.type_get_or_alloc_index)(&name, -1, parent.depth() + 1, 0, 1, parent.index());
             let object = zeros(index, size);
-            (TypeInfo::of(index).unwrap(), Any::from_raw(TVMFFIAny::pointer(index, object.cast())))
+            (TypeInfo::find(index).unwrap(), Any::from_raw(TVMFFIAny::pointer(index, object.cast())))
         }
     };
     let (info, holder) = derive("core.foreign.Holder", "core.Holder", 40);

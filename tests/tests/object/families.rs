@@ -128,7 +128,7 @@ fn fields_are_where_other_languages_look() -> Result<()> {
 
 /// The addresses of the fields, by their names.
 fn addresses(object: &ObjRef<Expr>) -> HashMap<String, usize> {
-    let info = kernpack::reflect::TypeInfo::of(object.type_index()).unwrap();
+    let info = kernpack::reflect::TypeInfo::find(object.type_index()).unwrap();
     let handle = std::ptr::from_ref(&**object) as usize - 24;
     info.fields().map(|field| (field.name().into_owned(), handle + field.as_raw().offset as usize)).collect()
 }
@@ -215,7 +215,7 @@ fn other_languages_construct_and_copy() -> Result<()> {
 
 #[test]
 fn an_object_under_construction_is_its_variant_once_it_is_complete() -> Result<()> {
-    let info = kernpack::reflect::TypeInfo::of(add(constant(0), constant(0)).type_index()).unwrap();
+    let info = kernpack::reflect::TypeInfo::find(add(constant(0), constant(0)).type_index()).unwrap();
     let creator = info.metadata().unwrap().creator.unwrap();
     let evaluate = Function::from_fn(|expr: ObjRef<Expr>| evaluate(&expr));
     let mut handle = std::ptr::null_mut();

@@ -65,7 +65,7 @@ impl Table {
         if object.contains_key("method") {
             let mut all = vec![of()?];
             all.extend(args()?);
-            return method(TypeInfo::of(all[0].type_index()).unwrap(), text("method")).call(all.as_slice());
+            return method(TypeInfo::find(all[0].type_index()).unwrap(), text("method")).call(all.as_slice());
         }
         if object.contains_key("static") {
             return method(TypeInfo::by_key(text("type").as_bytes())?, text("static")).call(args()?.as_slice());
@@ -146,7 +146,7 @@ fn method(info: TypeInfo, name: &str) -> Function {
 }
 
 fn set(target: &Any, name: &str, value: &Any) -> Result<()> {
-    let field = TypeInfo::of(target.type_index()).unwrap().fields().find(|field| field.name() == name).unwrap();
+    let field = TypeInfo::find(target.type_index()).unwrap().fields().find(|field| field.name() == name).unwrap();
     // SAFETY: the field is one of the object's type, `target` keeps the object alive, and no other thread knows it.
     unsafe { field.set(target.as_view().as_raw().payload.v_obj, value.as_view()) }
 }
@@ -168,7 +168,7 @@ fn operation(name: &str, args: &[Any]) -> Result<Any> {
         ("same", [a, b]) => Any::from(a.to::<ObjRef<ObjectRoot>>()?.ptr_eq(&b.to::<ObjRef<ObjectRoot>>()?)),
         ("is", [a, key]) => {
             let wanted = TypeInfo::by_key(key.to::<String>()?.as_bytes())?;
-            Any::from(TypeInfo::of(a.type_index()).unwrap().is_a(wanted.index()))
+            Any::from(TypeInfo::find(a.type_index()).unwrap().is_a(wanted.index()))
         }
         ("structural_equal", [a, b]) => Any::from(equal(a, b)?),
         ("structural_equal_mapped", [a, b]) => Any::from(Options::new().map_free_vars(true).equal(a, b)?),
@@ -207,7 +207,7 @@ fn encode(value: &Any) -> Result<Value> {
 }
 
 fn encode_object(value: &Any) -> Result<Value> {
-    let info = TypeInfo::of(value.type_index()).unwrap();
+    let info = TypeInfo::find(value.type_index()).unwrap();
     let is_enum = info.lineage().any(|info| ["ffi.IntEnum", "ffi.StrEnum"].contains(&&*info.key()));
     if is_enum {
         return Ok(json!({"enum": info.key(), "value": encode(&value.field("value")?)?}));

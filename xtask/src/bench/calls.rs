@@ -4,6 +4,7 @@ use super::caller::Caller;
 use super::figures::verdict;
 use super::programs::Programs;
 use super::samples::Samples;
+use super::threads;
 use crate::Result;
 use crate::python::Python;
 use crate::workspace::Workspace;
@@ -53,6 +54,7 @@ impl Case {
         match self.what {
             "fail" => Table::Errors,
             "add" | "typed" | "tuple" | "closure" => Table::Calls,
+            "view" => Table::Tensors,
             _ => Table::Objects,
         }
     }
@@ -63,16 +65,18 @@ enum Table {
     Calls,
     Errors,
     Objects,
+    Tensors,
 }
 
 impl Table {
-    const ALL: [Self; 3] = [Self::Calls, Self::Errors, Self::Objects];
+    const ALL: [Self; 4] = [Self::Calls, Self::Errors, Self::Objects, Self::Tensors];
 
     fn title(self) -> &'static str {
         match self {
             Self::Calls => "`add(int, int) -> int`: caller",
             Self::Errors => "`fail(int)`: an error with a formatted message: caller",
             Self::Objects => "an object `r` with the same fields and methods: Python does",
+            Self::Tensors => "`f(TensorView) -> int`: caller",
         }
     }
 }
@@ -84,7 +88,7 @@ const CRATE: usize = 2;
 const PYTHON: usize = 3;
 
 #[rustfmt::skip]
-const CASES: [Case; 42] = [
+const CASES: [Case; 44] = [
     case("closure",       "Rust",                      "`Box<dyn Fn>` in process (floor)", KERNPACK, "closure", "kernpack"),
     case("ours",          "Kernpack, typed",           "Kernpack library",        KERNPACK, "typed", "kernpack"),
     case("ours tuple",    "Kernpack, untyped",         "Kernpack library",        KERNPACK, "tuple", "kernpack"),
@@ -127,6 +131,8 @@ const CASES: [Case; 42] = [
     case("create cpp",    "`Record(7, 2.5, 'label', None)`",   "C++ library",            PYTHON,   "create", "cpp"),
     case("copy",          "`copy.copy(r)`",                    "Kernpack library",       PYTHON,   "copy", "kernpack"),
     case("copy cpp",      "`copy.copy(r)`",                    "C++ library",            PYTHON,   "copy", "cpp"),
+    case("view",          "Python",                            "Kernpack library",       PYTHON,   "view", "kernpack"),
+    case("view cpp",      "Python",                            "C++ library",            PYTHON,   "view", "cpp"),
 ];
 
 /// A promise of ours: a ratio of two cases and its limit.
@@ -137,7 +143,7 @@ struct Goal {
     limit: f64,
 }
 
-const GOALS: [Goal; 13] = [
+const GOALS: [Goal; 14] = [
     Goal {
         text: "our native call / C++ header `Function`, in process",
         ours: "ours",
@@ -181,6 +187,12 @@ const GOALS: [Goal; 13] = [
         theirs: "call 2 cpp",
         limit: 1.0,
     },
+    Goal {
+        text: "Python, `TensorView` of a Kernpack library / of a C++ library",
+        ours: "view",
+        theirs: "view cpp",
+        limit: 1.05,
+    },
 ];
 
 /// The largest stripped library without kernels that we promise, in bytes.
@@ -193,7 +205,9 @@ pub(crate) fn run(rounds: usize) -> Result {
     let programs = Programs::build(&workspace, &python)?;
     let mut callers = start(&workspace, &python, &programs)?;
     let samples = measure(&mut callers, rounds)?;
-    let report = report(&samples, &programs.sizes, rounds, &machine(&workspace, &python));
+    let rows = threads::measure(&mut callers[KERNPACK], rounds)?;
+    let mut report = report(&samples, &programs.sizes, rounds, &machine(&workspace, &python));
+    report.push_str(&threads::report(&rows));
     println!("\n{report}");
     let file = workspace.folder("bench")?.join("calls.md");
     std::fs::write(&file, report).map_err(|error| format!("cannot write {}: {error}", file.display()))?;

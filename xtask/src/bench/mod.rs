@@ -10,3 +10,4 @@ pub(crate) mod plots;
 mod programs;
 pub(crate) mod runtime;
 mod samples;
+mod threads;

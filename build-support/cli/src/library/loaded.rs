@@ -188,7 +188,7 @@ fn variants(info: TypeInfo) -> Option<Vec<String>> {
 
 /// The value of an object's field.
 fn member(object: &AnyView<'_>, name: &str) -> Option<Any> {
-    let field = TypeInfo::of(object.type_index())?.fields().find(|field| field.name() == name)?;
+    let field = TypeInfo::find(object.type_index())?.fields().find(|field| field.name() == name)?;
     // SAFETY: the view keeps the object alive, and its type has this field.
     unsafe { field.get(object.as_raw().payload.v_obj) }.ok()
 }

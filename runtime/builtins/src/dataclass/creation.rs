@@ -27,7 +27,7 @@ pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
     }
     let Some(new) = NEW.get(info.index()) else { return Err(no_creator(info)) };
     if new.type_index() != type_index::FUNCTION {
-        let key = TypeInfo::of(new.type_index()).map(TypeInfo::key).unwrap_or_default();
+        let key = TypeInfo::find(new.type_index()).map(TypeInfo::key).unwrap_or_default();
         bail!(TypeError, "Cannot treat type `{key}` as type `() -> ffi.Object`");
     }
     // SAFETY: the column keeps the function.
@@ -39,7 +39,7 @@ pub(crate) fn create_empty(info: TypeInfo) -> Result<Any> {
         debug_assert!(embedded::body::<TVMFFIFunctionCell>(function).safe_call.is_some());
         let object = call_function(function, &[])?;
         if object.as_view().object().is_none() {
-            let key = TypeInfo::of(object.type_index()).map(TypeInfo::key).unwrap_or_default();
+            let key = TypeInfo::find(object.type_index()).map(TypeInfo::key).unwrap_or_default();
             bail!(TypeError, "Cannot convert from type `{key}` to `ffi.Object`");
         }
         Ok(object)

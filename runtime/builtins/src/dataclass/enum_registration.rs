@@ -66,7 +66,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
     let name = TVMFFIByteArray::new(key.as_bytes());
     // SAFETY: the key lives for the call, and the parent is registered.
     let index = unsafe { (api.type_get_or_alloc_index)(&name, -1, DEPTH, 0, 1, parent.index.get()) };
-    let Some(info) = TypeInfo::of(index) else {
+    let Some(info) = TypeInfo::find(index) else {
         bail!(RuntimeError, "the host refused to register the type");
     };
     let theirs = info.ancestor(DEPTH - 1).filter(|_| info.depth() == DEPTH);

@@ -218,7 +218,7 @@ unsafe extern "C" fn call_copy(
             let source = views[0].object().unwrap_or(core::ptr::null_mut());
             let is_instance = !source.is_null()
                 && ((*source).type_index == layout.info.index()
-                    || TypeInfo::of((*source).type_index).is_some_and(|info| info.is_a(layout.info.index())));
+                    || TypeInfo::find((*source).type_index).is_some_and(|info| info.is_a(layout.info.index())));
             if !is_instance {
                 bail!(TypeError, "Cannot convert from type `{}` to `{}`", type_key(&views[0]), layout.info.key());
             }
@@ -251,7 +251,7 @@ pub(super) fn register(args: &Arguments<'_>) -> Result<Any> {
 /// # Errors
 /// InternalError when there is none.
 pub(super) fn known_type(index: i32) -> Result<TypeInfo> {
-    match TypeInfo::of(index) {
+    match TypeInfo::find(index) {
         Some(info) => Ok(info),
         None => bail!(
             InternalError,

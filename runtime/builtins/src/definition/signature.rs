@@ -69,7 +69,7 @@ impl Type {
                 let index = object_index(value);
                 index == expected
                     || index >= type_index::STATIC_OBJECT_BEGIN
-                        && TypeInfo::of(index).is_some_and(|info| info.is_a(expected))
+                        && TypeInfo::find(index).is_some_and(|info| info.is_a(expected))
             }
             Accepts::Optional(inner) => index == type_index::NONE || inner.accepts(value),
             Accepts::Items(item) => {
@@ -132,7 +132,7 @@ fn object_index(value: &AnyView<'_>) -> i32 {
 
 /// The registered key of a value's type.
 pub(crate) fn type_key(value: &AnyView<'_>) -> String {
-    match TypeInfo::of(value.type_index()) {
+    match TypeInfo::find(value.type_index()) {
         Some(info) => info.key().into_owned(),
         None => format!("<unknown type {}>", value.type_index()),
     }

@@ -124,7 +124,7 @@ impl BuiltinType {
 
     /// Whether the host has this type with all that belongs to it: another implementation, or another library, brought it.
     pub(crate) fn is_registered(&self) -> bool {
-        TypeInfo::of(self.index.get()).is_some_and(|info| info.metadata().is_some())
+        TypeInfo::find(self.index.get()).is_some_and(|info| info.metadata().is_some())
     }
 
     /// Registers metadata, fields, methods and attributes.

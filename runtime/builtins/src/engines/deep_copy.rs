@@ -140,7 +140,7 @@ impl Copier {
             Some(copy) => return Some(Leaf::Copy(self.copies[copy as usize].clone())),
             None => {}
         }
-        let is_enum = TypeInfo::of(value.type_index).is_some_and(enums::is_enum);
+        let is_enum = TypeInfo::find(value.type_index).is_some_and(enums::is_enum);
         is_enum.then(|| Leaf::Copy(itself()))
     }
 
@@ -150,7 +150,7 @@ impl Copier {
         // SAFETY: the caller passes a live object.
         unsafe {
             let object = value.payload.v_obj;
-            let Some(info) = TypeInfo::of((*object).type_index) else {
+            let Some(info) = TypeInfo::find((*object).type_index) else {
                 bail!(InternalError, "Cannot find type info for type_index={}", (*object).type_index);
             };
             let is_shared = embedded::strong_count(object) > references;
@@ -341,7 +341,7 @@ impl Copier {
     unsafe fn replace_in_fields(&self, object: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: the caller passes a live object of ours.
         unsafe {
-            let Some(info) = TypeInfo::of((*object).type_index) else { return Ok(()) };
+            let Some(info) = TypeInfo::find((*object).type_index) else { return Ok(()) };
             for field in info.fields() {
                 let value = field.get(object)?;
                 if let Some(copy) = self.copy_of(value.as_view().as_raw())

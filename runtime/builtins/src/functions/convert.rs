@@ -80,7 +80,7 @@ fn nullable(args: &Arguments<'_>, expected: i32) -> Option<Any> {
 /// An object of this type or a descendant.
 fn object(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     let index = args.view(0).type_index();
-    let fits = index == expected || index >= type_index::STATIC_OBJECT_BEGIN && TypeInfo::of(index)?.is_a(expected);
+    let fits = index == expected || index >= type_index::STATIC_OBJECT_BEGIN && TypeInfo::find(index)?.is_a(expected);
     if fits { args.owned(0).ok() } else { None }
 }
 

@@ -16,6 +16,7 @@ use crate::value::{AnyView, ToArg};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "nothing is compared before `equal`, `first_mismatch` or `hash`"]
 pub struct Options {
     map_free_vars: bool,
     skip_tensor_content: bool,
@@ -23,6 +24,7 @@ pub struct Options {
 
 /// Where two values differ first: the way there in each of them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// The way in the left value.
     pub left: AccessPath,

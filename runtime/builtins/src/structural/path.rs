@@ -8,6 +8,7 @@ use crate::{Error, Result};
 
 /// The way from a value to a part of it; prints as `<root>.body[2]["key"]`.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AccessPath {
     /// The steps, the first one at the root.
     pub steps: Vec<AccessStep>,

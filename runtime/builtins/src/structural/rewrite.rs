@@ -41,6 +41,7 @@ use crate::value::{Any, AnyView, FromAny, IntoAny};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 #[derive(Default)]
+#[must_use = "nothing happens before `run`"]
 pub struct Rewrite<'a> {
     before: Vec<Entry<'a>>,
     after: Vec<Entry<'a>>,

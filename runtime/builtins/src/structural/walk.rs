@@ -51,6 +51,7 @@ use crate::{Error, Result};
 /// assert!(large.unwrap().ptr_eq(&sum.right));
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[must_use = "nothing happens before `run`"]
 pub struct Walk<'a, B = ()> {
     before: Vec<Entry<'a>>,
     after: Vec<Entry<'a>>,

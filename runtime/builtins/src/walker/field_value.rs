@@ -33,7 +33,7 @@ pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
 /// Out of line: where we serve, nobody comes here.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
-    TypeInfo::of(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
+    TypeInfo::find(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
 }
 
 #[cold]

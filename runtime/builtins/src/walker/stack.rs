@@ -85,6 +85,16 @@ impl<const N: usize, S> Stack<N, S> {
         frame
     }
 
+    /// Takes the frames from one on, the top frame first, and gives their references up. `ended` gets each of them before that.
+    pub(crate) fn truncate(&mut self, base: usize, mut ended: impl FnMut(&Frame<N, S>)) {
+        while self.len() > base {
+            let Some(frame) = self.pop() else { return };
+            ended(&frame);
+            // SAFETY: the frame is off the stack.
+            unsafe { frame.give_up() };
+        }
+    }
+
     /// The frames from one on.
     pub(crate) fn from(&self, base: usize) -> &[Frame<N, S>] {
         &self.frames[base..]

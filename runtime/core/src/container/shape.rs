@@ -91,6 +91,24 @@ impl ToArg for Shape {
     }
 }
 
+impl core::hash::Hash for Shape {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl AsRef<[i64]> for Shape {
+    fn as_ref(&self) -> &[i64] {
+        self
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Shape {
+    fn from(dimensions: [i64; N]) -> Self {
+        Self::new(&dimensions)
+    }
+}
+
 impl From<&[i64]> for Shape {
     fn from(dimensions: &[i64]) -> Self {
         Self::new(dimensions)

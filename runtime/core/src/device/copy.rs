@@ -48,7 +48,7 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
 
 /// The kind whose API copies from and to a device; None for host memory that no device works on by itself.
 fn server(device: Device) -> Option<i32> {
-    match device.kind() {
+    match device.device_type() {
         device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST => None,
         // One API has both, if there is one.
         device_type::CUDA_MANAGED if api(device_type::CUDA).is_ok() => Some(device_type::CUDA),
@@ -58,7 +58,7 @@ fn server(device: Device) -> Option<i32> {
 
 /// The thread's current stream of the device that works on a place.
 fn stream_of(place: Place) -> RawStream {
-    match place.device.kind() {
+    match place.device.device_type() {
         device_type::CUDA_MANAGED => current_stream(Device::cuda(place.device.index())),
         _ => current_stream(place.device),
     }

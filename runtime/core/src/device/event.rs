@@ -33,7 +33,7 @@ impl Event {
     /// # Errors
     /// RuntimeError when there is no such device, or its kind has no events.
     pub fn new(device: Device) -> Result<Self> {
-        let api = api(device.kind())?;
+        let api = api(device.device_type())?;
         Ok(Self { device, raw: api.create_event(device.index())?, api })
     }
 
@@ -50,7 +50,7 @@ impl Event {
     /// # Safety
     /// `raw` is an event of this device, made by its API and not given back, and the caller was its only owner.
     pub unsafe fn from_raw(device: Device, raw: RawEvent) -> Result<Self> {
-        Ok(Self { device, raw, api: api(device.kind())? })
+        Ok(Self { device, raw, api: api(device.device_type())? })
     }
 
     /// Gives the event up without giving it back: that is the receiver's to do ([`DeviceApi::free_event`]).

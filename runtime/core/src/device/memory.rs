@@ -35,7 +35,7 @@ impl DeviceMemory {
     /// # Errors
     /// MemoryError when the device has not enough; RuntimeError when there is no such device.
     pub fn new(device: Device, size: usize, alignment: usize) -> Result<Self> {
-        let api = api(device.kind())?;
+        let api = api(device.device_type())?;
         let data = api.allocate(device.index(), size, alignment)?;
         if data.is_null() && size > 0 {
             return Err(Error::runtime_error(format!("{device} gave no address for {size} bytes")));

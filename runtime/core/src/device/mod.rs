@@ -28,6 +28,10 @@ mod stream;
 mod table;
 pub(crate) mod workspace;
 
+/// Kinds of devices, as DLPack numbers them: what [`Device::new`](crate::Device::new) and [`api`] take.
+#[doc(inline)]
+pub use crate::abi::device_type;
+
 pub use api::{DeviceApi, Place, RawEvent, RawStream};
 pub use attribute::DeviceAttribute;
 pub use copy::copy;

@@ -22,6 +22,7 @@ use crate::value::{Any, Device};
 use crate::{Result, host};
 
 /// A kind of device that an artifact brings; `kernpack::device_api!` makes one.
+#[doc(hidden)]
 pub struct DeviceKindInfo {
     device_type: i32,
     make: fn() -> Box<dyn DeviceApi>,
@@ -89,7 +90,7 @@ thread_local! {
 /// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
 ///
 /// ```
-/// use kernpack::{device, sys::abi::device_type};
+/// use kernpack::device::{self, device_type};
 /// assert_eq!(device::api(device_type::CPU)?.name(), "cpu");
 /// assert_eq!(
 ///     device::api(device_type::VPI).err().unwrap().message(),
@@ -127,7 +128,7 @@ pub fn exists(device: Device) -> bool {
 /// # Errors
 /// RuntimeError when there is no such device, except for [`DeviceAttribute::Exist`], which is then 0.
 pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
-    match api(device.kind()) {
+    match api(device.device_type()) {
         Ok(api) => api.attribute(device.index(), attribute),
         Err(_) if attribute == DeviceAttribute::Exist => Ok(Any::from(0i64)),
         Err(error) => Err(error),
@@ -138,7 +139,7 @@ pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
 /// the device's default stream.
 pub fn current_stream(device: Device) -> RawStream {
     // SAFETY: the function may be called with any numbers.
-    RawStream(unsafe { (host::api().env_get_stream)(device.kind(), device.index()) })
+    RawStream(unsafe { (host::api().env_get_stream)(device.device_type(), device.index()) })
 }
 
 /// Name of a kind, as in [`Device`]'s names.

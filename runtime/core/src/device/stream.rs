@@ -32,7 +32,7 @@ impl Stream {
     /// # Errors
     /// RuntimeError when there is no such device, or it fails.
     pub fn new(device: Device) -> Result<Self> {
-        let api = api(device.kind())?;
+        let api = api(device.device_type())?;
         Ok(Self { device, raw: api.create_stream(device.index())?, api })
     }
 
@@ -49,7 +49,7 @@ impl Stream {
     /// # Safety
     /// `raw` is a stream of this device, made by its API and not given back, and the caller was its only owner.
     pub unsafe fn from_raw(device: Device, raw: RawStream) -> Result<Self> {
-        Ok(Self { device, raw, api: api(device.kind())? })
+        Ok(Self { device, raw, api: api(device.device_type())? })
     }
 
     /// Gives the stream up without giving it back: that is the receiver's to do ([`DeviceApi::free_stream`]).
@@ -91,7 +91,7 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         let (device, of) = (self.device, event.device());
         ensure!(
-            device.kind() == of.kind(),
+            device.device_type() == of.device_type(),
             ValueError,
             "a stream of {device} cannot wait for an event of {of}; use Event::synchronize"
         );
@@ -112,7 +112,8 @@ impl Stream {
 fn set_current(device: Device, stream: RawStream) -> RawStream {
     let mut before = ptr::null_mut();
     // SAFETY: the stream is one of this device and stays alive until another one is set; `before` is writable.
-    let status = unsafe { (host::api().env_set_stream)(device.kind(), device.index(), stream.0, &raw mut before) };
+    let status =
+        unsafe { (host::api().env_set_stream)(device.device_type(), device.index(), stream.0, &raw mut before) };
     if status != 0 {
         // No host refuses: it stores two numbers and a pointer.
         notice(format_args!("kernpack: the current stream of {device}: {}", Error::take_raised()));

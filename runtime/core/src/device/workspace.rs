@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn free_workspace(device_type: c_int, device_id: c_
 /// # Errors
 /// When nothing knows the device, or memory is short, or the thread is at its end.
 fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
-    if device.kind() != device_type::CPU {
+    if device.device_type() != device_type::CPU {
         return allocate_there(device, size);
     }
     let block = WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().allocate(size));
@@ -84,9 +84,9 @@ fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
 /// # Safety
 /// For another device than the CPU, the address is such a block, and not used any more.
 unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
-    if device.kind() != device_type::CPU {
+    if device.device_type() != device_type::CPU {
         // SAFETY: promised by the caller.
-        return unsafe { device::api_of_another(device.kind())?.free_workspace(device.index(), address.cast()) };
+        return unsafe { device::api_of_another(device.device_type())?.free_workspace(device.index(), address.cast()) };
     }
     if WORKSPACES.try_with(|workspaces| workspaces.borrow_mut().free(address)).map_err(|_| thread_ends())? {
         return Ok(());
@@ -96,7 +96,7 @@ unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
 
 /// A block of another device; never NULL, which would say that there is none.
 fn allocate_there(device: Device, size: u64) -> Result<NonNull<u8>> {
-    let api = device::api_of_another(device.kind())?;
+    let api = device::api_of_another(device.device_type())?;
     let short = || crate::error!(MemoryError, "no memory for a workspace of {size} bytes on {device}");
     let bytes = usize::try_from(size).map_err(|_| short())?.max(1);
     NonNull::new(api.allocate_workspace(device.index(), bytes)?.cast()).ok_or_else(short)

@@ -169,6 +169,12 @@ impl PartialEq for Function {
 
 impl Eq for Function {}
 
+impl core::hash::Hash for Function {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.as_ptr().hash(state);
+    }
+}
+
 impl Schema for Function {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Function");
     const STORAGE: crate::value::Storage = crate::value::Storage::Object;

@@ -102,13 +102,15 @@ fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch
 /// sequence counts, too.
 #[inline(never)]
 fn check_overlap(info: &FunctionInfo, args: &[AnyView<'_>], written: usize) -> Result<()> {
+    if args.len() == 1 {
+        return Ok(());
+    }
     let Some(target) = args.get(written).and_then(byte_range) else { return Ok(()) };
     let shares_memory = |value: &AnyView<'_>| {
         byte_range(value).is_some_and(|source| target.start < source.end && source.start < target.end)
     };
-    for (index, other) in args.iter().enumerate() {
-        let shared = shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory));
-        if index != written && shared {
+    for (index, other) in args.iter().enumerate().filter(|(index, _)| *index != written) {
+        if shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory)) {
             let name = |index: usize| info.params.get(index).map_or("", |param| param.name);
             let message = format!(
                 "{}: arguments '{}' and '{}' share memory, but the function writes to '{}'; pass a copy",

@@ -43,6 +43,7 @@ pub(crate) type Register = fn(Origin) -> Vec<String>;
 
 /// Where the implementation in use comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// This artifact's own implementation.
     Embedded,

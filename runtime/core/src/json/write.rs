@@ -244,7 +244,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
 unsafe fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: promised by the caller.
     let view = unsafe { AnyView::from_raw(*value) };
-    match TypeInfo::of(view.type_index()) {
+    match TypeInfo::find(view.type_index()) {
         Some(info) => info.key().into_owned(),
         None => format!("<unknown type {}>", view.type_index()),
     }

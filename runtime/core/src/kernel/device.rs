@@ -11,6 +11,7 @@ use crate::{Result, module};
 
 /// Whether a build script made the device image that a kernel is in.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum ImageStatus {
     /// The image is in the library.
     Built,
@@ -46,6 +47,12 @@ pub struct DeviceKernel {
     info: &'static DeviceKernelInfo,
     function: OnceLock<Function>,
     signature: OnceLock<Signature>,
+}
+
+impl core::fmt::Debug for DeviceKernel {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "DeviceKernel({}, {:?})", self.name(), self.status())
+    }
 }
 
 impl DeviceKernel {

@@ -88,11 +88,18 @@ pub struct Kernel {
     info: &'static KernelInfo,
 }
 
+impl core::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Kernel({})", self.name())
+    }
+}
+
 impl Kernel {
     /// The kernel that `info` describes.
     ///
     /// # Safety
     /// `info.call` follows the ABI's calling convention.
+    #[doc(hidden)]
     pub const unsafe fn new(info: &'static KernelInfo) -> Self {
         Self { info }
     }

@@ -4,7 +4,7 @@ mod element;
 
 use core::ops::Range;
 
-use crate::abi::{DLTensor, TVMFFIObject, dtype_code, type_index};
+use crate::abi::{DLTensor, TVMFFIObject, device_type, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
 pub use element::Element;
@@ -57,6 +57,7 @@ pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
 }
 
 /// The `DLTensor` of a tensor object or a tensor pointer.
+#[inline]
 pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
     // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
     unsafe {
@@ -127,6 +128,10 @@ impl<'a> Layout<'a> {
         let Some(strides) = self.strides else {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
         };
+        let raw = dtype.as_raw();
+        if raw.bits % 8 == 0 && raw.lanes == 1 && self.is_contiguous() {
+            return Some((0, isize::try_from(self.len.checked_mul(usize::from(raw.bits / 8))?).ok()?));
+        }
         let (mut low, mut high) = (0i128, 0i128);
         for (&dimension, &stride) in self.shape.iter().zip(strides) {
             let distance = i128::from(dimension - 1).checked_mul(i128::from(stride))?;
@@ -159,7 +164,40 @@ impl<'a> Layout<'a> {
 }
 
 /// Checks that elements of type `T` can be read where the tensor says, and gives the address of the first one.
+#[inline]
 pub(crate) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
+    match plain_elements_of(tensor) {
+        Some(found) => Ok(found),
+        None => any_elements_of(tensor),
+    }
+}
+
+/// The elements of what most tensors are: row major without gaps, of a few dimensions, in the memory of the CPU. `None` for those that
+/// need a closer look.
+#[inline]
+fn plain_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Option<(*mut T, Layout<'a>)> {
+    // A negative number is a large one.
+    let ndim = tensor.ndim as usize;
+    let is_of_type = DataType::from_raw(tensor.dtype) == T::DTYPE && tensor.device.device_type == device_type::CPU;
+    if !is_of_type || ndim > 16 || tensor.shape.is_null() || tensor.data.is_null() {
+        return None;
+    }
+    // SAFETY: DLPack: shape, and strides unless NULL, point to `ndim` integers that live as long as the tensor.
+    let shape = unsafe { core::slice::from_raw_parts(tensor.shape, ndim) };
+    let mut len = 1usize;
+    for (axis, &dimension) in shape.iter().enumerate().rev() {
+        // SAFETY: as above.
+        if dimension <= 0 || !tensor.strides.is_null() && unsafe { *tensor.strides.add(axis) } != len as i64 {
+            return None;
+        }
+        len = len.checked_mul(dimension as usize)?;
+    }
+    let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<T>();
+    (len <= isize::MAX as usize / 16 && first.is_aligned()).then_some((first, Layout { shape, strides: None, len }))
+}
+
+#[inline(never)]
+fn any_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
     let dtype = DataType::from_raw(tensor.dtype);
     if dtype != T::DTYPE {
         return Err(Mismatch::type_note(format!("expected a tensor of {}, got one of {dtype}", T::NAME)));
@@ -204,6 +242,17 @@ pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
     // What no memory can hold is taken for all of it.
     let (low, high) = layout.reach(DataType::from_raw(tensor.dtype)).unwrap_or((isize::MIN, isize::MAX));
     Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
+}
+
+/// The addresses that the elements of a view take; nothing for a view without elements. `first` and `layout` are what [`elements_of`]
+/// gave for the tensor.
+#[inline]
+pub(crate) fn viewed<T: Element>(tensor: &DLTensor, first: *const T, layout: &Layout<'_>) -> Range<usize> {
+    if layout.len == 0 || !layout.is_contiguous() {
+        return addresses(tensor, layout).unwrap_or_default();
+    }
+    let start = first as usize;
+    start..start.saturating_add(layout.len.saturating_mul(size_of::<T>()))
 }
 
 /// A tensor as a buffer that a kernel can be given, and whether its elements lie in row-major order without gaps; `None` for what is no

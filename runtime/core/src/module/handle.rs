@@ -335,6 +335,12 @@ impl PartialEq for Module {
 
 impl Eq for Module {}
 
+impl core::hash::Hash for Module {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.as_ptr().hash(state);
+    }
+}
+
 impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
     const STORAGE: crate::value::Storage = crate::value::Storage::Object;

@@ -67,6 +67,6 @@ pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeD
         }
     }
     // The other ancestors are no Rust types of ours; whoever wrote `unsafe impl Object` for one vouches for it.
-    debug_assert!(TypeInfo::of(index).is_some());
+    debug_assert!(TypeInfo::find(index).is_some());
     Ok(())
 }

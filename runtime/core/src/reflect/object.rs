@@ -71,7 +71,7 @@ unsafe fn visit_fields(object: *mut TVMFFIObject, visitor: &mut dyn AttrVisitor)
     // SAFETY: promised by the caller; the fields are those of the object's own type.
     unsafe {
         let index = (*object).type_index;
-        let Some(info) = TypeInfo::of(index) else {
+        let Some(info) = TypeInfo::find(index) else {
             return Err(error!(InternalError, "an object has type index {index}, which is not registered"));
         };
         info.fields().try_for_each(|field| visit_field_of(object, field, visitor))

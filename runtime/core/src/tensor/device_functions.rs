@@ -126,7 +126,7 @@ fn attribute_of(device: Device, number: i64) -> Result<Any> {
 
 fn synchronize(device: Device) -> Result<()> {
     // SAFETY: the environment's stream is one of the device, or its default one.
-    unsafe { api(device.kind())?.synchronize(device.index(), current_stream(device)) }
+    unsafe { api(device.device_type())?.synchronize(device.index(), current_stream(device)) }
 }
 
 #[cfg(test)]

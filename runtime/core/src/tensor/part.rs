@@ -162,7 +162,7 @@ fn outside(strides: &[i64]) -> Error {
 
 /// Whether a device's data is an address, to which bytes can be added; elsewhere it may be a handle.
 pub(super) fn is_direct(device: Device) -> bool {
-    device.is_host_accessible() || matches!(device.kind(), device_type::CUDA | device_type::ROCM)
+    device.is_host_accessible() || matches!(device.device_type(), device_type::CUDA | device_type::ROCM)
 }
 
 #[cfg(test)]

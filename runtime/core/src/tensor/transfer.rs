@@ -98,7 +98,7 @@ fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
         base + u128::from(tensor.byte_offset)
     };
     let near = start(a) < start(b) + size as u128 && start(b) < start(a) + size as u128;
-    near && device.kind() == b.device.device_type && (is_direct(device) || a.data == b.data)
+    near && device.device_type() == b.device.device_type && (is_direct(device) || a.data == b.data)
 }
 
 /// Where the elements are.
@@ -168,7 +168,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
 
 /// Memory that ordinary code reads and no device is at work on.
 fn is_host_memory(device: Device) -> bool {
-    matches!(device.kind(), device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST)
+    matches!(device.device_type(), device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST)
 }
 
 /// Elements with gaps in host memory, on their way into a dense block.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::borrow::Borrow;
 use crate::abi::DLTensor;
 use crate::layout::Element;
-use crate::layout::{Layout, addresses, dl_tensor, elements_of};
+use crate::layout::{Layout, dl_tensor, elements_of, viewed};
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
@@ -43,9 +43,10 @@ unsafe impl<T: Element> Send for TensorViewMut<'_, T> {}
 unsafe impl<T: Element> Sync for TensorViewMut<'_, T> {}
 
 impl<'a, T: Element> TensorView<'a, T> {
+    #[inline]
     pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
         let (first, layout) = elements_of::<T>(tensor)?;
-        let borrow = Borrow::new(addresses(tensor, &layout).unwrap_or_default(), false).ok_or_else(written)?;
+        let borrow = Borrow::new(viewed(tensor, first, &layout), false).ok_or_else(written)?;
         Ok(Self { first, layout, borrow, elements: PhantomData })
     }
 
@@ -83,9 +84,10 @@ fn in_use() -> Mismatch {
 impl<'a, T: Element> TensorViewMut<'a, T> {
     /// # Safety
     /// Nobody but views of this crate reads or writes the elements for `'a`.
+    #[inline]
     pub(super) unsafe fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
         let (first, layout) = elements_of::<T>(tensor)?;
-        let borrow = Borrow::new(addresses(tensor, &layout).unwrap_or_default(), true).ok_or_else(in_use)?;
+        let borrow = Borrow::new(viewed(tensor, first, &layout), true).ok_or_else(in_use)?;
         Ok(Self { first, layout, _borrow: borrow, elements: PhantomData })
     }
 
@@ -227,6 +229,7 @@ shared_methods!(TensorView);
 shared_methods!(TensorViewMut);
 
 impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
+    #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         Self::of(dl_tensor(value).ok_or(Mismatch::TYPE)?)
     }
@@ -237,6 +240,7 @@ impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
 impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
     const WRITES: bool = true;
 
+    #[inline]
     unsafe fn from_arg(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let tensor = dl_tensor(value).ok_or(Mismatch::TYPE)?;
         // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the

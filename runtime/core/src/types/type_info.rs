@@ -55,7 +55,7 @@ unsafe impl Sync for Method {}
 impl TypeInfo {
     /// The type with this index, if there is one.
     #[inline]
-    pub fn of(index: i32) -> Option<Self> {
+    pub fn find(index: i32) -> Option<Self> {
         // The stock library ends the process when it is asked for an index that it does not know.
         if index < 0 {
             return None;
@@ -72,7 +72,7 @@ impl TypeInfo {
         let mut index = 0;
         // SAFETY: the key is valid for the call and `index` is writable.
         Error::check(unsafe { (host::api().type_key_to_index)(&TVMFFIByteArray::new(key), &mut index) })?;
-        Self::of(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
+        Self::find(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
     }
 
     /// The type of a record.

@@ -20,9 +20,9 @@ impl Device {
     /// The CPU.
     pub const CPU: Self = Self::new(device_type::CPU, 0);
 
-    /// Any device; `kind` is one of [`device_type`].
-    pub const fn new(kind: i32, index: i32) -> Self {
-        Self(DLDevice { device_type: kind, device_id: index })
+    /// Any device; `device_type` is one of [`device_type`](mod@device_type).
+    pub const fn new(device_type: i32, index: i32) -> Self {
+        Self(DLDevice { device_type, device_id: index })
     }
 
     /// The CUDA device with this index.
@@ -40,8 +40,8 @@ impl Device {
         self.0
     }
 
-    /// One of [`device_type`].
-    pub const fn kind(self) -> i32 {
+    /// What kind of device it is: one of [`device_type`](mod@device_type).
+    pub const fn device_type(self) -> i32 {
         self.0.device_type
     }
 

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int};
 
-use super::parameters::c_text;
+use super::parameters::c_text_or_null;
 use crate::abi::{TVMFFIByteArray, TVMFFIObjectHandle};
 use crate::backtrace;
 use crate::backtrace::here;
@@ -25,7 +25,7 @@ pub(super) unsafe extern "C" fn error_set_raised(error: TVMFFIObjectHandle) {
 
 pub(super) unsafe extern "C" fn error_set_raised_from_c_str(kind: *const c_char, message: *const c_char) {
     // SAFETY: see above.
-    unsafe { raise_with_backtrace(kind, c_text(message, "message").unwrap_or_default(), here()) }
+    unsafe { raise_with_backtrace(kind, c_text_or_null(message).unwrap_or_default(), here()) }
 }
 
 pub(super) unsafe extern "C" fn error_set_raised_from_c_str_parts(
@@ -37,7 +37,7 @@ pub(super) unsafe extern "C" fn error_set_raised_from_c_str_parts(
     if !parts.is_null() {
         for index in 0..usize::try_from(num_parts).unwrap_or(0) {
             // SAFETY: see above.
-            if let Ok(part) = unsafe { c_text(*parts.add(index), "part") } {
+            if let Some(part) = unsafe { c_text_or_null(*parts.add(index)) } {
                 message.extend_from_slice(part);
             }
         }
@@ -53,7 +53,7 @@ unsafe fn raise_with_backtrace(kind: *const c_char, message: &[u8], below: usize
     // SAFETY: see above. The backtrace is this thread's, and copied at once.
     unsafe {
         let backtrace = backtrace::backtrace(core::ptr::null(), 0, core::ptr::null(), false, below);
-        raised::raise(c_text(kind, "kind").unwrap_or(b"RuntimeError"), message, (*backtrace).as_slice());
+        raised::raise(c_text_or_null(kind).unwrap_or(b"RuntimeError"), message, (*backtrace).as_slice());
     }
 }
 

@@ -25,16 +25,22 @@ pub(super) fn writable<T>(pointer: *mut T, parameter: &str) -> Result<*mut T, Fa
     if pointer.is_null() { Err(is_null(parameter)) } else { Ok(pointer) }
 }
 
+/// The bytes of a NUL-terminated parameter; `None` when it is NULL.
+///
+/// # Safety
+/// The pointer is NULL or NUL-terminated for `'a`.
+pub(super) unsafe fn c_text_or_null<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: promised by the caller.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
 /// The bytes of a NUL-terminated parameter.
 ///
 /// # Safety
 /// The pointer is NULL or NUL-terminated for `'a`.
 pub(super) unsafe fn c_text<'a>(text: *const c_char, parameter: &str) -> Result<&'a [u8], Failure> {
-    if text.is_null() {
-        return Err(is_null(parameter));
-    }
     // SAFETY: promised by the caller.
-    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+    unsafe { c_text_or_null(text) }.ok_or_else(|| is_null(parameter))
 }
 
 /// An object parameter of one type.

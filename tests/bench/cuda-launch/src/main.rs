@@ -158,7 +158,7 @@ fn run() -> Result {
             _ => return Err(format!("unknown option '{option}'").into()),
         }
     }
-    if let Err(error) = kernpack::device::api(kernpack::sys::abi::device_type::CUDA)?.device_count() {
+    if let Err(error) = kernpack::device::api(kernpack::device::device_type::CUDA)?.device_count() {
         eprintln!("no launch was measured: {}", error.message());
         return Ok(());
     }

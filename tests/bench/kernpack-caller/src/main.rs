@@ -5,6 +5,8 @@ use std::hint::black_box;
 use std::io::BufRead;
 use std::time::Instant;
 
+mod threads;
+
 /// Times a typed call.
 fn typed(add: &Function, iterations: u64) -> Result<u128> {
     let add = add.typed::<(i64, i64), i64>();
@@ -78,6 +80,7 @@ fn main() -> Result<()> {
             "tuple" => tuple(&add_function, iterations)?,
             "fail" => fail(&fail_function, iterations),
             "closure" => closure(iterations),
+            _ if case.contains('@') => threads::measure(&module, case, iterations)?,
             _ => panic!("unknown case {case:?}"),
         };
         println!("{nanoseconds}");

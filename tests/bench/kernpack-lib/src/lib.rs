@@ -1,7 +1,8 @@
-//! Our benchmark library: `add` and `fail`.
+//! Our benchmark library: `add` and `fail`, functions that take one argument of some type, and a type.
 
 use kernpack::{Result, bail, packed_func};
 
+pub mod arguments;
 pub mod record;
 
 kernpack::library!();

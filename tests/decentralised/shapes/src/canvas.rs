@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kernpack::device::device_type;
 use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, Device, Result, bail, ensure};
 
 /// The device.
@@ -72,7 +72,7 @@ impl DeviceApi for Canvas {
             let block = blocks.get_mut(&(place.data as usize)).and_then(|block| block.get_mut(start..start + size));
             block.map(<[u8]>::as_mut_ptr).ok_or_else(|| kernpack::error!(ValueError, "{place:?} is no canvas"))
         };
-        let is_here = |place: Place| place.device.kind() == CANVAS.kind();
+        let is_here = |place: Place| place.device.device_type() == CANVAS.device_type();
         let from = if is_here(source) { block(source)? } else { source.address().cast() };
         let to = if is_here(target) { block(target)? } else { target.address().cast() };
         // SAFETY: checked here, or promised by the caller.

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, DeviceMemory, Event, Place, Stream};
-use kernpack::sys::abi::device_type;
 use kernpack::{Any, Device, Result};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::skip::skip;

@@ -1,7 +1,7 @@
 //! The OpenCL devices of this machine.
 
 use kernpack::device;
-use kernpack::sys::abi::device_type;
+use kernpack::device::device_type;
 use kernpack::{Device, Error};
 
 /// Says that a test cannot run here; a panic where someone has promised OpenCL.

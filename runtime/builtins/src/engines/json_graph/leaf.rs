@@ -85,7 +85,7 @@ impl AttrVisitor for Leaf<'_> {
     }
 
     fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
-        self.integers(type_index::DEVICE, [value.kind().into(), value.index().into()].into_iter())
+        self.integers(type_index::DEVICE, [value.device_type().into(), value.index().into()].into_iter())
     }
 
     fn visit_tensor(&mut self, _: &str, _: &Tensor) -> Result<()> {

@@ -292,17 +292,14 @@ impl Comparer {
     }
 
     fn drop_frames(&mut self, base: usize) {
-        while self.frames.len() > base {
-            let Some(frame) = self.frames.pop() else { return };
+        self.frames.truncate(base, |frame| {
             if let Parts::Entries(first, ..) = frame.state.parts {
                 self.pairs.truncate(first);
             }
             if frame.state.listed {
                 self.on_stack.remove(frame.objects.map(|object| object.addr()).into());
             }
-            // SAFETY: the frame is off the stack.
-            unsafe { frame.give_up() };
-        }
+        });
     }
 
     /// Takes references to all that is borrowed. A hook may let go of it.

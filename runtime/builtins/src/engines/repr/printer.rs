@@ -253,7 +253,7 @@ impl Printer {
         // SAFETY: the caller passes a live object.
         unsafe {
             let object = value.payload.v_obj;
-            let Some(info) = TypeInfo::of((*object).type_index) else {
+            let Some(info) = TypeInfo::find((*object).type_index) else {
                 bail!(InternalError, "Cannot find type info for type_index={}", (*object).type_index);
             };
             if embedded::strong_count(object) > references {
@@ -281,7 +281,7 @@ impl Printer {
 
     /// The key of a type whose values are not printed.
     pub(super) fn push_key(&mut self, index: i32) -> Result<()> {
-        let Some(info) = TypeInfo::of(index) else {
+        let Some(info) = TypeInfo::find(index) else {
             bail!(InternalError, "Cannot find type info for type_index={index}");
         };
         self.text.extend_from_slice(info.key_bytes());
@@ -366,7 +366,7 @@ impl Printer {
             unsafe { self.print_with_hook(value, hook.as_raw())? };
             return Ok(true);
         }
-        if let Some(info) = TypeInfo::of(index)
+        if let Some(info) = TypeInfo::find(index)
             && enums::is_enum(info)
         {
             // SAFETY: an instance of an enum.
@@ -384,7 +384,7 @@ impl Printer {
     /// Prints what the hook of the object's type says.
     unsafe fn print_with_hook(&mut self, value: &TVMFFIAny, hook: &TVMFFIAny) -> Result<()> {
         if hook.type_index != type_index::FUNCTION {
-            let key = TypeInfo::of(hook.type_index).map(TypeInfo::key).unwrap_or_default();
+            let key = TypeInfo::find(hook.type_index).map(TypeInfo::key).unwrap_or_default();
             bail!(TypeError, "Cannot treat type `{key}` as type `(0: ffi.Object, 1: ffi.Function) -> str`");
         }
         // SAFETY: the caller passes a live object, which is kept: the hook may change what refers to it.
@@ -404,7 +404,7 @@ impl Printer {
         let is_text = matches!(text.type_index(), type_index::SMALL_STR | type_index::STR);
         // SAFETY: the text is an owned value, which lives to the end of the block.
         let Some(text) = (unsafe { embedded::text_of(text.as_view().as_raw()) }).filter(|_| is_text) else {
-            let key = TypeInfo::of(text.type_index()).map(TypeInfo::key).unwrap_or_default();
+            let key = TypeInfo::find(text.type_index()).map(TypeInfo::key).unwrap_or_default();
             return Err(error!(TypeError, "Cannot convert from type `{key}` to `str`"));
         };
         self.text.extend_from_slice(text);

@@ -332,14 +332,11 @@ impl Hasher {
     }
 
     fn drop_frames(&mut self, base: usize) {
-        while self.frames.len() > base {
-            let Some(frame) = self.frames.pop() else { return };
+        self.frames.truncate(base, |frame| {
             if let Parts::Entries(first, _) = frame.state.parts {
                 self.entries.truncate(first);
             }
-            // SAFETY: the frame is off the stack.
-            unsafe { frame.give_up() };
-        }
+        });
     }
 
     /// Takes references to all that is borrowed. A hook may let go of it.

@@ -129,7 +129,7 @@ pub(super) unsafe fn begin(mutator: *mut TVMFFIObject, value: &TVMFFIAny, way: W
     if way & !INPLACE_HOOK != FIELDS {
         return Begun::Container;
     }
-    let info = TypeInfo::of(value.type_index);
+    let info = TypeInfo::find(value.type_index);
     let identity = match info.map_or(seq_hash_kind::UNSUPPORTED, TypeInfo::structural_kind) {
         seq_hash_kind::FREE_VAR => Identity::Variable,
         seq_hash_kind::DAG_NODE => Identity::Shared,

@@ -47,7 +47,7 @@ pub(super) unsafe fn begin(place: *mut Children, visitor: *mut TVMFFIObject, val
         match way {
             SEQUENCE => place.write(Children::of_sequence(object)),
             MAP => place.write(Children::of_map(object)),
-            _ => place.write(Children::of_object(object, TypeInfo::of(value.type_index), Region::of(visitor))),
+            _ => place.write(Children::of_object(object, TypeInfo::find(value.type_index), Region::of(visitor))),
         }
     }
 }

@@ -105,7 +105,7 @@ impl Search<'_> {
     }
 
     unsafe fn enter_object(&mut self, value: TVMFFIAny) {
-        let info = TypeInfo::of(value.type_index).filter(|info| info.metadata().is_some());
+        let info = TypeInfo::find(value.type_index).filter(|info| info.metadata().is_some());
         // SAFETY: an owned value; what is not an object has no metadata.
         let (true, Some(info)) = (is_object(&value), info) else {
             // SAFETY: the value is ours.

@@ -193,7 +193,7 @@ fn fits(actual: i32, target: i32) -> bool {
         type_index::OBJECT => actual >= type_index::STATIC_OBJECT_BEGIN,
         // A type's index is always larger than its parent's.
         _ if target < type_index::STATIC_OBJECT_BEGIN || actual < target => false,
-        _ => TypeInfo::of(actual).is_some_and(|info| info.is_a(target)),
+        _ => TypeInfo::find(actual).is_some_and(|info| info.is_a(target)),
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn remap_set(mutator: *mut TVMFFIObject, var: TVMFF
             Err(failure) => return failed(failure.into()),
         }
         if let Some(shared) = &body.shared
-            && TypeInfo::of(var.type_index).is_some_and(|info| info.structural_kind() == seq_hash_kind::FREE_VAR)
+            && TypeInfo::find(var.type_index).is_some_and(|info| info.structural_kind() == seq_hash_kind::FREE_VAR)
         {
             // What uses this variable becomes something else from now on.
             shared.clear();

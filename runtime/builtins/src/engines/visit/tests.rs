@@ -256,7 +256,7 @@ fn what_an_error_had_before_is_kept() {
         error_context::record(&outcome, payload.as_view().as_raw());
         let context = Any::from_object(embedded::body::<TVMFFIErrorCell>(error).extra_context);
         let [pattern, previous] = ["reverse_visit_pattern", "prev_error_context"].map(|name| {
-            let info = kernpack_core::reflect::TypeInfo::of(CONTEXT.index.get()).unwrap();
+            let info = kernpack_core::reflect::TypeInfo::find(CONTEXT.index.get()).unwrap();
             let field = info.fields().find(|field| field.name() == name).unwrap();
             (field, field.get(object(&context)).unwrap())
         });

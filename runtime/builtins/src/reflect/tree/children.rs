@@ -185,7 +185,7 @@ impl AttrVisitor for Children {
 unsafe fn name_in_enum(object: *mut TVMFFIObject) -> Option<String> {
     // SAFETY: promised by the caller.
     unsafe {
-        let info = TypeInfo::of((*object).type_index)?;
+        let info = TypeInfo::find((*object).type_index)?;
         let name = enum_name(object, info)?;
         Some(format!("{}.{}", info.key(), String::from_utf8_lossy(name)))
     }
@@ -207,6 +207,6 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
 pub(super) fn has_any(object: &ObjRef<ObjectRoot>) -> bool {
     match size_of(object) {
         Some(size) => size > 0,
-        None => TypeInfo::of(object.type_index()).is_some_and(|info| info.fields().next().is_some()),
+        None => TypeInfo::find(object.type_index()).is_some_and(|info| info.fields().next().is_some()),
     }
 }

@@ -65,6 +65,7 @@ use crate::{ObjRef, ObjectRoot, host};
 /// );
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[must_use = "it is printed by `Display`"]
 pub struct Tree<'a> {
     value: Arg<'a>,
     limits: Limits,

@@ -18,7 +18,7 @@ enum Side {
 
 impl Side {
     fn of(place: &Place) -> Result<Self> {
-        match place.device.kind() {
+        match place.device.device_type() {
             device_type::CUDA => device(place.device.index()).map(Self::Device),
             device_type::CUDA_MANAGED => Ok(Self::Managed),
             _ if place.device.is_host_accessible() => Ok(Self::Host),
@@ -44,7 +44,8 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
     let gpu = match (from, to) {
         (_, Side::Device(gpu)) | (Side::Device(gpu), _) => gpu,
         _ => {
-            let managed = [target, source].into_iter().find(|place| place.device.kind() == device_type::CUDA_MANAGED);
+            let managed =
+                [target, source].into_iter().find(|place| place.device.device_type() == device_type::CUDA_MANAGED);
             device(managed.map_or(0, |place| place.device.index()))?
         }
     };

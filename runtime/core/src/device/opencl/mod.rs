@@ -98,7 +98,7 @@ impl DeviceApi for OpenCl {
             return Ok(());
         }
         let device = |place: Place| {
-            let is_ours = place.device.kind() == device_type::OPENCL;
+            let is_ours = place.device.device_type() == device_type::OPENCL;
             is_ours.then(|| self.device(place.device.index())).transpose()
         };
         let (from, to) = (device(source)?, device(target)?);

@@ -174,7 +174,7 @@ impl DeviceCode for CudaCode {
     }
 
     fn can_reach(&self, device: Device) -> bool {
-        matches!(device.kind(), device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED)
+        matches!(device.device_type(), device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED)
     }
 
     fn takes_tensor_maps(&self) -> bool {

@@ -27,6 +27,7 @@ use folder::Folder;
 /// # let _ = options;
 /// ```
 #[derive(Default)]
+#[must_use = "the options are the result"]
 pub struct ExportOptions {
     packer: Option<Box<dyn Packer>>,
     compiler: Option<OsString>,

@@ -196,14 +196,14 @@ impl Signature {
             Err(problem) => return Err(self.wrong("ValueError", index, format_args!("{problem}"))),
         };
         let device = Device::from_raw(tensor.device);
-        if device.kind() == reach.device_type {
+        if device.device_type() == reach.device_type {
             match placement.own {
                 Some(first) if first != device.index() => return Err(self.elsewhere(index, device, first)),
                 _ => placement.own = Some(device.index()),
             }
         } else if !(reach.beyond)(device) {
             return Err(self.unreachable(index, device, reach));
-        } else if device.kind() == device_type::CUDA_MANAGED {
+        } else if device.device_type() == device_type::CUDA_MANAGED {
             placement.other.get_or_insert(device.index());
         }
         if !contiguous {
@@ -261,7 +261,7 @@ impl Signature {
 
     #[cold]
     fn elsewhere(&self, index: usize, device: Device, first: i32) -> Error {
-        let first = Device::new(device.kind(), first);
+        let first = Device::new(device.device_type(), first);
         self.wrong(
             "ValueError",
             index,

@@ -15,7 +15,7 @@ pub(crate) trait DeviceCode: Send + Sync + 'static {
 
     /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned host memory).
     fn can_reach(&self, device: Device) -> bool {
-        device.kind() == self.device_type()
+        device.device_type() == self.device_type()
     }
 
     /// Whether a kernel can take tensor maps ([`KernelArg::TensorMap`]).

@@ -24,7 +24,7 @@ pub(crate) fn get(kind: i32) -> i32 {
 pub(crate) fn set(device: Device) {
     let _ = CURRENT.try_with(|current| {
         let mut all = current.get();
-        if let Some(slot) = usize::try_from(device.kind()).ok().and_then(|kind| all.get_mut(kind)) {
+        if let Some(slot) = usize::try_from(device.device_type()).ok().and_then(|kind| all.get_mut(kind)) {
             *slot = device.index();
             current.set(all);
         }

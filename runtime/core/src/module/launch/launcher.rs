@@ -91,7 +91,8 @@ fn launch_elsewhere(
     };
     if let Some(kind) = device_type_of(&signature.kind) {
         let beyond = |device: Device| {
-            kind == device_type::CUDA && matches!(device.kind(), device_type::CUDA_MANAGED | device_type::CUDA_HOST)
+            kind == device_type::CUDA
+                && matches!(device.device_type(), device_type::CUDA_MANAGED | device_type::CUDA_HOST)
         };
         let reach = Reach { device_type: kind, beyond: &beyond };
         signature.with_args(views, &reach, || 0, |_, _| Ok(()))?;

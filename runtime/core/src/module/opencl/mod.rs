@@ -62,7 +62,11 @@ fn load(payload: Bytes) -> Result<Module> {
 /// # Errors
 /// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code cannot be built.
 pub fn compile(module: &Module, device: Device) -> Result<Module> {
-    ensure!(device.kind() == device_type::OPENCL, ValueError, "an opencl module cannot be compiled for {device}");
+    ensure!(
+        device.device_type() == device_type::OPENCL,
+        ValueError,
+        "an opencl module cannot be compiled for {device}"
+    );
     let kind = module.kind();
     ensure!(
         kind == KIND,

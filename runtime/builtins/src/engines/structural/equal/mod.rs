@@ -133,7 +133,7 @@ impl Comparer {
             }
         };
         if outcome.is_err() {
-            self.drop_frames(base);
+            self.frames.truncate(base, |_| {});
         }
         outcome
     }
@@ -152,7 +152,7 @@ impl Comparer {
                     Step::Deeper => continue,
                     Step::Done => self.leave(),
                     Step::Different => {
-                        self.drop_frames(self.frames.len() - 1);
+                        self.frames.truncate(self.frames.len() - 1, |_| {});
                         false
                     }
                 };
@@ -413,7 +413,7 @@ impl Comparer {
                 unsafe { self.record_current(at)? };
             }
         }
-        self.drop_frames(base);
+        self.frames.truncate(base, |_| {});
         Ok(())
     }
 
@@ -437,14 +437,6 @@ impl Comparer {
             },
         }
         Ok(())
-    }
-
-    fn drop_frames(&mut self, base: usize) {
-        while self.frames.len() > base {
-            let Some(frame) = self.frames.pop() else { return };
-            // SAFETY: the frame is off the stack.
-            unsafe { frame.give_up() };
-        }
     }
 }
 

@@ -46,7 +46,7 @@ impl DeviceCode for Noted {
     }
 
     fn can_reach(&self, device: Device) -> bool {
-        matches!(device.kind(), device_type::EXT_DEV | device_type::CUDA_MANAGED)
+        matches!(device.device_type(), device_type::EXT_DEV | device_type::CUDA_MANAGED)
     }
 
     fn takes_tensor_maps(&self) -> bool {
