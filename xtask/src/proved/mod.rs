@@ -142,7 +142,11 @@ impl Suite {
             }
         };
         let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
-        let text = inputs.record(self.name);
+        self.compare(file, inputs.record(self.name), choice)
+    }
+
+    /// Compares what a pass would be written down as with the record of the last pass.
+    fn compare(&self, file: PathBuf, text: String, choice: Choice) -> Option<Due> {
         if choice == Choice::Changed {
             match fs::read_to_string(&file) {
                 Ok(before) if before == text => {
@@ -186,5 +190,41 @@ impl Due {
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         println!("wrote {}", file.display());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has got another name would no longer count: that is seen here, not when a suite is left out.
+    #[test]
+    fn the_inputs_of_every_suite_are_there() {
+        let workspace = Workspace::find().unwrap();
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES] {
+            let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
+            let record = inputs.record(suite.name);
+            let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));
+            assert!(has("package runtime/core") && has("Cargo.toml"), "{record}");
+            assert!(record.contains(" crate libc ") && record.contains(" program rustc: rustc 1."), "{record}");
+            assert!(!record.contains(workspace.root().to_str().unwrap()), "{record}");
+        }
+    }
+
+    #[test]
+    fn a_suite_is_left_out_after_a_pass_with_the_same_inputs_alone() {
+        let folder = std::env::temp_dir().join(format!("kernpack-passed-{}", std::process::id()));
+        let file = folder.join("passed/races.txt");
+        let due = |inputs: &str, choice| RACES.compare(file.clone(), inputs.to_string(), choice);
+        // A run that failed has written nothing.
+        assert!(due("1", Choice::Changed).is_some() && !file.exists());
+        due("1", Choice::Changed).unwrap().passed().unwrap();
+        assert!(due("1", Choice::Changed).is_none());
+        assert!(due("2", Choice::Changed).is_some());
+        assert!(due("1", Choice::EveryAndRecord).is_some());
+        due("2", Choice::EveryAndRecord).unwrap().passed().unwrap();
+        assert!(due("2", Choice::Changed).is_none() && due("1", Choice::Changed).is_some());
+        Due { record: None }.passed().unwrap();
+        fs::remove_dir_all(folder).unwrap();
     }
 }
