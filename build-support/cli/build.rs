@@ -1,5 +1,5 @@
 //! Compiled libraries call the C functions of the TVM FFI by name: with `--load` this program is their host.
 
 fn main() {
-    kernpack_build::host();
+    kernpack_build::export_abi();
 }

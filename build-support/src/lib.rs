@@ -61,8 +61,8 @@ mod cargo;
 mod cuda;
 mod describe;
 mod error;
+mod exported_abi;
 mod generate;
-mod host;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
@@ -75,7 +75,7 @@ mod tool;
 
 pub use cuda::options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
-pub use host::host;
+pub use exported_abi::export_abi;
 pub use library::Library;
 #[cfg(feature = "modules")]
 pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};

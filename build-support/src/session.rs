@@ -82,7 +82,7 @@ impl Session {
                 self.tracker.file(path);
                 Ok(())
             }
-            Ok(_) => Err(Error::new(format!("{}: is no file", self.name_of(path)))),
+            Ok(_) => Err(Error::new(format!("{}: is not a file", self.name_of(path)))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::new(format!(
                 "{}: no such file; paths are relative to the package, {}",
                 self.name_of(path),

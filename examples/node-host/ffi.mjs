@@ -65,7 +65,7 @@ const malloc = libc.func("void* malloc(size_t size)");
 /** The address of `free`, which is the deleter of every block of memory that `allocate` made. */
 export const freeAddress = koffi.address(libc.symbol("free"));
 
-/** A block of memory outside JavaScript, all zero; whoever gets it frees it with the C function `free`. */
+/** A block of memory outside JavaScript, all zero; the receiver frees it with the C function `free`. */
 export function allocate(size) {
   const block = malloc(size);
   if (!block) throw new RangeError(`no memory for ${size} bytes`);

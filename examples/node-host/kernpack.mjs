@@ -320,7 +320,7 @@ export class Runtime {
     return 0;
   }
 
-  /** Reads a value that someone else owns. */
+  /** Reads a borrowed value. */
   #readBorrowed(view, offset) {
     const index = view.getInt32(offset, true);
     if (index === ffi.DL_TENSOR_PTR) return readTensor(ffi.at(view.getBigUint64(offset + 8, true), DL_TENSOR_SIZE), 0);

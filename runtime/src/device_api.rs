@@ -8,7 +8,7 @@
 /// example.
 ///
 /// `unsafe` is the promise that the API does what [`DeviceApi`](crate::device::DeviceApi) says: safe code relies on it that memory
-/// which the API allocates is there, as large as it was asked for, and nobody else's.
+/// which the API allocates is there, as large as it was asked for, and not shared.
 ///
 /// ```
 /// use kernpack::device::{DeviceApi, DeviceAttribute, Place, RawStream, device_type};
@@ -50,7 +50,7 @@ macro_rules! device_api {
             #[$crate::__private_v0_1::linkme::distributed_slice($crate::__private_v0_1::KERNPACK_DEVICES_V1)]
             #[linkme(crate = $crate::__private_v0_1::linkme)]
             static INFO: $crate::device::DeviceKindInfo =
-                // SAFETY: promised by who wrote `unsafe`.
+                // SAFETY: promised by the author of the `unsafe` block.
                 unsafe { $crate::device::DeviceKindInfo::new(DEVICE_TYPE, make) };
         };
     };

@@ -42,5 +42,5 @@ pub use kernpack_core::{
     FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module,
     MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView,
     TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, error_kind,
-    host, load_problems, module, parallel,
+    load_problems, module, parallel,
 };

@@ -1,7 +1,7 @@
-//! Below the safe interface: the C ABI as Rust types, and our own implementation of it.
+//! Below the safe interface: the C ABI as Rust types, our own implementation of it, and which implementation serves the process.
 //!
 //! For programs that call the C functions, that write or read the layouts, or that test an implementation. No other crate needs it.
 //! `abi` follows the C headers; `embedded` may change with every release.
 
 #[doc(inline)]
-pub use kernpack_core::{abi, embedded};
+pub use kernpack_core::{abi, embedded, provider};

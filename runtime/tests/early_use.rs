@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use kernpack::{Function, ObjRef, Object, host, packed_func};
+use kernpack::{Function, ObjRef, Object, packed_func, provider};
 
 #[packed_func(name = "early_use.add")]
 fn add(a: i64, b: i64) -> i64 {
@@ -21,7 +21,7 @@ pub struct Point {
 static WAS_THERE: AtomicBool = AtomicBool::new(true);
 
 extern "C" fn too_early() {
-    host::api();
+    provider::api();
     WAS_THERE.store(Function::find_global("early_use.add").unwrap().is_some(), Ordering::Relaxed);
 }
 

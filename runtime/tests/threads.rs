@@ -215,7 +215,7 @@ unsafe extern "C" fn answer(this: *mut c_void, _: *const TVMFFIAny, _: i32, resu
 }
 
 unsafe extern "C" fn destroy(this: *mut c_void) {
-    // SAFETY: called once, with what the function was made with. Who calls it later sees a wrong number, probably.
+    // SAFETY: called once, with what the function was made with. A later call would see a wrong number.
     unsafe {
         let mut number = Box::from_raw(this.cast::<Number>());
         number.alive.fetch_sub(1, Ordering::Relaxed);

@@ -49,7 +49,7 @@ def random_tree(source: random.Random) -> tuple[list[str], list[list[int]]]:
     kinds = [source.choice(["c", "const_loader"]) for _ in range(count)]
     imports: list[list[int]] = [[] for _ in range(count)]
     for number in range(1, count):
-        # Someone before it imports it, so the root reaches all.
+        # A module before it imports it, so the root reaches all.
         imports[source.randrange(number)].append(number)
     for _ in range(source.randint(0, count)):
         importer = source.randrange(count)

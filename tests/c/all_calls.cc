@@ -826,7 +826,7 @@ static void Attributes() {
 
 // --- tensors -------------------------------------------------------------------------------------------------------------
 
-// Where data is said to be; nobody looks.
+// An address for data that is never read.
 static void* const values = reinterpret_cast<void*>(0x10000);
 
 template <typename Managed>

@@ -1,4 +1,4 @@
-// Changes and reads containers, whoever made them, with the inline code of the stock headers. tests/layouts does its own half of
+// Changes and reads containers, ours and the stock library's, with the inline code of the stock headers. tests/layouts does its own half of
 // the work on the same containers. A status is 0, or -1 with the error raised in libtvm_ffi.so.
 #include <tvm/ffi/big_int.h>
 #include <tvm/ffi/tvm_ffi.h>

@@ -190,7 +190,7 @@ PACKED(workspaces) {
   return returns(result, COUNT);
 }
 
-/* Frees what is no workspace. */
+/* Frees what is not a workspace. */
 PACKED(free_stranger) {
   static int stranger;
   (void)self, (void)args, (void)num_args, (void)result;

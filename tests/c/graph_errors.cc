@@ -1,4 +1,4 @@
-// What goes wrong in comparing, hashing and serializing: hooks that are no functions, return other types or call back
+// What goes wrong in comparing, hashing and serializing: hooks that are not functions, return other types or call back
 // with wrong arguments; broken access paths; calls with wrong arguments. One line each, the same with every library.
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -102,7 +102,7 @@ void Steps() {
   Function print = AnyView::CopyFromTVMFFIAny(hook).cast<Function>();
   Try("repr of another", [&] { return print(ObjectRef(make_object<NothingObj>()), repr); });
   Try("repr of none", [&] { return print(nullptr, repr); });
-  Try("repr that is no text", [&] { return print(step, Function::FromTyped([](AnyView) { return 5; })); });
+  Try("repr that is not text", [&] { return print(step, Function::FromTyped([](AnyView) { return 5; })); });
 
   auto method = [](const char* name) { return refl::GetMethod("ffi.reflection.AccessPath", name); };
   Any root = method("_root")();

@@ -291,7 +291,7 @@ static void VisitorsOfOurs() {
   CHECK(error.message() == "CallExpected: result type mismatch, expected WalkResult, but got float");
 }
 
-// Errors say where they happened, whoever visits.
+// Errors say where they happened, for every visitor.
 static void ErrorContexts() {
   Any inner = Node(1, nullptr), hooked = Hooked(inner), root = Node(2, hooked);
   Function fail = Function::FromTyped([](int64_t number) -> Any {
@@ -367,7 +367,7 @@ static void MutatorsOfOurs() {
     // Hooks leave `other` alone, and a variable without a definition stays what it is.
     CHECK(hooked->other.cast<int64_t>() == 1 && hooked->child.cast<Values>()[1].as<VarObj>()->type.cast<int64_t>() == 1);
     CHECK(root.as<NodeObj>()->left.cast<int64_t>() == 1);
-    // What nobody else has is changed in place by hooks that can, and copied where only reflection helps.
+    // Values without other references are changed in place by hooks that can, and copied where only reflection helps.
     Any own = Hooked(Values{1, Node(1, 1)});
     const void *hook = Address(own), *array = Address(own.as<HookedObj>()->child);
     const void* node = Address(own.as<HookedObj>()->child.cast<Values>()[1]);

@@ -1,5 +1,5 @@
 //! Makes the program a host for every library.
 
 fn main() {
-    kernpack_build::host();
+    kernpack_build::export_abi();
 }

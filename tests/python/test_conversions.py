@@ -140,7 +140,7 @@ def test_error(library, row):
 
 
 def test_every_function_has_a_row():
-    """A function without a row is a rule that nobody checks; `apply_to_string_of` is only there for a row."""
+    """A function without a row is a rule without a check; `apply_to_string_of` is only there for a row."""
     source = Path(__file__).parents[1] / "conversions-lib" / "src" / "lib.rs"
     names = {line.split("(")[0].removeprefix("pub fn ") for line in source.read_text().splitlines() if "pub fn " in line}
     names = {name.strip() for name in names if "$" not in name}

@@ -100,7 +100,7 @@ def test_methods_read_their_argument_under_a_reference():
     place = Place(3, 4)
 
     def change(x, y):
-        # While the method runs, the object has two owners, so nobody can set its fields.
+        # While the method runs, the object has two owners, so its fields cannot be set.
         with pytest.raises(AttributeError):
             type(place).x.set(place, 5.0)
         return place.x

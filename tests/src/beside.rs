@@ -6,7 +6,7 @@ use std::process::Command;
 /// The folder below the target folder in which tests write: what cargo calls `CARGO_TARGET_TMPDIR`.
 ///
 /// # Panics
-/// Where the running program is no test that cargo built.
+/// Where the running program is not a test that cargo built.
 #[must_use]
 pub fn scratch() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
@@ -43,7 +43,7 @@ fn prefix(module_path: &str) -> String {
 /// The command that builds these packages, and the folder in which the results are after it.
 ///
 /// # Panics
-/// Where the running program is no test that cargo built.
+/// Where the running program is not a test that cargo built.
 #[must_use]
 pub fn cargo_build(packages: &[&str]) -> (Command, PathBuf) {
     let test = std::env::current_exe().expect("a test knows where it is");
@@ -66,7 +66,7 @@ const WITH_ALL_FEATURES: [&str; 2] = ["kernpack-tests", "kernpack-core"];
 /// The same for programs, with the runtime that the tests were built with: no other is built for them.
 ///
 /// # Panics
-/// Where the running program is no test that cargo built.
+/// Where the running program is not a test that cargo built.
 #[must_use]
 pub fn cargo_build_programs(packages: &[&str]) -> (Command, PathBuf) {
     cargo_build(&[packages, &WITH_ALL_FEATURES].concat())

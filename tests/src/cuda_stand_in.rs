@@ -14,7 +14,7 @@ pub struct StandIn {
     alone: Mutex<()>,
 }
 
-/// A test's time alone with the stand-in, whose log is everybody's.
+/// A test's time alone with the stand-in, whose log is shared.
 pub struct Session<'a> {
     stand_in: &'a StandIn,
     _alone: MutexGuard<'a, ()>,

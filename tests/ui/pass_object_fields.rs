@@ -17,7 +17,7 @@ pub struct Handle {
     address: *mut u8,
 }
 
-// SAFETY: nobody uses the pointer.
+// SAFETY: the pointer is not used.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}

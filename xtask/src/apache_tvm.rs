@@ -5,7 +5,7 @@ use crate::python::{self, Recipe};
 use crate::workspace::Workspace;
 use std::path::PathBuf;
 
-/// The environment. The wheel of apache-tvm has 100 MB, and there is none for some machines: whoever asks goes on without it.
+/// The environment. The wheel of apache-tvm has 100 MB, and there is none for some machines: callers go on without it.
 const APACHE_TVM: Recipe = Recipe {
     folder: "venv-tvm",
     list: "xtask/requirements-tvm.txt",

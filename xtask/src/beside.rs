@@ -1,6 +1,6 @@
 //! Commands that run one after the other beside everything else, so that no core is idle while a test or a linker uses only one.
 //!
-//! What they write is kept, and printed as a whole when somebody asks for it: it never mixes with the lines of other steps.
+//! What they write is kept, and printed as a whole on request: it never mixes with the lines of other steps.
 
 use crate::{Result, times};
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A line at least this often while somebody waits.
+/// A line at least this often while a step waits.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 /// A row of commands that was started.
@@ -88,7 +88,7 @@ fn wait(name: &str, ended: &Receiver<Ended>) -> Result<(String, Result)> {
         match ended.recv_timeout(SIGN_OF_LIFE) {
             Ok(ended) => break ended,
             Err(RecvTimeoutError::Timeout) => println!("  ... {name}: waited {} s for it", start.elapsed().as_secs()),
-            Err(RecvTimeoutError::Disconnected) => return Err(format!("{name}: nobody ran it").into()),
+            Err(RecvTimeoutError::Disconnected) => return Err(format!("{name}: it did not run").into()),
         }
     };
     let (output, cpu) = output.map_err(|error| format!("{name}: cannot start it: {error}"))?;

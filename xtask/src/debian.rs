@@ -52,7 +52,7 @@ pub(crate) fn unpack(workspace: &Workspace, package: &str, folder: &Path) -> Res
     Ok(())
 }
 
-/// Waits for another process of ours that uses `apt-get`, which gives up where somebody else is at work. Dropped, the next one may begin.
+/// Waits for another process of ours that uses `apt-get`, which gives up where another process is at work. When dropped, the next one may begin.
 fn alone(workspace: &Workspace) -> Result<File> {
     let file = File::create(workspace.folder("debian")?.join("lock"))?;
     file.lock()?;

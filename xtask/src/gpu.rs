@@ -1,4 +1,4 @@
-//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU, for everyone who has one. Without one they are built, their images are tested, and
+//! `cargo xtask test --gpu`: the tests that need an NVIDIA GPU, for machines that have one. Without one they are built, their images are tested, and
 //! one line says that nothing was launched.
 
 use crate::Result;

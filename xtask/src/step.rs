@@ -115,12 +115,12 @@ fn watch_child(name: &str, command: &mut Command, show: Show, limit: Option<Dura
 /// Ends our own child, which leads a process group of its own, and all of that group.
 fn end_group(child: &mut Child) {
     let group = format!("-{}", child.id());
-    // Whatever that does not reach ends by itself when it writes: nobody reads its output any more.
+    // A process that this does not reach ends when it writes: its output has no reader any more.
     let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
     let _ = child.kill();
 }
 
-/// Sends the lines of one stream until it ends. Bytes that are no UTF-8 do not stop it.
+/// Sends the lines of one stream until it ends. Bytes that are not UTF-8 do not stop it.
 fn forward(stream: impl Read, lines: &Sender<String>) {
     let mut reader = BufReader::new(stream);
     let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! `cargo xtask valgrind`: the reference Rust suite and the C host under valgrind's memcheck, with our libtvm_ffi.so; and our own tests of
 //! objects, each operation of which must give back what it takes.
 //!
-//! An access that is not allowed, a decision over memory that nobody wrote, or a block that nobody can reach any more is a failure. What the
+//! An access that is not allowed, a decision over uninitialized memory, or an unreachable block is a failure. What the
 //! reference crate itself loses is in `tests/conformance/rust/valgrind.supp`, each with its reason.
 
 use crate::artifacts::Imagekit;

@@ -17,7 +17,7 @@ impl Workspace {
     pub(crate) fn find() -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest_dir).parent().ok_or("xtask has no parent folder")?.to_path_buf();
-        // This program lies in <target>/<profile>/: that finds the folder whoever configured it.
+        // This program lies in <target>/<profile>/: that finds the folder however it was configured.
         let executable = env::current_exe()?;
         let cargo_target =
             executable.ancestors().nth(2).ok_or("xtask does not run from a target folder")?.to_path_buf();

@@ -82,7 +82,7 @@ typedef struct {
   uint16_t lanes;
 } DLDataType;
 
-/* A tensor that someone else owns. Shape and strides count elements. */
+/* A borrowed tensor. Shape and strides count elements. */
 typedef struct {
   void* data;           /* see kernpack_data */
   DLDevice device;
@@ -153,7 +153,7 @@ typedef struct TVMFFIAny {
   };
 } TVMFFIAny;
 
-/* Bytes that someone else owns. */
+/* Borrowed bytes. */
 typedef struct {
   const char* data;
   size_t size;

@@ -126,7 +126,7 @@ fn find(
     may_name_cpu: bool,
 ) -> std::result::Result<Compiler, String> {
     let name = if language == Language::Cpp { "C++" } else { "C" };
-    // The cc crate asks compilers who they are, and so do we.
+    // The cc crate asks compilers for their name, and so do we.
     let _permit = session.permits.acquire();
     let mut build = compiler(session, language);
     for flag in session.target.c_flags().iter().chain(flags) {

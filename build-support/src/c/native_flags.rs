@@ -75,7 +75,7 @@ mod tests {
             assert_eq!(message(arm, variables, own, arguments), format!("{start}, {rest}"));
         }
         assert_eq!(message(arm, &[], &[], &["-mcpu=cortex-a72", "-DNAME=native"]), "");
-        // Another C library is another machine, too: who builds for it means to run it elsewhere.
+        // Another C library is another machine, too: a build for it is run elsewhere.
         assert!(message("x86_64-unknown-linux-musl", &[], &["-march=native"], &["-march=native"]).contains("-musl"));
         assert_eq!(message("x86_64-unknown-linux-gnu", &[], &["-march=native"], &["-march=native"]), "");
         std::fs::remove_dir_all(&folder).unwrap();

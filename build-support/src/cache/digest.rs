@@ -1,4 +1,4 @@
-//! Fingerprints of contents: 128 bits of XXH3. They tell apart what differs by accident; they are no proof against
+//! Fingerprints of contents: 128 bits of XXH3. They tell apart what differs by accident; they are not proof against
 //! forgery, and the cache that uses them is the user's own.
 
 use std::fmt;

@@ -16,7 +16,7 @@ pub(crate) struct Step<'a> {
     pub(crate) recipe: Digest,
     /// The source as the user named it.
     pub(crate) source: &'a str,
-    /// Who makes it: `cc`, `nvcc for sm_80`.
+    /// The tool that makes it: `cc`, `nvcc for sm_80`.
     pub(crate) tool: &'a str,
     /// The files that come out.
     pub(crate) products: &'a [PathBuf],

@@ -37,11 +37,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token from the jobserver. If the jobserver broke, everyone shares the one permit that needs no token.
+    /// A token from the jobserver. If the jobserver broke, all steps share the one permit that needs no token.
     fn token(&self, token: io::Result<Acquired>) {
         let Ok(token) = token else { return };
         let mut state = self.state();
-        // If nobody waits any more, dropping it gives it back.
+        // If no thread waits any more, dropping it gives it back.
         if state.waiting > 0 {
             state.tokens.push_back(token);
         }

@@ -185,7 +185,7 @@ fn check_cpu(name: &str, origin: &str, triple: &str, rustc: &Path) -> Result<()>
         return Ok(());
     }
     Err(Error::new(format!(
-        "{origin} is \"{name}\", which is no CPU of {triple}; `rustc --print target-cpus --target {triple}` lists them"
+        "{origin} is \"{name}\", which is not a CPU of {triple}; `rustc --print target-cpus --target {triple}` lists them"
     )))
 }
 
@@ -241,7 +241,7 @@ mod tests {
     fn an_unknown_cpu_is_an_error() {
         let error = target(HERE, "", Some("x86-64-v9")).unwrap_err().to_string();
         assert!(
-            error.starts_with(".cpu(..) is \"x86-64-v9\", which is no CPU of x86_64-unknown-linux-gnu;"),
+            error.starts_with(".cpu(..) is \"x86-64-v9\", which is not a CPU of x86_64-unknown-linux-gnu;"),
             "{error}"
         );
     }

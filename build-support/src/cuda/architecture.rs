@@ -16,7 +16,7 @@ pub(crate) struct Architecture {
 }
 
 impl Architecture {
-    /// From `sm_80`, `compute_80`, `80`, `8.0`, each with `a` or `f` behind. `origin` says who wrote it.
+    /// From `sm_80`, `compute_80`, `80`, `8.0`, each with `a` or `f` behind. `origin` names its source.
     pub(crate) fn parse(text: &str, origin: &str) -> Result<Self> {
         let digits = text.trim_start_matches("sm_").trim_start_matches("compute_").replace('.', "");
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -26,7 +26,7 @@ impl Architecture {
                 Ok(Self { number, suffix: suffix.to_owned() })
             }
             _ => Err(Error::new(format!(
-                "{origin}: \"{text}\" is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
+                "{origin}: \"{text}\" is not a GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
             ))),
         }
     }
@@ -88,8 +88,9 @@ mod tests {
         }
         for text in ["", "sm_", "ampere", "80x", "8", "99999999999", "native"] {
             let error = Architecture::parse(text, ".cuda_arch(..)").err().map(|error| error.to_string());
-            let expected =
-                format!(".cuda_arch(..): \"{text}\" is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\"");
+            let expected = format!(
+                ".cuda_arch(..): \"{text}\" is not a GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
+            );
             assert_eq!(error, Some(expected));
         }
     }

@@ -1,4 +1,4 @@
-//! The GPUs of the machine that builds, for those who ask for them.
+//! The GPUs of the build machine, on request.
 
 use crate::Result;
 use crate::cuda::architecture::Architecture;

@@ -49,13 +49,13 @@ pub(crate) struct CudaImage {
 pub(crate) struct CudaOutcome {
     pub(crate) images: Vec<CudaImage>,
     pub(crate) skipped: Option<Skipped>,
-    /// For people who build.
+    /// Printed during a build.
     pub(crate) warnings: String,
 }
 
 /// Inputs that were not compiled.
 pub(crate) struct Skipped {
-    /// A sentence for people who call the kernels.
+    /// A sentence for callers of the kernels.
     pub(crate) reason: String,
     /// The inputs by name.
     pub(crate) sources: Vec<String>,

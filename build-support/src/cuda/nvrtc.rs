@@ -208,7 +208,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the program is alive, and nobody else has it.
+            // SAFETY: the program is alive, and no other code has it.
             let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
         }
     }

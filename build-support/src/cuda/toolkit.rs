@@ -1,4 +1,4 @@
-//! The parts of a CUDA toolkit that may be on this machine. None is needed by everyone.
+//! The parts of a CUDA toolkit that may be on this machine. No program needs all of them.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ pub(crate) struct SourceKernel {
     pub(crate) position: usize,
 }
 
-/// All `__global__` functions that are no templates, once each, in order.
+/// All `__global__` functions that are not templates, once each, in order.
 ///
 /// This reads text, not C++: macros that make kernels are not seen. It serves where nvcc is missing, and to tell a
 /// signed from an unsigned parameter, which PTX does not say.
@@ -141,7 +141,7 @@ pub(crate) fn without_comments(source: &str) -> String {
                     last = c;
                 }
             }
-            // A digit separator, as in 1'000, is no character literal.
+            // A digit separator, as in 1'000, is not a character literal.
             ('\'', _) if out.ends_with(|c: char| c.is_ascii_hexdigit()) => out.push(c),
             ('"' | '\'', _) => {
                 out.push(c);

@@ -102,7 +102,7 @@ pub(crate) fn describe(
     Ok(found)
 }
 
-/// Bitcode, and what cannot be read, has nothing to say; whoever compiles it complains.
+/// Bitcode, and what cannot be read, has nothing to say; its compiler complains.
 fn text_of(session: &Session, path: &Path) -> Option<String> {
     let bytes = fs::read(session.package_dir.join(path)).ok()?;
     String::from_utf8(bytes).ok()
@@ -125,11 +125,11 @@ fn add(
         None => signature,
         Some(declaration) => {
             let wrong =
-                |problem: &str| Error::new(format!("{source}: the comment in front of the kernel `{name}`: {problem}"));
+                |problem: &str| Error::new(format!("{source}: the comment before the kernel `{name}`: {problem}"));
             let params =
                 declaration.strip_prefix(name).filter(|rest| rest.trim_start().starts_with('(')).ok_or_else(|| {
                     wrong(&format!(
-                        "`kernpack: {declaration}` is no declaration of `{name}`; write `kernpack: {name}(..) -> ..`"
+                        "`kernpack: {declaration}` is not a declaration of `{name}`; write `kernpack: {name}(..) -> ..`"
                     ))
                 })?;
             Ok(Signature::parse(params).map_err(|error| wrong(&error.to_string()))?)
@@ -344,12 +344,12 @@ mod tests {
         };
         assert_eq!(
             problem("blu(x: int)"),
-            "k.c: the comment in front of the kernel `blur`: `kernpack: blu(x: int)` is no declaration of `blur`; write \
+            "k.c: the comment before the kernel `blur`: `kernpack: blu(x: int)` is not a declaration of `blur`; write \
              `kernpack: blur(..) -> ..`"
         );
         assert_eq!(
             problem("blur(x)"),
-            "k.c: the comment in front of the kernel `blur`: the parameter `x` has no type; write `name: type`"
+            "k.c: the comment before the kernel `blur`: the parameter `x` has no type; write `name: type`"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! What a kernel takes and gives: names and types, as a declaration or the source's own text says.
 //!
-//! A declaration is a line `kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None` in the comment in front of a
+//! A declaration is a line `kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None` in the comment before a
 //! kernel, or `.signature("blur", "(src: ...)")` in build.rs. Types have the names that messages and Python have for them.
 
 use crate::{Error, Result};
@@ -58,7 +58,7 @@ const TYPES: &str = "int, int8 to int64, uint8 to uint64, float, float16 to floa
 impl Type {
     fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
-        let unknown = || Error::new(format!("`{text}` is no type of a declaration; these are: {TYPES}"));
+        let unknown = || Error::new(format!("`{text}` is not a type of a declaration; these are: {TYPES}"));
         let (written, rest) = match text.strip_prefix("mut ") {
             Some(rest) => (true, rest.trim()),
             None => (false, text),
@@ -68,7 +68,7 @@ impl Type {
         }
         if let Some(inner) = rest.strip_prefix("Tensor[").and_then(|inner| inner.strip_suffix(']')) {
             let element = ELEMENTS.into_iter().find(|name| *name == inner.trim()).ok_or_else(|| {
-                Error::new(format!("`{}` is no type of elements; these are: {}", inner.trim(), ELEMENTS.join(", ")))
+                Error::new(format!("`{}` is not a type of elements; these are: {}", inner.trim(), ELEMENTS.join(", ")))
             })?;
             return Ok(Self::Tensor { element: Some(element), written });
         }
@@ -176,8 +176,9 @@ impl Signature {
     /// `(a: int, b: Tensor[float32]) -> None`; the result may be left out.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
-        let form =
-            || Error::new(format!("`{text}` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`"));
+        let form = || {
+            Error::new(format!("`{text}` is not a declaration, such as `(src: Tensor[float32], radius: int) -> None`"))
+        };
         let (params, result) = text.strip_prefix('(').and_then(|rest| rest.rsplit_once(')')).ok_or_else(form)?;
         let result = match result.trim() {
             "" => Type::None,
@@ -193,7 +194,7 @@ impl Signature {
             })?;
             let (name, ty) = (name.trim().to_owned(), Type::parse(ty)?);
             if !is_identifier(&name) {
-                return Err(Error::new(format!("`{name}` is no name of a parameter")));
+                return Err(Error::new(format!("`{name}` is not a name of a parameter")));
             }
             if ty == Type::None {
                 return Err(Error::new(format!("the parameter `{name}` cannot be None")));
@@ -263,18 +264,21 @@ mod tests {
     fn mistakes_say_what_is_possible() {
         let types = format!("these are: {TYPES}");
         let rows = [
-            ("a: int", "`a: int` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned()),
+            (
+                "a: int",
+                "`a: int` is not a declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned(),
+            ),
             (
                 "(a: int) int",
-                "`(a: int) int` is no declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned(),
+                "`(a: int) int` is not a declaration, such as `(src: Tensor[float32], radius: int) -> None`".to_owned(),
             ),
             ("(a)", "the parameter `a` has no type; write `name: type`".to_owned()),
-            ("(a: i32)", format!("`i32` is no type of a declaration; {types}")),
-            ("(a: int128)", format!("`int128` is no type of a declaration; {types}")),
-            ("(a: mut int)", format!("`mut int` is no type of a declaration; {types}")),
-            ("(a: Tensor[half])", format!("`half` is no type of elements; these are: {}", ELEMENTS.join(", "))),
+            ("(a: i32)", format!("`i32` is not a type of a declaration; {types}")),
+            ("(a: int128)", format!("`int128` is not a type of a declaration; {types}")),
+            ("(a: mut int)", format!("`mut int` is not a type of a declaration; {types}")),
+            ("(a: Tensor[half])", format!("`half` is not a type of elements; these are: {}", ELEMENTS.join(", "))),
             ("(a: None)", "the parameter `a` cannot be None".to_owned()),
-            ("(1a: int)", "`1a` is no name of a parameter".to_owned()),
+            ("(1a: int)", "`1a` is not a name of a parameter".to_owned()),
             ("(a: int, a: int)", "two parameters are called `a`".to_owned()),
         ];
         for (text, expected) in rows {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kernpack_formats::device_image::{ArgType, DeviceFunction};
 
-use super::host::element;
+use super::cpu::element;
 use super::names::Identifiers;
 use super::{DeviceKernel, Parts, State, docs, layout, typed};
 use crate::cuda::ptx::PtxKernel;
@@ -50,7 +50,7 @@ pub(super) fn write(
             let why = why.map_or("its declaration was not found in its source", String::as_str);
             let _ = write!(
                 text,
-                "\nIt is no function of `typed`: {why}. A line `kernpack: {}(..)` in the comment in front of it declares what it takes, \
+                "\nIt is not a function of `typed`: {why}. A line `kernpack: {}(..)` in the comment before it declares what it takes, \
                  or `.signature(..)` in build.rs.",
                 docs::quoted(kernel.name)
             );

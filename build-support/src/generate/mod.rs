@@ -1,8 +1,8 @@
 //! The Rust file that `kernpack::library!()` includes: one item for each kernel, and one function for each whose types are known.
 
+mod cpu;
 mod device;
 mod docs;
-mod host;
 mod layout;
 mod names;
 #[cfg(test)]
@@ -40,7 +40,7 @@ pub(crate) fn generate(
     let mut names = Names::default();
     let mut parts = Parts::default();
     for kernel in host {
-        host::write(&mut parts, &names.take(&kernel.name), kernel, descriptions.get(&kernel.name));
+        cpu::write(&mut parts, &names.take(&kernel.name), kernel, descriptions.get(&kernel.name));
     }
     for kernel in &device {
         device::write(&mut parts, &names.take(kernel.name), kernel, descriptions.get(kernel.name));

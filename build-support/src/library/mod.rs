@@ -264,7 +264,7 @@ impl Library {
     }
 
     /// Declares what a kernel takes and gives, which makes it a function of `kernels::typed` and tells hosts its types: for kernels whose
-    /// source cannot say it. A line in the comment in front of a kernel does the same:
+    /// source cannot say it. A line in the comment before a kernel does the same:
     ///
     /// ```c
     /// /* Box blur.

@@ -1,7 +1,7 @@
 //! Lists of constructors and destructors in objects of LLVM: what its C interface calls `.ctors` and `.dtors` becomes
 //! `.init_array` and `.fini_array`.
 //!
-//! GNU ld does this itself. lld, which rustc uses by default, does not, and then nobody calls the functions: the C library
+//! GNU ld does this itself. lld, which rustc uses by default, does not, and then the functions are not called: the C library
 //! knows only the arrays. The old lists are called from the back, and a priority in a name is 65535 less the priority.
 
 use std::fs;

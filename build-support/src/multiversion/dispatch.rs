@@ -202,7 +202,7 @@ impl Writer {
             let offset = self.word(Place::Table, *value)?;
             start.get_or_insert(offset);
         }
-        // Nobody follows the address of an empty row.
+        // The address of an empty row is not used.
         Ok(start.map_or(Value::Number(0), |offset| Value::Symbol(self.table, offset)))
     }
 

@@ -32,7 +32,7 @@ impl ElfObject {
             && header.e_ident.data == elf::ELFDATA2LSB
             && header.e_type.get(LE) == elf::ET_REL;
         if !is_ours {
-            return Err("it is no 64-bit ELF object".to_owned());
+            return Err("it is not a 64-bit ELF object".to_owned());
         }
         let count = header.e_shnum.get(LE);
         if count == 0 || count >= elf::SHN_LORESERVE {

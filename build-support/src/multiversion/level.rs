@@ -99,7 +99,7 @@ pub(crate) fn levels(wanted: &[String]) -> Result<Vec<Level>> {
                 known()
             ),
             None => format!(
-                "\"{name}\" is no level of x86-64; it may be {}. The names of CPUs do not say what to look for when the \
+                "\"{name}\" is not a level of x86-64; it may be {}. The names of CPUs do not say what to look for when the \
                  library is loaded; .cpu(..) takes them, for the baseline",
                 known()
             ),

@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// The section of a version's constructors: pointers that the dynamic linker fills in.
 const CONSTRUCTORS: &[u8] = b".data.rel.ro.kernpack_constructors";
 
-/// Variables that whoever loads a library sets, by this prefix: there is one of each, whatever the version.
+/// Variables that a program that loads a library sets, by this prefix: there is one of each, whatever the version.
 const CONTEXT: &[u8] = b"__TVM";
 
 /// The objects to put into the library. `sets` has the objects by version, the baseline first.
@@ -141,7 +141,7 @@ impl VersionObject {
         }
     }
 
-    /// Renames a symbol; nobody outside the library sees it any more.
+    /// Renames a symbol; it is no longer visible outside the library.
     fn add_suffix(&mut self, index: usize, suffix: &[u8]) {
         let name = [self.elf.symbol_name(index), suffix].concat();
         self.elf.rename_symbol(index, &name);

@@ -222,7 +222,7 @@ mod tests {
             let (found, found_note) = planned(LINUX, features, *cpu, &ALL).unwrap();
             assert_eq!((found, found_note.as_str()), (versions.iter().map(|name| name.to_string()).collect(), *note));
         }
-        // Whatever this machine is, what is native to it is no version besides.
+        // Whatever this machine is, what is native to it is not a version besides.
         let (native, _) = planned(LINUX, "", Some("native"), &ALL).unwrap();
         assert_eq!(native[0], "baseline");
     }
@@ -255,7 +255,7 @@ mod tests {
             (
                 &["skylake-avx512", "x86-64-v3", "x86-64-v3", "x86-64"],
                 &[
-                    ".multiversion(..): \"skylake-avx512\" is no level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \
+                    ".multiversion(..): \"skylake-avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \
                      \"x86-64-v4\". The names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, \
                      for the baseline",
                     ".multiversion(..): \"x86-64-v3\" is named twice; name each level once",

@@ -156,7 +156,7 @@ mod tests {
         let (b, b_lines) = commands("/b", &["z.c"]);
         merge(&path, &b, &b_lines).unwrap();
         assert_eq!(files(), ["/a/x.c", "/a/y.c", "/b/z.c"]);
-        // What someone else wrote stays, in whatever form.
+        // Attributes from elsewhere stay, in any form.
         let foreign = "{ \"directory\": \"/a\",\n \"file\": \"own.c\", \"command\": \"cc [own.c]\" }";
         fs::write(&path, read().replacen('[', &format!("[{foreign},"), 1)).unwrap();
         let (a, a_lines) = commands("/a", &["y.c"]);

@@ -101,7 +101,7 @@ impl Output {
     }
 }
 
-/// Tells people who watch the build, and writes the list.
+/// Prints to the watcher of the build, and writes the list.
 pub(crate) fn write(session: &Session, outputs: &[Output]) -> Result<()> {
     let path = session.work_dir.join("outputs.json");
     let list = json!({

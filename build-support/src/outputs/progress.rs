@@ -1,7 +1,7 @@
-//! Lines for people who watch a build.
+//! Lines of progress during a build.
 //!
 //! Cargo keeps what a build script prints, and shows it as it comes with `-vv` only. So the lines also go to the file that `KERNPACK_PROGRESS`
-//! names, a terminal for instance; nobody is written to who did not ask for it.
+//! names, a terminal for instance; nothing is written unless asked for.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ pub(crate) fn open(file: Option<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// A line for people who watch the build; cargo keeps it beside the package's other output, and shows it when the build fails.
+/// A line of progress for the console; cargo keeps it beside the package's other output, and shows it when the build fails.
 pub(crate) fn line(text: &str) {
     let text = format!("kernpack: {text}\n");
     // Whether anyone reads it does not matter.

@@ -105,7 +105,7 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
     Ok(Packed { object, kinds })
 }
 
-/// Every module once, and who imports whom: row 0 is the library, row `i` module `i - 1`.
+/// Every module once, and which imports which: row 0 is the library, row `i` module `i - 1`.
 fn tree(imports: &[Module]) -> (Vec<Module>, Vec<Vec<usize>>) {
     let mut modules: Vec<Module> = Vec::new();
     let mut numbers = HashMap::new();
@@ -208,11 +208,11 @@ mod tests {
             ),
             (
                 Module::from_bytes("_lib", *b"x"),
-                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"_lib\" is no module kind",
+                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"_lib\" is not a module kind",
             ),
             (
                 Module::from_bytes("", *b"x"),
-                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"\" is no module kind",
+                "__tvm_ffi__library_bin: the modules cannot be packed: library_bin: \"\" is not a module kind",
             ),
         ];
         for (payload, expected) in rows {

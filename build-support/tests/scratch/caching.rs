@@ -126,7 +126,7 @@ fn no_more_compilers_than_cargo_allows() {
     let log = package.dir.join("log");
     let running = package.dir.join("running");
     fs::create_dir_all(&running).unwrap();
-    // Counts who runs at the same time.
+    // Counts the calls that run at the same time.
     package.script(
         "cc",
         &format!(

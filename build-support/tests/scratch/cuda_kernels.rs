@@ -120,7 +120,7 @@ fn require_needs_nvcc() {
     let message = package("wrong-arch", ".cuda_arch([\"ampere\"])").failure(&[]);
     assert_eq!(
         message,
-        "Error: .cuda_arch(..): \"ampere\" is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
+        "Error: .cuda_arch(..): \"ampere\" is not a GPU architecture; write it as \"sm_80\", \"80\" or \"90a\""
     );
 }
 

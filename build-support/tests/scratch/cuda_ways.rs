@@ -148,7 +148,7 @@ arch.ll: LLVM does not know the GPU architecture 91; it knows 50, 52, 53, 60, 61
     ];
     for (calls, start) in rows {
         let message = Package::new("device-arch", calls).file("k.cu", "").failure(&[]);
-        let end = " is no GPU architecture; write it as \"sm_80\", \"80\" or \"90a\"";
+        let end = " is not a GPU architecture; write it as \"sm_80\", \"80\" or \"90a\"";
         assert_eq!(message, format!("Error: {start}{end}"));
     }
     let calls = ".cuda([\"k.cu\"]).cuda_compiler(kernpack_build::CudaCompiler::Nvrtc)";

@@ -9,11 +9,11 @@ fn package(name: &str) -> Package {
     Package::new(name, "")
         .file(
             "build.rs",
-            "fn main() -> kernpack_build::Result<()> {\n    kernpack_build::host();\n    kernpack_build::Library::new().build()\n}\n",
+            "fn main() -> kernpack_build::Result<()> {\n    kernpack_build::export_abi();\n    kernpack_build::Library::new().build()\n}\n",
         )
         .file(
             "src/main.rs",
-            "fn main() {\n    println!(\"{:?}\", kernpack::host::origin());\n}\n",
+            "fn main() {\n    println!(\"{:?}\", kernpack::sys::provider::origin());\n}\n",
         )
         .file("tests/nothing.rs", "#[test]\nfn nothing() {}\n")
 }

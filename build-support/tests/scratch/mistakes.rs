@@ -296,7 +296,7 @@ fn unknown_cpu() {
         &[],
         &[],
         &expect![[r#"
-            Error: .cpu(..) is "pentium-9", which is no CPU of HOST; `rustc --print target-cpus --target HOST` lists them
+            Error: .cpu(..) is "pentium-9", which is not a CPU of HOST; `rustc --print target-cpus --target HOST` lists them
         "#]],
     );
 }

@@ -262,7 +262,7 @@ fn machine() -> i64 {
     }
 }
 
-/// How many instructions have a VEX prefix, which AVX brought, and how many an EVEX prefix, of AVX-512. 0xc5 and 0x62 are no valid
+/// How many instructions have a VEX prefix, which AVX brought, and how many an EVEX prefix, of AVX-512. 0xc5 and 0x62 are not valid
 /// opcodes in 64-bit code, but may be bytes within others, so a single one says nothing.
 fn vector_instructions(code: &[u8]) -> (usize, usize) {
     let vex = code.windows(2).filter(|bytes| bytes[0] == 0xc5 && bytes[1] >= 0xe0).count();
@@ -484,7 +484,7 @@ fn flags_that_would_undo_it_are_refused() {
     );
     assert_eq!(
         problems("version-name", &[("k.c", &k)], ".multiversion([\"avx512\"])"),
-        "Error: .multiversion(..): \"avx512\" is no level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\". The \
+        "Error: .multiversion(..): \"avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\". The \
          names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, for the baseline"
     );
 }

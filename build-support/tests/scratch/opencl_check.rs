@@ -77,7 +77,7 @@ fn mistakes_of_all_sources_are_errors_of_the_build() {
     } else {
         assert!(message.contains("kernels/a.cl") && message.contains("kernels/b.cl"), "{message}");
     }
-    // Who does not want it gets a library.
+    // Otherwise it is a library.
     package.build_with(&["build"], &[("KERNPACK_OPENCL", "off")]);
     assert_eq!(compiled(&package), Vec::<String>::new());
 }

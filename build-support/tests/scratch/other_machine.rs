@@ -140,7 +140,7 @@ fn the_cpu_of_this_machine_is_an_error() {
     assert_eq!(
         failure(&package_for_cpu("x86-64-v3"), &[]),
         format!(
-            "Error: .cpu(..) is \"x86-64-v3\", which is no CPU of {TARGET}; `rustc --print target-cpus --target {TARGET}` lists them"
+            "Error: .cpu(..) is \"x86-64-v3\", which is not a CPU of {TARGET}; `rustc --print target-cpus --target {TARGET}` lists them"
         )
     );
     let flags = |origin: &str, flag: &str, kind: &str| {

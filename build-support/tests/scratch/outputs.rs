@@ -100,7 +100,7 @@ fn everything_is_listed_and_every_command_runs() {
         [("KERNPACK_COMPILE_COMMANDS", own.to_str().unwrap()), ("KERNPACK_PROGRESS", log.to_str().unwrap())];
     first.build_with(&["build"], &variables);
     assert_eq!(read(&own).as_array().unwrap().len(), 1);
-    // The lines that `cargo build -vv` shows, for who asks for them.
+    // The lines that `cargo build -vv` shows, on request.
     let lines = fs::read_to_string(&log).unwrap();
     let own_lines = first.script_output();
     assert!(lines.lines().count() > 3 && lines.lines().all(|line| own_lines.contains(line)), "{lines}");

@@ -178,7 +178,7 @@ impl Package {
         let mut child = self.cargo_command(&["build", "--quiet"], &[]).spawn().expect("cargo runs");
         let pid = libc::pid_t::try_from(child.id()).expect("a process");
         let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
-        // SAFETY: the process is our child, and nobody else waits for it; the two places live long enough.
+        // SAFETY: the process is our child, and no other code waits for it; the two places live long enough.
         let waited = unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) };
         assert_eq!(waited, pid, "cargo can be waited for");
         // There is nothing left to wait for.

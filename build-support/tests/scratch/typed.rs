@@ -10,7 +10,7 @@ const SCALE_C: &str = r#"#include <kernpack/kernel.h>
 
 /* Multiplies all elements, and says how many there are.
  *
- *     this is no Rust: [x] <T>
+ *     this is not Rust: [x] <T>
  *
  * kernpack: scale(x: mut Tensor[float32], by: float32, in: int32) -> int
  */
@@ -167,7 +167,7 @@ ValueError: opencl kernel 'add_cl': argument 'out': expected a tensor on opencl,
     let module = Module::load(&library).unwrap();
     assert_eq!(
         module.doc("scale").unwrap().as_deref(),
-        Some("Multiplies all elements, and says how many there are.\n\n    this is no Rust: [x] <T>")
+        Some("Multiplies all elements, and says how many there are.\n\n    this is not Rust: [x] <T>")
     );
     assert_eq!(module.doc("add_cu").unwrap().as_deref(), Some("Adds a number to the first `n` elements."));
     assert_eq!(module.doc("add_cl").unwrap(), module.doc("add_cu").unwrap());
@@ -209,14 +209,14 @@ fn declarations_that_are_wrong() {
     assert_eq!(
         package.failure(&[]),
         format!(
-            "Error: 2 problems\n\nk.c: the comment in front of the kernel `f`: `i32` is no type of a declaration; {types}\n\n\
+            "Error: 2 problems\n\nk.c: the comment before the kernel `f`: `i32` is not a type of a declaration; {types}\n\n\
              .signature(\"g\", ..): the library has no kernel of this name; it has f"
         )
     );
     package.write("k.c", &kernel("g(a: int)"));
     assert_eq!(
         package.failure(&[]),
-        "Error: 2 problems\n\nk.c: the comment in front of the kernel `f`: `kernpack: g(a: int)` is no declaration of `f`; write \
+        "Error: 2 problems\n\nk.c: the comment before the kernel `f`: `kernpack: g(a: int)` is not a declaration of `f`; write \
          `kernpack: f(..) -> ..`\n\n.signature(\"g\", ..): the library has no kernel of this name; it has f"
     );
 }

@@ -24,7 +24,7 @@ expr, library = _libraries["EXPR_LIBRARY"], _libraries["EXTENSION_LIBRARY"]
 
 @tvm_ffi.register_object("extension.IntVector")
 class IntVector(tvm_ffi.Object):
-    """A vector of integers, which lives in Rust and is shared by whoever holds it."""
+    """A vector of integers, which lives in Rust and is shared by all its references."""
 
 
 @tvm_ffi.register_object("expr.Expr")

@@ -233,7 +233,7 @@ def check_device_api():
     """the device as Apache TVM looks it up"""
     device_api = tvm_ffi.get_global_func("device_api.ext_dev")
     if tvm is None:
-        expect(RuntimeError, "nobody has registered device_api.cpu; import tvm first", device_api)
+        expect(RuntimeError, "device_api.cpu is not registered; import tvm first", device_api)
     else:
         assert device_api().value == tvm_ffi.get_global_func("device_api.cpu")().value
         assert tvm.ext_dev(0).exist

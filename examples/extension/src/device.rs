@@ -1,4 +1,4 @@
-//! A device type of its own: `ext_dev`, number 12 in DLPack, which is free for whoever brings a device.
+//! A device type of its own: `ext_dev`, number 12 in DLPack, which is free for devices of libraries.
 //!
 //! `memory.rs` says what the device can do (`DeviceApi`) and registers it: from then on tensors of every library in the process are
 //! made on it, copied and viewed. Apache TVM asks the global function `device_api.ext_dev` for the device instead; as in TVM's
@@ -21,7 +21,7 @@ pub fn device_api() -> Result<Any> {
         Some(cpu) => cpu.call(()),
         None => bail!(
             RuntimeError,
-            "the device API of ext_dev is made of the CPU's, and nobody has registered device_api.cpu; import tvm first"
+            "the device API of ext_dev is made of the CPU's, and device_api.cpu is not registered; import tvm first"
         ),
     }
 }
@@ -62,7 +62,7 @@ pub fn ext_dev_add_one(x: Tensor) -> Result<Tensor> {
     });
     for index in 0..x.len() {
         // SAFETY: both have as many elements, one after the other; this is the device's own code, which reaches its memory. The
-        // result is new, and nobody else has it.
+        // result is new, and no other code has it.
         unsafe { target.add(index).write_unaligned(source.add(index).read_unaligned() + 1.0) };
     }
     Ok(result)

@@ -61,7 +61,7 @@ impl IntVector {
         format!("IntVector({:?})", self.lock())
     }
 
-    /// What a file holds of it; without this it would hold nothing, because the elements are no field that others see.
+    /// What a file holds of it; without this it would hold nothing, because the elements are not a field that others see.
     #[type_attr(name = "__data_to_json__")]
     fn to_json(&self) -> Vec<i64> {
         self.to_vec()

@@ -84,15 +84,15 @@ impl DeviceApi for ExtDev {
     unsafe fn free(&self, _: i32, data: *mut c_void) -> Result<()> {
         let layout = blocks().as_mut().and_then(|blocks| blocks.remove(&(data as usize)));
         let Some(layout) = layout else {
-            kernpack::bail!(ValueError, "{data:?} is no memory of ext_dev:0");
+            kernpack::bail!(ValueError, "{data:?} is not memory of ext_dev:0");
         };
-        // SAFETY: allocated with this layout, and the caller promises that nobody uses it.
+        // SAFETY: allocated with this layout, and the caller promises that it is not used.
         unsafe { dealloc(data.cast(), layout) };
         Ok(())
     }
 
     unsafe fn copy(&self, source: Place, target: Place, size: usize, _: RawStream) -> Result<()> {
-        // SAFETY: the caller promises `size` bytes in both places. One is here and the other here or in host memory, so both are
+        // SAFETY: the caller promises `size` bytes in both places. One is here and the other here or in CPU memory, so both are
         // ordinary memory.
         unsafe { ptr::copy(source.address().cast::<u8>(), target.address().cast(), size) };
         Ok(())

@@ -17,7 +17,7 @@
 #define ARGUMENT SIGNATURE ": argument '%s': "
 #define MAX_RADIUS 1000
 
-/* The contiguous float32 matrix in host memory that argument `index` is: 0 and the tensor, or -1 and an error. */
+/* The contiguous float32 matrix in CPU memory that argument `index` is: 0 and the tensor, or -1 and an error. */
 static int matrix_of(const TVMFFIAny* args, int32_t index, const char* name, DLTensor** out) {
   const int32_t type = args[index].type_index;
   if (type != kTVMFFITensor && type != kTVMFFIDLTensorPtr) {
@@ -26,7 +26,7 @@ static int matrix_of(const TVMFFIAny* args, int32_t index, const char* name, DLT
   if (kernpack_arg_tensor(SIGNATURE, args, index, out) != 0) return -1;
   const DLTensor* tensor = *out;
   if (tensor->device.device_type != kDLCPU) {
-    return kernpack_raisef("ValueError", ARGUMENT "expected a tensor in host memory; copy it to the host first", name);
+    return kernpack_raisef("ValueError", ARGUMENT "expected a tensor in CPU memory; copy it to the host first", name);
   }
   if (!kernpack_dtype_is(tensor, kDLFloat, 32)) {
     return kernpack_raisef("TypeError", ARGUMENT "expected float32, got a type of %d bits and DLPack code %d", name,
@@ -84,7 +84,7 @@ static void blur_columns(const float* src, float* dst, double* restrict sums, in
 
 /* Box blur: each pixel of `dst` becomes the mean of the (2 * radius + 1)^2 pixels of `src` around it.
  *
- * Both are matrices in host memory, of one shape, and may be the same tensor.
+ * Both are matrices in CPU memory, of one shape, and may be the same tensor.
  *
  * kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None
  */

@@ -223,7 +223,7 @@ TO_GRAY = "imagekit.to_gray(rgb: Tensor): "
 CROP = "crop(image: Tensor, top: int, left: int, height: int, width: int): "
 BLUR = "blur(src: float32[height, width], dst: float32[height, width], radius: int): "
 SOBEL = "sobel(src: float32[height, width], dst: float32[height, width]): "
-MATRIX = "expected a contiguous, aligned float32 tensor of 2 dimensions in host memory"
+MATRIX = "expected a contiguous, aligned float32 tensor of 2 dimensions in CPU memory"
 
 
 def test_wrong_argument_count(imagekit, gray):

@@ -29,7 +29,7 @@ mod walker;
 
 use kernpack_core::{
     Array, DataType, Element, Error, Function, Map, ObjRef, Object, ObjectRoot, Result, Tensor, bail, container,
-    ensure, error, function, host, json, module, object, value,
+    ensure, error, function, json, module, object, provider, value,
 };
 #[cfg(test)]
 use kernpack_core::{Device, Shape};

@@ -55,7 +55,7 @@ for_each_function!(export);
 /// Runs when the library is loaded.
 extern "C" fn on_load() {
     // A panic must not unwind into the dynamic linker.
-    let _ = std::panic::catch_unwind(kernpack::host::serve_embedded);
+    let _ = std::panic::catch_unwind(kernpack::sys::provider::serve_embedded);
 }
 
 /// Before the constructor of `kernpack`, which would join a program that exports the same functions.

@@ -95,7 +95,7 @@ pub struct Table<const N: usize>([*const c_void; N]);
 // SAFETY: the addresses are constants.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
-/// The type of the class: no functions of the C++ runtime's type of types, which is not linked, and the name. Nobody casts modules by
+/// The type of the class: no functions of the C++ runtime's type of types, which is not linked, and the name. Modules are not cast by
 /// their C++ types.
 #[unsafe(export_name = "_ZTIN3tvm3ffi9ModuleObjE")]
 pub static MODULE_TYPE: Table<2> = Table([ptr::null(), NAME.as_ptr().cast()]);

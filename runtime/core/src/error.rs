@@ -6,7 +6,7 @@ use core::ptr;
 
 use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update};
 use crate::embedded::failure::Failure;
-use crate::{ErrorKind, abi, embedded, host};
+use crate::{ErrorKind, abi, embedded, provider};
 
 /// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
 const UNNAMED: &str = "<rust>";
@@ -160,7 +160,7 @@ impl Error {
             *self = self.copy_with_backtrace(&backtrace);
         } else if let Some(update) = self.cell().update_backtrace {
             let backtrace = abi::TVMFFIByteArray::new(backtrace.as_bytes());
-            // SAFETY: the function belongs to this error object, which nobody else refers to; the text lives for the call.
+            // SAFETY: the function belongs to this error object, which has no other reference; the text lives for the call.
             unsafe { update(self.object.as_ptr(), &backtrace, backtrace_update::REPLACE) };
         }
         true
@@ -175,7 +175,7 @@ impl Error {
         }
         if let Some(update) = self.cell().update_backtrace {
             let frames = abi::TVMFFIByteArray::new(frames.as_bytes());
-            // SAFETY: the function belongs to this error object, which nobody else refers to; `frames` lives for the call.
+            // SAFETY: the function belongs to this error object, which has no other reference; `frames` lives for the call.
             unsafe { update(self.object.as_ptr(), &frames, backtrace_update::APPEND) };
         }
     }
@@ -196,7 +196,7 @@ impl Error {
         }
     }
 
-    /// Makes this the thread's raised error. Whoever catches it may add to its backtrace in place, so a shared one is copied.
+    /// Makes this the thread's raised error. The code that catches it may add to its backtrace in place, so a shared one is copied.
     #[cold]
     #[doc(hidden)]
     pub fn raise(self) {
@@ -204,7 +204,7 @@ impl Error {
         let unique = unsafe { embedded::is_unique(self.object.as_ptr()) };
         let own = if unique { self } else { self.copy_with_backtrace(self.backtrace()) };
         // SAFETY: the slot takes a reference of its own; ours goes with `own`.
-        unsafe { (host::api().error_set_raised)(own.object.as_ptr()) };
+        unsafe { (provider::api().error_set_raised)(own.object.as_ptr()) };
     }
 
     /// Takes the thread's raised error.
@@ -214,7 +214,7 @@ impl Error {
         let mut object = ptr::null_mut();
         // SAFETY: `object` is writable; a non-NULL result is ours.
         unsafe {
-            (host::api().error_move_from_raised)(&mut object);
+            (provider::api().error_move_from_raised)(&mut object);
             if object.is_null() {
                 return Self::internal_error("a function reported an error but raised none");
             }

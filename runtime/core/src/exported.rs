@@ -6,7 +6,7 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 
 use crate::abi::ApiTable;
-use crate::{Error, host};
+use crate::{Error, provider};
 
 /// What the loader of this library stores for its imports to be found; see module.md section 1.
 #[unsafe(no_mangle)]
@@ -20,11 +20,11 @@ static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const ApiTable {
     if host_table.is_null() {
-        return host::api();
+        return provider::api();
     }
     // SAFETY: promised by the caller.
-    match unsafe { host::join(host_table) } {
-        Ok(()) => host::bound(),
+    match unsafe { provider::join(host_table) } {
+        Ok(()) => provider::bound(),
         Err(problem) => {
             let error = Error::runtime_error(problem);
             // SAFETY: `join` checked the table before anything else, unless it is of another layout; then there is no way
@@ -44,7 +44,7 @@ unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const Ap
 /// The table that this library is bound to, NULL when it is not bound yet.
 #[unsafe(no_mangle)]
 extern "C" fn __kernpack_bound_api_v1() -> *const ApiTable {
-    host::bound()
+    provider::bound()
 }
 
 /// The address of one of the 50 C functions in the implementation that this library uses, NULL for another name: how a plain C
@@ -59,7 +59,7 @@ unsafe extern "C" fn kernpack_symbol(name: *const c_char) -> *mut c_void {
     }
     // SAFETY: promised by the caller.
     let name = unsafe { CStr::from_ptr(name) };
-    name.to_str().map_or(ptr::null_mut(), |name| host::api().function(name))
+    name.to_str().map_or(ptr::null_mut(), |name| provider::api().function(name))
 }
 
 /// Raises an error from a kernel in C and returns -1: `return kernpack_raise("ValueError", "radius must be positive");`

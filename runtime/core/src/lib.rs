@@ -10,12 +10,11 @@ pub mod device;
 mod error;
 pub mod error_kind;
 mod exported;
+mod exported_abi;
 #[doc(hidden)]
 pub mod function;
 #[doc(hidden)]
 pub mod generated_code;
-pub mod host;
-mod host_symbols;
 #[doc(hidden)]
 pub mod json;
 mod kernel;
@@ -27,6 +26,7 @@ mod multiversion;
 pub mod object;
 pub mod parallel;
 mod process_table;
+pub mod provider;
 pub mod reflect;
 mod registration;
 mod tensor;

@@ -12,7 +12,7 @@ use crate::abi::SafeCall;
 use crate::artifact;
 use crate::embedded::notice::notice;
 
-/// The highest version that may be picked: `baseline`, or a level. For tests, and for users who look for the version that differs.
+/// The highest version that may be picked: `baseline`, or a level. For tests, and for users that look for the version that differs.
 const VARIABLE: &str = "KERNPACK_CPU_LEVEL";
 
 /// The kernels of one library in all versions. As many variables follow as there are kernels: where each dispatcher jumps to.
@@ -53,7 +53,7 @@ type Constructor = unsafe extern "C" fn(c_int, *const *const c_char, *const *con
 /// The library whose constructor ran last.
 static LAST: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 
-/// Picks the version of a library's kernels. The library's constructor calls it, before there is anyone who could call a kernel.
+/// Picks the version of a library's kernels. The library's constructor calls it, before any kernel can be called.
 ///
 /// # Safety
 /// `library` is a table that kernpack-build wrote, never moves and is passed once; the others are what constructors get.

@@ -1,4 +1,4 @@
-//! Tables that all libraries of a process share, whoever of them was first.
+//! Tables that all libraries of a process share, regardless of which was first.
 //!
 //! Each artifact has its own table of functions and numbers. The first that needs one offers its own as a global function that returns
 //! the address; the others find it there.
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::embedded::notice::notice;
 use crate::function::Function;
-use crate::{Result, host};
+use crate::{Result, provider};
 
 /// One table of the process, as this artifact sees it.
 pub(crate) struct ProcessTable<T: Sync + 'static> {
@@ -24,7 +24,7 @@ pub(crate) struct ProcessTable<T: Sync + 'static> {
 
 impl<T: Sync + 'static> ProcessTable<T> {
     /// # Safety
-    /// Whoever registers a global function of the name `function` returns NULL or the address of a `T` that is valid for the rest of
+    /// Code that registers a global function of the name `function` returns NULL or the address of a `T` that is valid for the rest of
     /// the process: the name ends with the version of its layout.
     pub(crate) const unsafe fn new(function: &'static str, own: &'static T, join: fn(&T, &T)) -> Self {
         Self { function, own, join, found: AtomicPtr::new(ptr::null_mut()) }
@@ -46,11 +46,11 @@ impl<T: Sync + 'static> ProcessTable<T> {
         unsafe { &*found }
     }
 
-    /// At the first use after this artifact was bound; before that, nobody else can see what is noted here.
+    /// At the first use after this artifact was bound; before that, no other code can see what is noted here.
     #[cold]
     #[inline(never)]
     fn find(&self) -> &'static T {
-        if host::bound().is_null() {
+        if provider::bound().is_null() {
             return self.own;
         }
         let address = self.share().unwrap_or_else(|error| {

@@ -15,10 +15,10 @@ use crate::device;
 use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
 use crate::function::{Function, FunctionInfo, install_hook};
-use crate::host::{self, Origin};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
 use crate::object::{EnumDef, MethodsDef, TypeDef};
+use crate::provider::{self, Origin};
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::tensor;
 use crate::value::Schema;
@@ -78,9 +78,9 @@ pub fn on_load(collected: fn() -> Collected) {
         let collected = collected();
         object::bring(collected.types, collected.methods);
         if COLLECTED.set(collected).is_ok() {
-            host::at_bind(register);
+            provider::at_bind(register);
         }
-        host::bind_if_process_has_one();
+        provider::bind_if_process_has_one();
     });
 }
 
@@ -124,7 +124,7 @@ pub fn cpu_level(crate_name: &str) -> &'static str {
 
 /// Everything that went wrong while this artifact registered its types and functions, one sentence each.
 pub fn problems() -> Vec<String> {
-    host::load_problems()
+    provider::load_problems()
 }
 
 /// Registers everything with the host that was just bound.
@@ -182,7 +182,7 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     }
 }
 
-/// Registers what a program offers to libraries in other languages, if its build script called `kernpack_build::host()`: that names
+/// Registers what a program offers to libraries in other languages, if its build script called `kernpack_build::export_abi()`: that names
 /// this symbol, which the linker leaves out otherwise.
 fn register_host_functions() -> Result<()> {
     let Some(register) = artifact::own_symbol("__kernpack_exported_functions_v1") else { return Ok(()) };

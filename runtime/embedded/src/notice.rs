@@ -1,4 +1,4 @@
-//! Lines on stderr, for what there is nobody to report to.
+//! Lines on stderr, for errors without a caller to report to.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Compressed modules: a module kind of its own, so that whoever does not know it says which loader is missing.
+//! Compressed modules: a module kind of its own, so that a reader that does not know it reports the missing loader.
 //!
 //! ```text
 //! kind of the module inside: string

@@ -18,7 +18,7 @@ def start_without_preload(self: Any, args: Any, *positional: Any, **named: Any) 
     """Starts a process as it would have been; one that is no Python gets an environment without LD_PRELOAD."""
     program = args if isinstance(args, (str, bytes, os.PathLike)) else next(iter(args), "")
     if os.fsdecode(program) != sys.executable:
-        # `env` is the eleventh parameter; everyone names it.
+        # `env` is the eleventh parameter; all callers name it.
         environment = named.get("env")
         environment = dict(os.environ if environment is None else environment)
         environment.pop("LD_PRELOAD", None)

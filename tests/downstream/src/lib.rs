@@ -44,5 +44,5 @@ pub fn sum(values: TensorView<'_, f32>) -> f64 {
 /// Reads a number.
 #[packed_func]
 pub fn parse(text: &str) -> Result<i64> {
-    text.trim().parse().map_err(|_| kernpack::error!(ValueError, "'{}' is no number", text))
+    text.trim().parse().map_err(|_| kernpack::error!(ValueError, "'{}' is not a number", text))
 }

@@ -49,7 +49,7 @@ fn tensors_cross() {
 fn errors_name_what_was_wrong() {
     let module = module();
     let error = module.function("parse").unwrap().call(("seven",)).unwrap_err();
-    assert_eq!((error.kind(), error.message()), ("ValueError", "'seven' is no number"));
+    assert_eq!((error.kind(), error.message()), ("ValueError", "'seven' is not a number"));
     let error = module.function("add").unwrap().call((1, "two")).unwrap_err();
     assert_eq!(
         (error.kind(), error.message()),
@@ -64,9 +64,18 @@ fn the_library_carries_no_builtins() {
     // A library joins its host's global functions; those of the runtime come with the feature `builtins`, which this crate does not ask for.
     let bytes = std::fs::read(library()).unwrap();
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
-    assert!(has(b"ffi.FunctionListGlobalNamesFunctor"), "the list of its own functions is there, for a host that has nothing");
+    assert!(
+        has(b"ffi.FunctionListGlobalNamesFunctor"),
+        "the list of its own functions is there, for a host that has nothing"
+    );
     // This one is a library that loads no other.
-    for name in ["ffi.ModuleLoadFromFile", "ffi.StructuralEqual", "ffi.json.Parse", "ffi.ReprPrint", "ffi.MakeObjectFromPackedArgs"] {
+    for name in [
+        "ffi.ModuleLoadFromFile",
+        "ffi.StructuralEqual",
+        "ffi.json.Parse",
+        "ffi.ReprPrint",
+        "ffi.MakeObjectFromPackedArgs",
+    ] {
         assert!(!has(name.as_bytes()), "{name} is in the library");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Once;
 
 use kernpack::sys::abi::{TVMFFIAny, type_index};
 use kernpack::sys::embedded;
-use kernpack::{Any, AnyView, Error, Function, Result, host};
+use kernpack::{Any, AnyView, Error, Function, Result, sys::provider};
 
 thread_local! {
     /// The functions that were called before: looking one up is not what is checked here.
@@ -58,7 +58,7 @@ pub(crate) fn bytes_of(value: &Any) -> &[u8] {
     unsafe { embedded::text_of(value.as_view().as_raw()) }.expect("a text")
 }
 
-/// An error says something, and is no panic.
+/// An error says something, and is not a panic.
 pub(crate) fn check_error(what: &str, error: &Error) {
     assert!(!error.message().is_empty(), "{what}: an error of kind {} without a message", error.kind());
     assert!(error.kind().ends_with("Error"), "{what}: an error of kind '{}': {}", error.kind(), error.message());
@@ -73,7 +73,7 @@ pub(crate) fn check_status(name: &str, status: i32) -> Result<()> {
     let mut object = core::ptr::null_mut();
     // SAFETY: `object` is writable; the error that is written there is ours.
     let error = unsafe {
-        (host::api().error_move_from_raised)(&mut object);
+        (provider::api().error_move_from_raised)(&mut object);
         assert!(!object.is_null(), "{name}: a failure without an error");
         Any::from_raw(TVMFFIAny::pointer(type_index::ERROR, object.cast()))
     };

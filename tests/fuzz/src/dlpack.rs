@@ -1,6 +1,6 @@
 //! Tensors from elsewhere: `TVMFFITensorFromDLPack` and `TVMFFITensorFromDLPackVersioned`, and what is done with the tensors.
 //!
-//! The input says what a producer claims: any numbers, but arrays that are as long as it says. Nobody reads elements that are not there.
+//! The input says what a producer claims: any numbers, but arrays that are as long as it says. Elements that are not there are not read.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -11,7 +11,7 @@ use kernpack::sys::abi::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIAny,
     TVMFFIObjectHandle, dlpack_flags, type_index,
 };
-use kernpack::{Any, IntoAny, Result, Tensor, host};
+use kernpack::{Any, IntoAny, Result, Tensor, sys::provider};
 
 use crate::call::{call, check_status, must};
 
@@ -85,7 +85,7 @@ impl Claim {
             ndim @ 0..=MOST_DIMENSIONS => ndim,
             _ => i32::from_le_bytes(numbers.next()),
         };
-        // Arrays of more elements are not there. For a negative number, nobody may look.
+        // Arrays of more elements are not there. A negative number must not be used as an index.
         let (has_shape, has_strides) = match ndim {
             ..=MOST_DIMENSIONS => (!bit(2), bit(3)),
             _ => (false, false),
@@ -141,7 +141,7 @@ trait Managed: Sized {
 
     /// The deleter: frees everything.
     unsafe extern "C" fn delete(this: *mut Self) {
-        // SAFETY: both were boxes, and nobody uses them after the deleter.
+        // SAFETY: both were boxes, and they are not used after the deleter.
         unsafe {
             let managed = Box::from_raw(this);
             let producer = Box::from_raw(managed.producer());
@@ -161,7 +161,7 @@ impl Managed for DLManagedTensor {
 
     unsafe fn import(from: *mut Self, claim: &Claim, out: &mut TVMFFIObjectHandle) -> i32 {
         // SAFETY: promised by the caller.
-        unsafe { (host::api().tensor_from_dlpack)(from, claim.alignment, claim.contiguous.into(), out) }
+        unsafe { (provider::api().tensor_from_dlpack)(from, claim.alignment, claim.contiguous.into(), out) }
     }
 }
 
@@ -177,7 +177,7 @@ impl Managed for DLManagedTensorVersioned {
 
     unsafe fn import(from: *mut Self, claim: &Claim, out: &mut TVMFFIObjectHandle) -> i32 {
         // SAFETY: promised by the caller.
-        unsafe { (host::api().tensor_from_dlpack_versioned)(from, claim.alignment, claim.contiguous.into(), out) }
+        unsafe { (provider::api().tensor_from_dlpack_versioned)(from, claim.alignment, claim.contiguous.into(), out) }
     }
 }
 
@@ -225,7 +225,7 @@ fn check_import<M: Managed>(claim: &Claim) {
         }
     };
     if is_ours {
-        // SAFETY: nobody took it, or nobody gives it back.
+        // SAFETY: it was not taken, or is not given back.
         unsafe { M::delete(managed) };
     }
 }
@@ -251,7 +251,8 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     let TVMFFIAny { payload, .. } = *value.as_view().as_raw();
     // SAFETY: the value is a tensor; what is exported is freed by its deleters.
     unsafe {
-        check_status("TVMFFITensorToDLPack", (host::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old)).unwrap();
+        check_status("TVMFFITensorToDLPack", (provider::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old))
+            .unwrap();
         check_description(claim, expected, &strides, &(*exported).dl_tensor);
         check_description(claim, expected, &strides, &(*old).dl_tensor);
         (*exported).deleter.expect("a deleter")(exported);
@@ -267,7 +268,7 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     let without_strides = DLTensor { strides: null_mut(), ..*tensor.dl_tensor() };
     assert!(unsafe_view(value, &without_strides).is_err());
 
-    // A type of elements that nobody knows has no name.
+    // An unknown type of elements has no name.
     let _ = call("ffi.ReprPrint", &[value]);
     let (yes, no) = (true.into_any(), false.into_any());
     let same = must("ffi.StructuralEqual", &[value, value, &no, &yes]);
@@ -296,7 +297,7 @@ fn unsafe_view(source: &Any, prototype: &DLTensor) -> Result<Any> {
     // SAFETY: the source is a tensor; the description's arrays are as long as it says.
     unsafe {
         let source = source.as_view().as_raw().payload.v_obj;
-        let status = (host::api().tensor_create_unsafe_view)(source.cast(), prototype, &mut out);
+        let status = (provider::api().tensor_create_unsafe_view)(source.cast(), prototype, &mut out);
         check_status("TVMFFITensorCreateUnsafeView", status)?;
         Ok(Any::from_raw(TVMFFIAny::pointer(type_index::TENSOR, out.cast())))
     }

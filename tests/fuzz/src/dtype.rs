@@ -3,7 +3,7 @@
 use std::sync::Once;
 
 use kernpack::sys::abi::{DLDataType, TVMFFIAny, TVMFFIByteArray, dtype_code};
-use kernpack::{Any, Function, Result, bail, host};
+use kernpack::{Any, Function, Result, bail, sys::provider};
 
 use crate::call::{bytes_of, check_status};
 
@@ -78,14 +78,14 @@ fn read(text: &[u8]) -> Result<DLDataType> {
     let text = TVMFFIByteArray { data: text.as_ptr().cast(), size: text.len() };
     let mut dtype = DLDataType { code: 0, bits: 0, lanes: 0 };
     // SAFETY: both live for the call.
-    let status = unsafe { (host::api().data_type_from_string)(&text, &mut dtype) };
+    let status = unsafe { (provider::api().data_type_from_string)(&text, &mut dtype) };
     check_status("TVMFFIDataTypeFromString", status).map(|()| dtype)
 }
 
 fn write(dtype: DLDataType) -> Result<Any> {
     let mut text = TVMFFIAny::NONE;
     // SAFETY: both live for the call.
-    let status = unsafe { (host::api().data_type_to_string)(&dtype, &mut text) };
+    let status = unsafe { (provider::api().data_type_to_string)(&dtype, &mut text) };
     // SAFETY: nothing, or a text that is ours.
     check_status("TVMFFIDataTypeToString", status).map(|()| unsafe { Any::from_raw(text) })
 }

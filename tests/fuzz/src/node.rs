@@ -10,7 +10,7 @@ use kernpack::sys::abi::{
     type_index,
 };
 use kernpack::sys::embedded::{HEADER_SIZE, body, new_object};
-use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, host};
+use kernpack::{Any, AnyView, Function, IntoAny, Result, bail, sys::provider};
 
 /// What all of these types have: anything, an array or another object, and a number.
 #[repr(C)]
@@ -69,7 +69,7 @@ pub(crate) fn register() {
 }
 
 fn register_type(ty: &Type, index: &AtomicI32) {
-    let api = host::api();
+    let api = provider::api();
     let field = |name: &'static str, offset: usize, size: usize, flags: i64, declared: i32| {
         let (getter, setter): (_, unsafe extern "C" fn(*mut c_void, *const TVMFFIAny) -> c_int) =
             if declared == type_index::INT { (get_number as _, set_number) } else { (get_any as _, set_any) };
@@ -168,6 +168,6 @@ unsafe extern "C" fn set_number(field: *mut c_void, value: *const TVMFFIAny) -> 
 
 fn raise(message: &core::ffi::CStr) -> c_int {
     // SAFETY: both are C strings.
-    unsafe { (host::api().error_set_raised_from_c_str)(c"TypeError".as_ptr(), message.as_ptr()) };
+    unsafe { (provider::api().error_set_raised_from_c_str)(c"TypeError".as_ptr(), message.as_ptr()) };
     -1
 }

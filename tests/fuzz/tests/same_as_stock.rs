@@ -11,7 +11,7 @@ use kernpack::sys::abi::{
     ApiTable, DLDataType, TVMFFIAny, TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObjectHandle, type_index,
 };
 use kernpack::sys::embedded::{body, text_of};
-use kernpack::{host, sys::embedded};
+use kernpack::{sys::embedded, sys::provider};
 
 /// Errors of ours where the stock library dies: it follows a node that is a part of itself until the stack ends, and looks up the
 /// name of a kind that has none.
@@ -25,7 +25,7 @@ type Outcome = Result<TVMFFIAny, String>;
 
 const NONE: TVMFFIAny = TVMFFIAny::NONE;
 
-// Values are not released: each implementation's own are read by nobody else, and the process ends soon.
+// Values are not released: each implementation's own are read by no other code, and the process ends soon.
 impl Implementation<'_> {
     fn outcome(&self, status: i32, value: TVMFFIAny) -> Outcome {
         if status == 0 {

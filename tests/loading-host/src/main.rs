@@ -1,12 +1,12 @@
 //! Loads libraries and calls what is in them; `tests/tests/hosts/context_symbols.rs` runs it, in several processes.
 //!
-//! The first argument says which implementation must serve the process, as `kernpack::host::Origin` names it; the others are libraries:
+//! The first argument says which implementation must serve the process, as `kernpack::sys::provider::Origin` names it; the others are libraries:
 //! `tests/c/generated.c`, `tests/c/modules.cc`, or one of ours.
 
 use std::thread;
 
-use kernpack::host::origin;
 use kernpack::module::ModuleImpl;
+use kernpack::sys::provider::origin;
 use kernpack::{Error, Function, Module, Result};
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! Launches of the thread pool: who joins one is done with it before its caller goes on, nobody sleeps through a call, and the
+//! Launches of the thread pool: a thread that joins one is done with it before its caller goes on, no thread sleeps through a call, and the
 //! barrier keeps phases apart.
 
 use core::time::Duration;
@@ -29,7 +29,7 @@ mod sync {
     pub(super) const SLOTS: usize = 1;
 
     loom::lazy_static! {
-        /// The kernel's lock, and those who sleep.
+        /// The kernel's lock, and the sleeping threads.
         static ref KERNEL: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
@@ -183,7 +183,7 @@ pub fn a_worker_that_sleeps() {
             let board = Arc::clone(&board);
             move || {
                 assert!(board.wait(Duration::ZERO, None));
-                let joined = board.join(0).expect("nobody else takes the task");
+                let joined = board.join(0).expect("no other code takes the task");
                 let launch = joined.launch();
                 let claim = launch.progress.claim().expect("as above");
                 board.all_claimed(0);

@@ -6,7 +6,7 @@ use crate::atomic::AtomicU64;
 use crate::ref_count;
 use crate::shared_ref::Counted;
 
-/// An object whose content is written when it is made and when it is destroyed, and read by everyone who has a reference.
+/// An object whose content is written when it is made and when it is destroyed, and read through every reference.
 /// Its storage is never freed, so that a late access is an assertion that fails.
 #[repr(align(16))]
 pub(crate) struct Object {
@@ -29,7 +29,7 @@ impl Object {
         Box::into_raw(Box::new(object))
     }
 
-    /// What everyone may do who has a strong reference.
+    /// What a strong reference allows.
     pub(crate) unsafe fn read(this: *mut Self) {
         // SAFETY: objects are never freed.
         let content = unsafe { (*this).content.with(|content| *content) };

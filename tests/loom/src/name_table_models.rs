@@ -33,7 +33,7 @@ fn new_table() -> Table {
 fn register(table: &Table, name: &[u8], value: usize) -> usize {
     let registered = table.get_or_insert(name, || {
         let made = Value(UnsafeCell::new(0));
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other code has it yet.
         made.0.with_mut(|made| unsafe { *made = value });
         made
     });
@@ -44,7 +44,7 @@ fn look_up(table: &Table, name: &[u8]) -> Option<usize> {
     table.get(name).map(Value::get)
 }
 
-/// Who finds a name finds its value complete, and what was registered in order is found in order.
+/// A thread that finds a name finds its value complete, and what was registered in order is found in order.
 pub fn looked_up() {
     check(|| {
         let table = new_table();

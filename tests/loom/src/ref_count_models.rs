@@ -68,7 +68,7 @@ pub fn promotion() {
     });
 }
 
-/// Who finds its reference to be the only one may change the object: nobody else has it, or is still reading it.
+/// The holder of the only reference may change the object: no other code has it, or is still reading it.
 pub fn uniqueness() {
     check(|| {
         let object = Shared(Object::new());

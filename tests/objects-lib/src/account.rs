@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kernpack::{Function, ObjRef, Object, Result, bail, object_methods};
 
-/// Somebody's money.
+/// An account with money.
 #[derive(Object)]
 #[object(key = "objects.Account")]
 #[repr(C)]
@@ -25,7 +25,7 @@ impl Account {
         Ok(Self { owner, cents: (amount * 100.0).round() as i64 })
     }
 
-    /// Everybody's account.
+    /// A shared account.
     pub fn common() -> Self {
         Self { owner: "everybody".to_owned(), cents: 0 }
     }
@@ -61,7 +61,7 @@ impl Account {
         f.call_as((self.cents,))
     }
 
-    /// Nobody knows.
+    /// Unknown.
     pub fn fail(&self) -> Result<i64> {
         bail!(IndexError, "the account of {} is closed", self.owner)
     }

@@ -1,6 +1,6 @@
 //! One of everything: functions, types, an enum, a module kind of its own and what loads it, kernels, images.
 
-#![allow(dead_code, reason = "nobody in this crate calls what hosts call")]
+#![allow(dead_code, reason = "this crate does not call what callers of the ABI call")]
 
 kernpack::library!();
 
@@ -15,7 +15,7 @@ mod functions {
         a + b
     }
 
-    /// Greets someone.
+    /// Greets a person by name.
     #[packed_func(name = "profiles.greet")]
     fn greet(name: String) -> String {
         format!("hello {name}")

@@ -4,7 +4,7 @@
 knows no enums. test_stubs.py checks that the file is up to date, and that mypy accepts it. UPDATE_EXPECT=1 rewrites it.
 """
 
-# Each class has an `__ffi_init__` of its own, which is no method to override.
+# Each class has an `__ffi_init__` of its own, which is not a method to override.
 # mypy: disable-error-code="override"
 
 # tvm-ffi-stubgen(ty-map): objects.Color -> Color
@@ -404,7 +404,7 @@ class Counter(Object):
 
 @c_class("objects.Account")
 class Account(Object):
-    """Somebody's money."""
+    """An account with money."""
 
     # tvm-ffi-stubgen(begin): object/objects.Account
     # fmt: off

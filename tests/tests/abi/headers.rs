@@ -283,7 +283,7 @@ fn layouts_constants_and_prototypes_are_those_of_the_headers() {
 #[test]
 fn our_header_says_the_same() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/capi/include");
-    // The version is no part of the interface: `TVMFFIGetVersion` gives it.
+    // The version is not part of the interface: `TVMFFIGetVersion` gives it.
     let version = version();
     let version =
         format!("#define TVM_FFI_VERSION_MAJOR {}\n#define TVM_FFI_VERSION_MINOR {}\n", version.major, version.minor);

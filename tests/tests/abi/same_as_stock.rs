@@ -17,7 +17,7 @@ const INTENDED: &[(&str, &str)] = &[
     ("FunctionSetGlobalFromMethodInfo of 0", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
     ("FunctionSetGlobal of an error", "-1 \"TypeError\": \"Cannot convert from type `ffi.Error` to `ffi.Function`\""),
     ("FunctionSetGlobal of NULL", "-1 \"TypeError\": \"Cannot convert from type `None` to `ffi.Function`\""),
-    // A negative index is no type. The stock library writes in front of the column.
+    // A negative index is not a type. The stock library writes in front of the column.
     (
         "TypeRegisterAttr -1",
         "-1 \"InternalError\": \"Check failed: (entry != nullptr) is false: Cannot find type info for type_index=-1\"",

@@ -34,7 +34,7 @@ fn a_type_of_another_definition_is_refused() {
     let own = format!("conversions.Place@tests/conversions-lib/src/lib.rs:{line}");
     let (name, parent) = (TVMFFIByteArray::new(own.as_bytes()), Point::type_index());
     // SAFETY: the parent is registered, and the key is valid for the call.
-    let taken = unsafe { (kernpack::host::api().type_get_or_alloc_index)(&name, -1, 2, 0, 1, parent) };
+    let taken = unsafe { (kernpack::sys::provider::api().type_get_or_alloc_index)(&name, -1, 2, 0, 1, parent) };
     let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
     // The second attempt is no better than the first.
     for _ in 0..2 {

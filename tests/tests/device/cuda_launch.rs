@@ -239,7 +239,7 @@ fn images_load_once_per_device_however_many_threads_ask() {
         }
         assert_eq!(log.matches(&format!("launch fill on {device}:")).count(), 400);
     }
-    assert_eq!(driver.live(Live::Modules), before + 2, "an image that nobody launches is not loaded");
+    assert_eq!(driver.live(Live::Modules), before + 2, "an image without launches is not loaded");
     drop((image, fill, other));
     assert_eq!(driver.live(Live::Modules), before, "what is not used any more is unloaded");
     assert!(driver.log().contains("synchronize 1;unload on 1;"));

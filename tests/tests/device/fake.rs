@@ -126,7 +126,7 @@ impl Fake {
     fn block(&self, place: Place) -> Result<Block> {
         match self.with(|state| state.blocks.get(&(place.data as usize)).cloned()) {
             Some((index, block)) if place.device == self.device(index) => Ok(block),
-            _ => bail!(RuntimeError, "{:?} is no memory of {}", place.data, place.device),
+            _ => bail!(RuntimeError, "{:?} is not memory of {}", place.data, place.device),
         }
     }
 
@@ -142,7 +142,7 @@ impl Fake {
                     sender.send(work).unwrap();
                     Ok(())
                 }
-                _ => bail!(RuntimeError, "{:?} is no stream of {}", stream.0, self.device(index)),
+                _ => bail!(RuntimeError, "{:?} is not a stream of {}", stream.0, self.device(index)),
             }
         })
     }
@@ -158,7 +158,7 @@ impl Fake {
     fn recorded(&self, event: RawEvent) -> Result<Option<Arc<Signal>>> {
         match self.with(|state| state.events.get(&(event.0 as usize)).map(|event| event.recorded.clone())) {
             Some(recorded) => Ok(recorded),
-            None => bail!(RuntimeError, "{:?} is no event of {}", event.0, self.name),
+            None => bail!(RuntimeError, "{:?} is not an event of {}", event.0, self.name),
         }
     }
 }
@@ -219,7 +219,7 @@ impl DeviceApi for &'static Fake {
     unsafe fn free(&self, index: i32, data: *mut c_void) -> Result<()> {
         match self.with(|state| state.blocks.remove(&(data as usize))) {
             Some((device, _)) if device == index => Ok(()),
-            _ => bail!(RuntimeError, "{data:?} is no memory of {}", self.device(index)),
+            _ => bail!(RuntimeError, "{data:?} is not memory of {}", self.device(index)),
         }
     }
 
@@ -281,7 +281,7 @@ impl DeviceApi for &'static Fake {
 
     unsafe fn free_stream(&self, index: i32, stream: RawStream) -> Result<()> {
         let Some(mut stream) = self.with(|state| state.streams.remove(&(stream.0 as usize))) else {
-            bail!(RuntimeError, "{:?} is no stream of {}", stream.0, self.device(index));
+            bail!(RuntimeError, "{:?} is not a stream of {}", stream.0, self.device(index));
         };
         drop(stream.work.take());
         // Its work still runs.
@@ -305,7 +305,7 @@ impl DeviceApi for &'static Fake {
     unsafe fn free_event(&self, index: i32, event: RawEvent) -> Result<()> {
         match self.with(|state| state.events.remove(&(event.0 as usize))) {
             Some(event) if event.device == index => Ok(()),
-            _ => bail!(RuntimeError, "{:?} is no event of {}", event.0, self.device(index)),
+            _ => bail!(RuntimeError, "{:?} is not an event of {}", event.0, self.device(index)),
         }
     }
 

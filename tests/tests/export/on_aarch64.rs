@@ -101,7 +101,7 @@ fn a_plain_c_program_opens_a_library() {
     assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
 }
 
-/// `kernpack_build::host()`: the program exports the C functions, and loads libraries that call them by name.
+/// `kernpack_build::export_abi()`: the program exports the C functions, and loads libraries that call them by name.
 #[test]
 fn a_program_hosts_every_library() {
     let Some(programs) = machine::programs() else { return };

@@ -82,7 +82,7 @@ fn with_strides(of: &Tensor, shape: &[i64], strides: &[i64]) -> Any {
     let mut object = core::ptr::null_mut();
     // SAFETY: the memory is that of the tensor, which the new one keeps alive.
     unsafe {
-        let create = kernpack::host::api().tensor_create_unsafe_view;
+        let create = kernpack::sys::provider::api().tensor_create_unsafe_view;
         let any = Any::from(of.clone()).into_raw();
         assert_eq!(create(any.payload.v_obj, &raw const raw, &raw mut object), 0);
         drop(Any::from_raw(any));

@@ -27,7 +27,7 @@ fn registry() {
     Function::remove_global("functions.number").unwrap();
     assert!(Function::find_global("functions.number").unwrap().is_none());
     assert!(Function::remove_global("functions.number").is_err());
-    assert_eq!(kept.call_as::<i64>(()).unwrap(), 2, "who holds a removed function keeps it");
+    assert_eq!(kept.call_as::<i64>(()).unwrap(), 2, "a reference to a removed function stays valid");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn panics_that_carry_a_bomb() {
     let call = Function::from_fn(|| -> i64 { panic_any(Bomb) });
     let error = call.call(()).unwrap_err();
     assert_eq!(error.kind(), "InternalError");
-    assert!(error.message().ends_with("a value that is no text"), "{error}");
+    assert!(error.message().ends_with("a value that is not text"), "{error}");
 
     struct DroppedWithBomb;
     impl Drop for DroppedWithBomb {
@@ -107,7 +107,7 @@ fn keys_that_can_not_be_hashed() {
     // SAFETY: the name and the value live for the call, and the host takes a reference of its own.
     let status = unsafe {
         let name = TVMFFIByteArray::new(b"__any_hash__");
-        (kernpack::host::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().as_raw())
+        (kernpack::sys::provider::api().type_register_attr)(Unhashable::type_index(), &name, hash.as_view().as_raw())
     };
     assert_eq!(status, 0);
     let make_map = Function::from_fn(|count: i64| -> Map<Any, i64> {

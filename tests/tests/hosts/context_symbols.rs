@@ -136,7 +136,7 @@ fn a_c_program_with_our_library() {
     }
 }
 
-/// This test is a Rust program, too, but its build script does not call `kernpack_build::host()`. It runs itself again without
+/// This test is a Rust program, too, but its build script does not call `kernpack_build::export_abi()`. It runs itself again without
 /// what cargo says about the places of libraries.
 #[test]
 fn a_program_that_is_no_host_says_what_to_do() {
@@ -157,7 +157,7 @@ fn a_program_that_is_no_host_says_what_to_do() {
     for (library, problem) in std::env::split_paths(&inside).zip(problems) {
         let message = Module::load(&library).unwrap_err().to_string();
         assert!(message.starts_with(&format!("RuntimeError: cannot load {}: ", library.display())), "{message}");
-        let advice = "; a Rust program offers these functions when its build.rs calls kernpack_build::host(); elsewhere, load \
+        let advice = "; a Rust program offers these functions when its build.rs calls kernpack_build::export_abi(); elsewhere, load \
                       libtvm_ffi.so first, with RTLD_GLOBAL";
         assert!(message.ends_with(&format!("{problem}{advice}")), "{message}");
     }

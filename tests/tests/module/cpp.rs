@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use kernpack::host::{Origin, origin};
 use kernpack::module::{ModuleImpl, ModuleProperties};
+use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Any, Bytes, Function, Module, Result, Str, bail};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
@@ -151,7 +151,7 @@ fn cpp_modules_in_rust() -> Result<()> {
     Ok(())
 }
 
-/// What each virtual function throws is an error here, whoever calls it.
+/// What each virtual function throws is an error here, for every caller.
 fn cpp_errors_in_rust() -> Result<()> {
     type Ask = fn(&Module) -> Result<()>;
     let asks: [(&str, Ask); 8] = [
@@ -174,7 +174,7 @@ fn cpp_errors_in_rust() -> Result<()> {
             .filter(|(other, _)| *other != what && *other != "write_to_file")
             .try_for_each(|(_, ask)| ask(&failing))?;
     }
-    // What is no std::exception, in the functions that the stock library does not stand before.
+    // What is not a std::exception, in the functions that the stock library does not stand before.
     let error = counter(1, "int save_to_bytes")?.save_to_bytes().unwrap_err();
     assert_eq!(error.message(), "a virtual function of a module threw a C++ value of type i");
     let error = counter(1, "")?.write_to_file("/nowhere", "elf").unwrap_err();
@@ -362,7 +362,7 @@ fn mixed_trees(throws: bool) -> Result<()> {
     }
     assert_eq!((leaf.imports().len(), cpp.imports().len(), rust.imports().len()), (0, 1, 1));
 
-    // What was found in the imports is forgotten with them, whoever empties them.
+    // What was found in the imports is forgotten with them, whatever empties them.
     global::<()>("cpp_modules.clear", (&rust,))?;
     assert!(rust.find_function_in_tree("count")?.is_none());
     global::<Any>("cpp_modules.import", (&rust, &cpp))?;

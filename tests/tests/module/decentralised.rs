@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kernpack::device::device_type;
 use kernpack::device::{self, DeviceAttribute, Event, Stream};
-use kernpack::host::{Origin, origin};
+use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Any, DataType, Device, Function, IntoAny, Module, Result, Tensor};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;
@@ -123,7 +123,7 @@ fn one_device_for_all_libraries() -> Result<()> {
     assert_eq!(made(), [0, 0], "not before it is used");
     assert!(device::exists(canvas) && !device::exists(Device::new(device_type::HEXAGON, 1)));
 
-    // Allocated by one library, read by the other and by the program, whoever brought the device.
+    // Allocated by one library, read by the other and by the program, regardless of which library brought the device.
     let numbers = Tensor::from_slice(&[1i32, 2, 3], &[3])?;
     let there: Tensor = Function::global("left.onto_canvas")?.call_as((&numbers,))?;
     assert_eq!(there.device(), canvas);

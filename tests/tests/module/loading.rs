@@ -1,4 +1,4 @@
-//! Files that are no libraries, and libraries with a broken import tree: each is refused with one clear message.
+//! Files that are not libraries, and libraries with a broken import tree: each is refused with one clear message.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -282,7 +282,7 @@ fn a_library_with_a_context_keeps_no_more_modules_than_were_in_use_at_once() {
     drop(first);
     for _ in 0..3 {
         let again = Module::load(&path).unwrap();
-        assert_eq!(address(&again), addresses[0], "the one that nobody has");
+        assert_eq!(address(&again), addresses[0], "the one without a reference");
         assert!(again.imports().is_empty(), "as new");
         again.import(&other).unwrap();
     }
@@ -301,5 +301,8 @@ fn data_under_the_name_of_a_function_is_not_called() {
     let module = Module::load(&path).unwrap();
     assert_eq!(module.function("one").unwrap().call_as::<i64>(()).unwrap(), 1);
     let error = module.function("number").unwrap_err();
-    assert_eq!(error.to_string(), format!("TypeError: symbol '__tvm_ffi_number' of {} is no function", path.display()));
+    assert_eq!(
+        error.to_string(),
+        format!("TypeError: symbol '__tvm_ffi_number' of {} is not a function", path.display())
+    );
 }

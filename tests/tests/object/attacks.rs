@@ -24,7 +24,7 @@ fn object_of(value: &Any) -> *mut TVMFFIObject {
 /// What a frontend does to set a field: it looks neither at flags nor at reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
-    // SAFETY: the object has the field; that nobody else uses it is what the setter is to find out.
+    // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
     unsafe { field(key, name).set(object_of(value), to.as_view()) }
 }
 

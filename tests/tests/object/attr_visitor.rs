@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use kernpack::host::{Origin, origin};
 use kernpack::reflect::{
     AttrSlot, AttrVisitor, AttrVisitorMut, Tree, VisitAttrs, from_json, repr, to_json, visit_object,
 };
+use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Any, DataType, Device, Function, IntoAny, ObjRef, Object, ObjectRoot, Result, Shape, Tensor};
 
 use crate::visits::types::{All, Base, Figure, Node, Shared};

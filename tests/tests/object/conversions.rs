@@ -46,7 +46,7 @@ fn casts_go_up_and_down_and_are_checked() {
     assert_eq!(named.name, "speeds");
     assert!(named.ptr_eq(&object));
     assert_eq!(object.name, "speeds", "fields of the base are reached through it");
-    let Err(named) = named.try_cast::<Other>() else { panic!("a Series is no Other") };
+    let Err(named) = named.try_cast::<Other>() else { panic!("a Series is not an Other") };
     let Ok(back) = named.try_cast::<Series>() else { panic!("it was a Series") };
     assert_eq!(back.secret, 7);
 

@@ -1,4 +1,4 @@
-//! The life of an object: who may write to it and when, how other languages make one, weak references, copies, long chains.
+//! The life of an object: when it may be written to, how other languages make one, weak references, copies, long chains.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -89,7 +89,7 @@ fn object_of(value: &Any) -> *mut kernpack::sys::abi::TVMFFIObject {
 /// What a frontend does to set a field: it looks neither at flags nor at reference counts.
 fn set(value: &Any, key: &str, name: &str, to: impl IntoAny) -> Result<()> {
     let to = to.into_any();
-    // SAFETY: the object has the field; that nobody else uses it is what the setter is to find out.
+    // SAFETY: the object has the field; whether other code uses it is what the setter finds out.
     unsafe { field(key, name).set(object_of(value), to.as_view()) }
 }
 
@@ -334,7 +334,7 @@ fn objects_that_another_language_derives() {
     // As `@py_class` does: zeros, then setters.
     let derive = |key: &str, parent: &str, size: usize| {
         let parent = TypeInfo::by_key(parent.as_bytes()).unwrap();
-        let api = kernpack::host::api();
+        let api = kernpack::sys::provider::api();
         let name = kernpack::sys::abi::TVMFFIByteArray::new(key.as_bytes());
         // SAFETY: the parent is registered, and the pointers are valid for the calls.
         unsafe {
@@ -385,7 +385,7 @@ pub struct Link {
 fn zeros(index: i32, size: usize) -> *mut kernpack::sys::abi::TVMFFIObject {
     unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
         if flags & kernpack::sys::abi::deleter_flag::WEAK != 0 {
-            // SAFETY: `calloc` gave this, and nobody refers to it any more.
+            // SAFETY: `calloc` gave this, and there are no references to it any more.
             unsafe { libc::free(this) }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernpack::reflect::{AttrVisitor, VisitAttrs};
 use kernpack::sys::abi::{self, TVMFFIAny, TVMFFIFieldInfo, TVMFFITypeInfo, field_flag, seq_hash_kind, type_index};
-use kernpack::{Any, AnyView, Array, Field, FromAny, Function, IntoAny, ObjRef, Object, Result, host};
+use kernpack::{Any, AnyView, Array, Field, FromAny, Function, IntoAny, ObjRef, Object, Result, sys::provider};
 
 /// A parent.
 #[derive(Object)]
@@ -96,7 +96,7 @@ pub struct OnlyRust {
 
 fn info<T: Object>() -> &'static TVMFFITypeInfo {
     // SAFETY: descriptions of registered types live forever.
-    unsafe { &*(host::api().get_type_info)(T::type_index()) }
+    unsafe { &*(provider::api().get_type_info)(T::type_index()) }
 }
 
 fn own_fields(info: &TVMFFITypeInfo) -> &'static [TVMFFIFieldInfo] {
@@ -114,7 +114,7 @@ fn text(bytes: &abi::TVMFFIByteArray) -> &str {
 
 /// What another language does to make an object: creator, then each field's setter, with the given value or the default.
 fn create<T: Object>(values: &[(&str, Any)]) -> Result<Any> {
-    let api = host::api();
+    let api = provider::api();
     let info = info::<T>();
     let mut lineage = Vec::new();
     // SAFETY: ancestors and metadata live forever; the object is new and ours, and the fields are those of its type.

@@ -359,7 +359,7 @@ fn what_makes_and_copies_objects_passes_over_properties() -> Result<()> {
 fn set_field(object: &ObjRef<Point>, name: &str, value: f64) -> Result<()> {
     let field = info("methods.Point").own_fields().find(|field| field.name() == name).unwrap();
     let any = object.clone().into_any();
-    // SAFETY: the field is the object's, which is alive; setters of Rust fields see to it that nobody reads meanwhile.
+    // SAFETY: the field is the object's, which is alive; setters of Rust fields ensure that it is not read meanwhile.
     unsafe { field.set(any.as_view().as_raw().payload.v_obj, Any::from(value).as_view()) }
 }
 
@@ -391,7 +391,7 @@ pub struct Steady {
 
 #[object_methods]
 impl Steady {
-    /// Whether nobody writes to the object while a method reads it.
+    /// Whether the object is not written to while a method reads it.
     pub fn is_steady(&self) -> bool {
         let address = |text: &String| (text.as_ptr() as usize, text.len());
         let before = address(std::hint::black_box(&self.value));
@@ -410,7 +410,7 @@ fn nobody_writes_while_a_method_reads() -> Result<()> {
         let raw = object.as_view().as_raw().bits() as usize;
         let set = |text: String| {
             let field = info("methods.Steady").own_fields().next().unwrap();
-            // SAFETY: the field is the object's, which is alive; its setter sees to it that nobody reads meanwhile.
+            // SAFETY: the field is the object's, which is alive; its setter ensures that it is not read meanwhile.
             unsafe { field.set(raw as *mut _, Any::from(text).as_view()) }
         };
         set("value".to_owned())?;

@@ -15,7 +15,8 @@ use kernpack::sys::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeMetadata, field_flag, seq_hash_kind, type_index,
 };
 use kernpack::{
-    Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, host, sys::embedded,
+    Any, AnyView, Array, Error, Function, IntoAny, Map, ObjRef, Object, ObjectRoot, Result, sys::embedded,
+    sys::provider,
 };
 use kernpack_tests::beside::tests_again;
 use kernpack_tests::chain_length;
@@ -139,7 +140,7 @@ fn as_expr(var: &ObjRef<Var>) -> ObjRef<Expr> {
 }
 
 fn down<T: Object>(node: &ObjRef<Expr>) -> ObjRef<T> {
-    node.clone().try_cast().unwrap_or_else(|node| panic!("{} is no {}", node.type_key(), T::TYPE_KEY))
+    node.clone().try_cast().unwrap_or_else(|node| panic!("{} is not a {}", node.type_key(), T::TYPE_KEY))
 }
 
 fn chain(length: usize) -> ObjRef<Link> {
@@ -173,7 +174,7 @@ mod foreign {
     /// Index of the type `structural.Foreign`.
     pub(super) fn index() -> i32 {
         static INDEX: Once = Once::new();
-        let api = host::api();
+        let api = provider::api();
         let key = TVMFFIByteArray::new(b"structural.Foreign");
         // SAFETY: texts and values live for the calls; offsets are those of `Body` behind the header of 24 bytes.
         unsafe {
@@ -216,7 +217,7 @@ mod foreign {
     pub(super) fn register_attr(index: i32, name: &str, value: &Any) {
         let name = TVMFFIByteArray::new(name.as_bytes());
         // SAFETY: name and value live for the call.
-        assert_eq!(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().as_raw()) }, 0);
+        assert_eq!(unsafe { (provider::api().type_register_attr)(index, &name, value.as_view().as_raw()) }, 0);
     }
 
     pub(super) fn new(a: Any, b: Any) -> Any {
@@ -480,7 +481,7 @@ fn errors_pass_through_and_know_their_place() -> Result<()> {
         assert_eq!(paths, ["<root>.body.right"]);
     }
     assert!(paths_of_error(&root, &Error::value_error("from elsewhere"))?.is_empty());
-    // Through containers, and to a value that is no object.
+    // Through containers, and to a value that is not an object.
     let nested: Map<String, Array<i64>> = [("key".to_owned(), Array::from(vec![7]))].into_iter().collect();
     let root = foreign::new(Any::NONE, nested.into_any());
     let error = Walk::new().pre(|_: i64| Err::<(), _>(Error::value_error("a number"))).run(&root).unwrap_err();
@@ -805,7 +806,7 @@ fn a_hook_that_keeps_the_visitor_can_not_use_it_later() -> Result<()> {
     thread_local!(static KEPT: RefCell<Option<Any>> = const { RefCell::new(None) });
     let key = TVMFFIByteArray::new(b"structural.Hooked");
     // SAFETY: the key lives for the call.
-    let index = unsafe { (host::api().type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT) };
+    let index = unsafe { (provider::api().type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT) };
     let hook = Function::from_fn({
         let visit = visit.clone();
         move |visitor: Any, _: Any| -> Result<Any> {
@@ -836,7 +837,7 @@ fn a_hook_that_keeps_the_visitor_can_not_use_it_later() -> Result<()> {
     let Some(interrupt) = Function::find_global("ffi.VisitInterrupt")? else { return Ok(()) };
     let key = TVMFFIByteArray::new(b"structural.Stops");
     // SAFETY: as above.
-    let index = unsafe { (host::api().type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT) };
+    let index = unsafe { (provider::api().type_get_or_alloc_index)(&key, -1, 1, 0, 1, type_index::OBJECT) };
     let hook = Function::from_fn(move |_: Any, _: Any| interrupt.call((42,)));
     foreign::register_attr(index, "__s_visit__", &hook.into_any());
     let object = embedded::new_object(index, ());
@@ -997,7 +998,7 @@ fn long_chains_on_small_stacks() {
         let error = Walk::new().pre(fail).run(&root).unwrap_err();
         assert_eq!(paths_of_error(&root, &error).unwrap()[0].steps.len(), chain_length() - 1);
         // The stock library needs minutes for it.
-        if host::origin() == host::Origin::Embedded
+        if provider::origin() == provider::Origin::Embedded
             && let Some(text) = global("ffi.ReprPrint", &[root.into_any()])
         {
             assert!(
@@ -1016,7 +1017,7 @@ const INSIDE: &str = "KERNPACK_TEST_INSIDE_STOCK_HOST";
 #[test]
 fn under_the_stock_library() {
     if std::env::var_os(INSIDE).is_some() {
-        assert_eq!(host::origin(), host::Origin::Process);
+        assert_eq!(provider::origin(), provider::Origin::Process);
         return;
     }
     let Some(stock) = stock_library() else { return };

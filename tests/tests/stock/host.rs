@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use kernpack::host::{Origin, origin};
 use kernpack::module::library_bin::LibraryBinWriter;
+use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Bytes, Function, IntoAny, Module, ObjRef, Object, Result, Tensor, bail};
 use kernpack_tests::beside::test_again;
 use kernpack_tests::stock::stock_library;

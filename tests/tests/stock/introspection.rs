@@ -43,7 +43,7 @@ impl Api {
 
     fn globals(&self) -> Value {
         let names = self.call(self.global("ffi.FunctionListGlobalNamesFunctor").unwrap(), &[]);
-        // SAFETY: the result is a function that lives as long as nobody releases it; its results are an integer and strings.
+        // SAFETY: the result is a function that lives as long as it is not released; its results are an integer and strings.
         unsafe {
             let names = names.payload.v_obj;
             let count = self.call(names, &[TVMFFIAny::int(-1)]).payload.v_int64;
@@ -133,7 +133,7 @@ impl Api {
     }
 
     fn column(&self, name: &str) -> Option<&TVMFFITypeAttrColumn> {
-        // SAFETY: the name is valid for the call; columns live forever, and nobody changes one meanwhile.
+        // SAFETY: the name is valid for the call; columns live forever, and they do not change meanwhile.
         unsafe { (self.TVMFFIGetTypeAttrColumn)(&bytes(name)).as_ref() }
     }
 
@@ -178,7 +178,7 @@ unsafe fn parsed(metadata: &TVMFFIByteArray) -> Value {
 fn text(value: &TVMFFIAny) -> String {
     // SAFETY: the values of this test are valid.
     let text = unsafe { kernpack::sys::embedded::text_of(value) };
-    String::from_utf8(text.unwrap_or_else(|| panic!("type index {} is no text", value.type_index)).to_vec()).unwrap()
+    String::from_utf8(text.unwrap_or_else(|| panic!("type index {} is not text", value.type_index)).to_vec()).unwrap()
 }
 
 fn data(name: &str) -> Value {

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// A batch takes about this many nanoseconds.
 const BATCH: f64 = 10_000_000.0;
 
-/// One line of the table: who calls what.
+/// One line of the table: which caller calls what.
 struct Case {
     key: &'static str,
     from: &'static str,

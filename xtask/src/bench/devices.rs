@@ -59,7 +59,7 @@ impl Launches {
         }
         let name = if driver.is_some() { "launches without a driver" } else { "launches with the machine's driver" };
         let output = step::run(name, &mut command, Show::Lines)?;
-        // What is no line of numbers is a message, and has been shown.
+        // What is not a line of numbers is a message, and has been shown.
         Ok(output.lines().filter_map(Line::parse).collect())
     }
 }

@@ -270,14 +270,14 @@ mod tests {
         for case in &FROM_C {
             assert!(c.contains(&format!("    {{\"{}\", bench_{}}},", case.name, case.name)), "{}", case.name);
         }
-        assert_eq!(c.matches("    {\"").count(), FROM_C.len(), "the C program has cases that nobody measures");
+        assert_eq!(c.matches("    {\"").count(), FROM_C.len(), "the C program has cases that are not measured");
         for case in &FROM_PYTHON {
             assert!(python.contains(&format!("    \"{}\": (", case.name)), "{}", case.name);
         }
         assert_eq!(
             python.matches(": (").count(),
             FROM_PYTHON.len(),
-            "the Python program has cases that nobody measures"
+            "the Python program has cases that are not measured"
         );
     }
 

@@ -70,7 +70,7 @@ struct Run<'a> {
     session: Option<Session>,
     /// What the block in front printed; `None` where that was compared already, or nothing ran.
     last_output: Option<String>,
-    /// All that the page runs, to find files that nobody uses.
+    /// All that the page runs, to find unused files.
     texts: String,
     outcome: Outcome,
 }

@@ -1,4 +1,4 @@
-//! What a comment of a page says to whoever checks the page.
+//! What a comment of a page says to the checker.
 
 /// One comment.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn unknown(first: &str) -> String {
 fn inside(path: &str) -> Result<String, String> {
     let path = path.trim();
     let leaves = path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..");
-    if leaves { Err(format!("'{path}' is no path below the page's folder")) } else { Ok(path.to_string()) }
+    if leaves { Err(format!("'{path}' is not a path below the page's folder")) } else { Ok(path.to_string()) }
 }
 
 #[cfg(test)]
@@ -77,8 +77,8 @@ mod tests {
             (" before:\nlet a = 1;\n  b();\n", Ok(Comment::Before(text("let a = 1;\n  b();\n")))),
             (" in: root ", Ok(Comment::In(text("root")))),
             (" take: a -> b ", Ok(Comment::Take { from: text("a"), to: text("b") })),
-            (" file: ../x ", Err(text("'../x' is no path below the page's folder"))),
-            (" file: ", Err(text("'' is no path below the page's folder"))),
+            (" file: ../x ", Err(text("'../x' is not a path below the page's folder"))),
+            (" file: ", Err(text("'' is not a path below the page's folder"))),
             (" take: a ", Err(text("'take:' needs FROM -> TO"))),
             (" flie: a ", Err(unknown("flie: a"))),
             (" fails\nmore ", Err(unknown("fails"))),

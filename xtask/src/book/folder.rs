@@ -1,4 +1,4 @@
-//! The folder of a page: what a reader has who wrote every file of the page where it says.
+//! The folder of a page: every file of the page, written where the page says.
 
 use super::Result;
 use super::manifest;
@@ -179,7 +179,7 @@ mod tests {
     fn a_page_becomes_a_crate() {
         let mut folder = folder("crate");
         folder.write("notes.txt", "nothing\n", false).unwrap();
-        assert!(folder.take_changed().is_empty(), "a file alone is no crate");
+        assert!(folder.take_changed().is_empty(), "a file alone is not a crate");
         assert_eq!(folder.unused("cat notes"), Some("notes.txt"));
         assert_eq!(folder.unused("cat notes.txt"), None);
 

@@ -167,7 +167,7 @@ mod tests {
                 let by_itself = ["rust", "rust,test", "python", "pycon", "sh", "console", "text"];
                 assert!(
                     block.file.is_some() || by_itself.contains(&block.language.as_str()),
-                    "{}:{}: nobody checks a block of '{}'",
+                    "{}:{}: no rule checks a block of '{}'",
                     page.path,
                     block.line,
                     block.language

@@ -61,7 +61,7 @@ impl<'e> Places<'e> {
         self.root.join(page.name())
     }
 
-    /// A command with what a reader's terminal has who has installed what the pages name. Its target folder is that of its crate.
+    /// A command with the environment of a reader's terminal, with everything installed that the pages name. Its target folder is that of its crate.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = self.environment.command(Path::new(program));
         let mut paths = vec![

@@ -86,7 +86,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // After `end` there is nothing to end any more; otherwise a block failed, and nobody waits for this process.
+        // After `end` there is nothing to end any more; otherwise a block failed, and no other process waits for this one.
         if self.requests.take().is_some() {
             let _ = self.child.kill();
             let _ = self.child.wait();

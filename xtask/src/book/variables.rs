@@ -75,7 +75,7 @@ fn variables(code: &str) -> impl Iterator<Item = &str> {
     quoted.filter_map(|(before, name)| {
         let is_name = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let given_to_reader = READERS.iter().any(|reader| before.ends_with(reader));
-        // Cargo sets these for build scripts; nobody else does.
+        // Only cargo sets these, for build scripts.
         let of_cargo =
             name.starts_with("CARGO") || ["OUT_DIR", "HOST", "TARGET", "OPT_LEVEL", "DEBUG", "PROFILE"].contains(&name);
         (is_name && (is_ours(name) || (given_to_reader && !of_cargo))).then_some(name)

@@ -1,6 +1,6 @@
 //! The gtest files of the reference archive: one program, as upstream builds it, without CMake.
 //!
-//! Some of the files import C++ functions of the stock library, which is no part of the C ABI; `cpp_names.cc` gives them those names
+//! Some of the files import C++ functions of the stock library, which is not part of the C ABI; `cpp_names.cc` gives them those names
 //! as calls of the global functions of the library under test. So every file takes part.
 
 use super::Run;

@@ -77,7 +77,7 @@ fn read(record: &str, subject: &Subject) -> Result<Outcomes> {
                 }
                 libraries += 1;
             }
-            _ => return Err(format!("a line that is no record: {line}").into()),
+            _ => return Err(format!("a line that is not a record: {line}").into()),
         }
     }
     if libraries == 0 && outcomes.iter().any(|(_, ended)| ended.outcome == Outcome::Passed) {
@@ -125,7 +125,7 @@ mod tests {
             ("library\t/lib/libtvm_ffi.so\tkernpack\n", "the tests ran with /lib/libtvm_ffi.so, not with"),
             ("test\tpassed\ta::b\t\n", "no process of the tests had loaded a libtvm_ffi.so"),
             ("test\tok\ta::b\t\n", "a::b: unknown outcome 'ok'"),
-            ("a word\n", "a line that is no record: a word"),
+            ("a word\n", "a line that is not a record: a word"),
         ] {
             let error = read(record, &ours).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -27,7 +27,7 @@ pub(crate) enum Choice {
     Stock,
     /// `kernpack-capi`, built with optimization.
     Ours,
-    /// Another file of ours, built by someone else: with a sanitizer, for one.
+    /// Another build of our library: with a sanitizer, for example.
     File(PathBuf),
 }
 
@@ -99,7 +99,7 @@ impl Subject {
             .map_err(|error| format!("cannot copy {} to {}: {error}", library.display(), place.display()).into())
     }
 
-    /// Looks whether the file is the one it must be: whoever runs the suites knows what they judge.
+    /// Looks whether the file is the one it must be: so that it is clear what the suites judge.
     fn check(&self) -> Result {
         let place = self.library();
         let bytes = fs::read(&place).map_err(|error| format!("cannot read {}: {error}", place.display()))?;

@@ -44,13 +44,13 @@ impl Crates {
         self.0.get(name).map(|member| member.folder.as_path())
     }
 
-    /// The dependencies that go up, and the names in the orders that are no crates.
+    /// The dependencies that go up, and the names in the orders that are not crates.
     pub(super) fn against(&self, orders: &[Order], exceptions: &[Exception], used: &mut [bool]) -> Vec<String> {
         let named: BTreeSet<&String> = orders.iter().flat_map(Order::rooms).collect();
         let mut problems = Vec::new();
         for name in named {
             let Some(member) = self.0.get(name) else {
-                problems.push(format!("ARCHITECTURE.md: {name} is no crate of the workspace"));
+                problems.push(format!("ARCHITECTURE.md: {name} is not a crate of the workspace"));
                 continue;
             };
             for dependency in member.dependencies.iter().filter(|dependency| self.0.contains_key(&dependency.name)) {

@@ -12,7 +12,7 @@ use inputs::Inputs;
 use std::fs;
 use std::path::PathBuf;
 
-/// Folder of the records, from the root. It is no input of any suite.
+/// Folder of the records, from the root. It is not an input of any suite.
 const RECORDS: &str = "tests/passed";
 
 /// A suite that takes minutes, and what its outcome depends on.

@@ -56,7 +56,7 @@ pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
 
 /// Where the dynamic linker looks, as far as it matters for OpenCL.
 fn folders(session: &Session) -> Vec<PathBuf> {
-    // Not tracked: cargo adds folders of its own for build scripts, where no OpenCL is, and so does whoever starts cargo from cargo.
+    // Not tracked: cargo adds folders of its own for build scripts, where no OpenCL is, and so does a cargo started from cargo.
     let own = session.environment.cargo_optional("LD_LIBRARY_PATH").unwrap_or_default();
     let own = own.split(':').filter(|folder| folder.starts_with('/')).map(PathBuf::from);
     let own = own.filter(|folder| !folder.starts_with(session.out_dir.ancestors().nth(4).unwrap_or(&session.out_dir)));

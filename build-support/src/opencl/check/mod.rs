@@ -168,7 +168,7 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
     let made = step.make(session, || {
         let (platform, number) = (device.platform.to_string(), device.number.to_string());
         let file = session.package_dir.join(&image.path);
-        let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is no UTF-8", image.source)))?;
+        let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is not UTF-8", image.source)))?;
         let command = checker.command(session, &["build", &platform, &number, file]);
         let stop = || Error::new("");
         match run(session, command, TIME_TO_BUILD)? {

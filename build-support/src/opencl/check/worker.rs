@@ -162,7 +162,7 @@ fn list(library: &Library) -> String {
 
 fn build(library: &Library, platform: &str, device: &str, file: &str) -> Result<String, String> {
     let code = std::fs::read(file).map_err(|error| format!("{file}: cannot be read: {error}"))?;
-    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("'{text}' is no number"));
+    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("'{text}' is not a number"));
     let gone = || "the device is no longer there".to_owned();
     let platform = *library.platforms()?.get(number(platform)?).ok_or_else(gone)?;
     let device = *library.devices(platform)?.get(number(device)?).ok_or_else(gone)?;

@@ -81,7 +81,7 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
         if let (true, Some(option), None) = (generated_init, &field.options.no_init, &field.options.default) {
             mistakes.at(
                 option,
-                "the generated constructor cannot make this field: it is no parameter and has no default; \
+                "the generated constructor cannot make this field: it is not a parameter and has no default; \
                  add `default = ...` or `default_factory = ...`",
             );
         }
@@ -189,7 +189,7 @@ impl HiddenField {
                 let value = default.value(ty);
                 quote! {
                     ::core::option::Option::Some({
-                        // The author's expression is no unsafe code, and does not see the place.
+                        // The author's expression is not unsafe code, and does not see the place.
                         fn __kernpack_value() -> #ty {
                             #value
                             value

@@ -29,7 +29,7 @@ pub(super) struct FieldOptions {
     pub(super) name: Option<LitStr>,
 }
 
-/// How a field that nobody gave a value is made.
+/// How a field without a given value is made.
 #[derive(Clone)]
 pub(super) enum FieldDefault {
     /// An expression of the field's type.

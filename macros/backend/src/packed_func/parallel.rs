@@ -13,7 +13,7 @@ use crate::signature::{self, Parameter, inside};
 /// How many operands a loop has at most.
 const MAX_TENSORS: usize = 8;
 
-/// Types that can stand behind a `&` and are no elements: the whole value is given to each call.
+/// Types that can stand behind a `&` and are not elements: the whole value is given to each call.
 const NO_ELEMENTS: [&str; 12] =
     ["str", "String", "Tensor", "Function", "Module", "Any", "AnyView", "Str", "Bytes", "Shape", "DataType", "Device"];
 

@@ -12,7 +12,7 @@ use crate::name::plain;
 pub(crate) use conversion::{inside, parameter_info};
 pub(crate) use types::{check_parameter, check_result};
 
-/// The ABI counts arguments in an i32, but nobody reads a signature longer than this.
+/// The ABI counts arguments in an i32, but a longer signature is not readable.
 const MAX_PARAMETERS: usize = 64;
 
 /// What is being exported, for messages.

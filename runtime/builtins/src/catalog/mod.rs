@@ -5,7 +5,7 @@
 //! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
 //! Cargo feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
 //!
-//! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what nobody uses.
+//! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what is not used.
 
 mod types;
 
@@ -16,8 +16,8 @@ use crate::function::guard_nameless;
 #[cfg(feature = "all")]
 use crate::functions::{containers, global_functions, json, maps};
 use crate::functions::{modules, values};
-use crate::host::{self, Origin};
 use crate::module;
+use crate::provider::{self, Origin};
 use crate::{Function, Result, dataclass};
 
 /// The rows of one file.
@@ -71,7 +71,7 @@ pub fn register_init(type_index: i32) -> Result<()> {
 /// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
 /// with.
 pub fn register_carried(kind: &'static str) -> Result<()> {
-    if cfg!(feature = "embedded") && host::origin_while_binding() == Origin::Embedded {
+    if cfg!(feature = "embedded") && provider::origin_while_binding() == Origin::Embedded {
         register_host_functions()?;
     }
     kernpack_core::generated_code::register_carried_loader(kind)
@@ -85,7 +85,7 @@ fn register_missing(files: &[Rows]) -> Result<()> {
     })
 }
 
-/// For programs whose build script calls `kernpack_build::host()`: see `registration` of kernpack-core.
+/// For programs whose build script calls `kernpack_build::export_abi()`: see `registration` of kernpack-core.
 extern "C" fn exported_functions() -> i32 {
     guard_nameless(if cfg!(feature = "embedded") { register_host_functions } else { || Ok(()) })
 }

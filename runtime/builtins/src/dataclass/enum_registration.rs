@@ -10,7 +10,7 @@ use crate::embedded::{self, list, map, new_string, seq};
 use crate::function::{guard_nameless, views};
 use crate::object::{EnumDef, EnumKind, RegisteredEnum, VariantDef, register_attr};
 use crate::value::{Any, IntoAny};
-use crate::{Error, Result, bail, ensure, host};
+use crate::{Error, Result, bail, ensure, provider};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 
 use super::enums::{ENUM, ENUM_STATE, EnumBody, EnumStateBody, INT_ENUM, STR_ENUM};
@@ -62,7 +62,7 @@ fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
 
 fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result<(i32, Vec<*mut TVMFFIObject>)> {
     const DEPTH: i32 = 3;
-    let api = host::api();
+    let api = provider::api();
     let name = TVMFFIByteArray::new(key.as_bytes());
     // SAFETY: the key lives for the call, and the parent is registered.
     let index = unsafe { (api.type_get_or_alloc_index)(&name, -1, DEPTH, 0, 1, parent.index.get()) };
@@ -115,13 +115,13 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
 fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     let metadata = TVMFFITypeMetadata {
         doc: TVMFFIByteArray::new(def.doc.as_bytes()),
-        // Nobody else makes instances.
+        // No other code makes instances.
         creator: None,
         total_size: SIZE,
         structural_eq_hash_kind: seq_hash_kind::UNIQUE_INSTANCE,
     };
     // SAFETY: the host copies what it keeps.
-    Error::check(unsafe { (host::api().type_register_metadata)(index, &metadata) })?;
+    Error::check(unsafe { (provider::api().type_register_metadata)(index, &metadata) })?;
     register_attr(index, "__ffi_type_final__", &true.into_any())?;
     // SAFETY: a new function, whose reference goes over to the value.
     let to_instance = unsafe { Any::from_object(embedded::new_function(to_instance, def)) };
@@ -172,7 +172,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
             unsafe { embedded::inc_ref(*object) };
             TVMFFIAny::pointer(index, object.cast())
         };
-        // SAFETY: the state holds a list and a dict, and nobody else uses the type yet.
+        // SAFETY: the state holds a list and a dict, and no other code uses the type yet.
         unsafe {
             list::push(state.entries.as_ptr(), shared()).map_err(into_error)?;
             map::set(state.indexes.as_ptr(), TVMFFIAny::int(variant.value), shared()).map_err(into_error)?;
@@ -197,7 +197,7 @@ fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
     embedded::new_object(index, EnumBody { int_index: variant.value, str_index })
 }
 
-/// The instances of an enum that somebody else registered, which must be the same variants.
+/// The instances of an enum that another library registered, which must be the same variants.
 fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Vec<*mut TVMFFIObject>> {
     let entry = |raw: &TVMFFIAny| {
         // SAFETY: the list keeps the entry alive; objects of an enum's type begin with this body.

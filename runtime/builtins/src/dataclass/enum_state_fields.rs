@@ -57,14 +57,14 @@ fn is_object(value: &TVMFFIAny) -> bool {
 }
 
 unsafe fn is_column(value: &TVMFFIAny) -> bool {
-    // SAFETY: the caller passes a live value; nobody changes the dict meanwhile.
+    // SAFETY: the caller passes a live value; the dict does not change meanwhile.
     unsafe { value.type_index == type_index::DICT && map::iter(value.payload.v_obj).all(|(key, _)| is_object(&key)) }
 }
 
 /// A list with a reference of its own.
 unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
     let expected = "List<ffi.Object>";
-    // SAFETY: the caller passes a valid view; nobody changes the container meanwhile.
+    // SAFETY: the caller passes a valid view; the container does not change meanwhile.
     unsafe {
         if !matches!(value.type_index, type_index::LIST | type_index::ARRAY) {
             bail!(TypeError, "Cannot convert from type `{}` to `{expected}`", key_of(value));
@@ -90,7 +90,7 @@ unsafe fn dict(
     fits_key: impl Fn(&TVMFFIAny) -> bool,
     fits_value: impl Fn(&TVMFFIAny) -> bool,
 ) -> Result<*mut TVMFFIObject> {
-    // SAFETY: the caller passes a valid view; nobody changes the container meanwhile.
+    // SAFETY: the caller passes a valid view; the container does not change meanwhile.
     unsafe {
         if !matches!(value.type_index, type_index::DICT | type_index::MAP) {
             bail!(TypeError, "Cannot convert from type `{}` to `{expected}`", key_of(value));

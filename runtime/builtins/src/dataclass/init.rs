@@ -101,7 +101,7 @@ impl Init {
     /// The arguments are valid views for the call.
     unsafe fn call(&self, args: &[TVMFFIAny]) -> Result<Any> {
         let object = create_empty(self.info)?;
-        // SAFETY: the object is of the type and nobody else knows it.
+        // SAFETY: the object is of the type and no other code knows it.
         unsafe { self.bind(object.as_view().as_raw().payload.v_obj, args)? };
         Ok(object)
     }

@@ -34,7 +34,7 @@ pub(super) fn make_object(args: &Arguments<'_>) -> Result<Any> {
     }
     for field in info.fields() {
         let found = given.iter_mut().find(|given| !given.used && given.name == field.name_bytes());
-        // SAFETY: the object is of the type, and nobody else knows it.
+        // SAFETY: the object is of the type, and no other code knows it.
         unsafe {
             let object = object.as_view().as_raw().payload.v_obj;
             if let Some(given) = found {

@@ -144,7 +144,7 @@ impl Layout {
 unsafe extern "C" fn delete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
     // SAFETY: the object was made by `Layout::new_object`, so that its type has a layout, and it begins where its storage does.
-    // Nobody else uses what the flags say is gone.
+    // No other code uses what the flags say is gone.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let Some(new) = NEW.get((*object).type_index)

@@ -39,7 +39,7 @@ fn global(name: &str) -> Function {
 
 /// Defines a type whose fields follow those of its parent, which end at `start`; the result is its index.
 fn define(key: &str, parent: i32, start: i64, fields: &[NewField<'_>]) -> i32 {
-    crate::host::api();
+    crate::provider::api();
     let depth = if parent == type_index::OBJECT { 1 } else { 2 };
     let key = key.as_bytes();
     let new = NewType { key, static_index: -1, depth, num_child_slots: 0, can_overflow: true, parent };

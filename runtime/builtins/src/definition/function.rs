@@ -9,7 +9,7 @@ use crate::embedded::{self, release};
 use crate::function::{guard_nameless, views};
 use crate::module::Module;
 use crate::value::{Any, AnyView};
-use crate::{Error, Result, host};
+use crate::{Error, Result, provider};
 
 /// A global function (or a method or a hook of a type) of the embedded implementation.
 pub(crate) struct Builtin {
@@ -151,7 +151,7 @@ impl Builtin {
         };
         // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
         unsafe {
-            let status = (host::api().function_set_global_from_method_info)(&info, 0);
+            let status = (provider::api().function_set_global_from_method_info)(&info, 0);
             embedded::dec_ref(function);
             Error::check(status)
         }

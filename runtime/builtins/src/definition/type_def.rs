@@ -10,7 +10,7 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectCreator, TVMFFITypeMetadata, field_flag,
     type_index,
 };
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 use kernpack_core::reflect::TypeInfo;
 
 /// A type: what it registers about itself. Types are registered in the order of `catalog::types`, which gives their indices.
@@ -114,7 +114,7 @@ impl BuiltinType {
         };
         let key = TVMFFIByteArray::new(self.key.as_bytes());
         // SAFETY: the key lives for the call, and the parent is registered.
-        let index = unsafe { (host::api().type_get_or_alloc_index)(&key, -1, depth, 0, 1, parent) };
+        let index = unsafe { (provider::api().type_get_or_alloc_index)(&key, -1, depth, 0, 1, parent) };
         if index < 0 {
             return Err(crate::error!(InternalError, "the host refused to register type '{}'", self.key));
         }
@@ -129,7 +129,7 @@ impl BuiltinType {
 
     /// Registers metadata, fields, methods and attributes.
     pub(crate) fn register(&'static self) -> Result<()> {
-        let api = host::api();
+        let api = provider::api();
         let index = self.index.get();
         // SAFETY: all texts and values are valid for the calls; the tables copy texts and take references of their own.
         unsafe {
@@ -185,7 +185,7 @@ impl BuiltinMethod {
         };
         // SAFETY: all texts are valid for the call; the table takes a reference of its own, and ours is released.
         unsafe {
-            let status = (host::api().type_register_method)(index, &info);
+            let status = (provider::api().type_register_method)(index, &info);
             embedded::dec_ref(function);
             Error::check(status)
         }
@@ -217,5 +217,5 @@ impl Attr {
 fn register_value(index: i32, column: &str, value: &TVMFFIAny) -> Result<()> {
     let column = TVMFFIByteArray::new(column.as_bytes());
     // SAFETY: name and value are valid for the call; the callers pass a live function or a plain value.
-    Error::check(unsafe { (host::api().type_register_attr)(index, &column, value) })
+    Error::check(unsafe { (provider::api().type_register_attr)(index, &column, value) })
 }

@@ -1,4 +1,4 @@
-//! The index of a type of this folder, whoever registered it.
+//! The index of a type of this folder, regardless of what registered it.
 
 use super::type_def::BuiltinType;
 

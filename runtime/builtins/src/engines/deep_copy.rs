@@ -33,7 +33,7 @@ fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
     copy(&view)
 }
 
-/// A copy of a value, which is no rvalue reference, and of all that it consists of.
+/// A copy of a value, which is not an rvalue reference, and of all that it consists of.
 pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     if is_constant(value.type_index()) {
         return value.try_to_owned();
@@ -66,9 +66,9 @@ struct Frame {
     object: *mut TVMFFIObject,
     info: TypeInfo,
     children: Children,
-    /// The object again, if nobody else is sure to keep it.
+    /// The object again, if no other reference is sure to keep it.
     _kept: Any,
-    /// The copy so far. One reference to it, and no other as long as nobody asked for it: fields of some types can only be set then.
+    /// The copy so far. One reference to it, and no other as long as it was not requested: fields of some types can only be set then.
     copy: CopyPlace,
     /// The object that the copy is.
     target: *mut TVMFFIObject,
@@ -76,7 +76,7 @@ struct Frame {
     key: Option<Any>,
     /// The field whose value is being copied.
     field: Option<Field>,
-    /// How many references there are to the value of a field while it is copied, if nobody else has one.
+    /// How many references there are to the value of a field while it is copied, if there is no other.
     field_references: u32,
     /// Whether others refer to the object.
     is_shared: bool,
@@ -285,7 +285,7 @@ impl Copier {
                 match copy.type_index() {
                     type_index::LIST => self.replace_in_list(object)?,
                     type_index::DICT => self.replace_in_dict(object)?,
-                    // Nobody changes an array or a map.
+                    // Arrays and maps do not change.
                     type_index::ARRAY | type_index::MAP => {}
                     _ => self.replace_in_fields(object)?,
                 }

@@ -197,7 +197,7 @@ enum Level {
 /// The device of the first tensor, in the order of elements, that is not in the CPU's memory; the CPU when there is none.
 ///
 /// # Safety
-/// `value` is a valid value; nobody changes the containers in it meanwhile.
+/// `value` is a valid value; the containers in it do not change meanwhile.
 unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
     const CPU: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
     let mut seen = HashSet::new();

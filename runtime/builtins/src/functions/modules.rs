@@ -15,7 +15,7 @@ use crate::function::Function;
 use crate::module::{self, Module, operations};
 use crate::value::{Any, IntoAny, Str};
 
-/// Modules that stay loaded until someone removes them.
+/// Modules that stay loaded until they are removed.
 static KEPT: Mutex<Vec<Module>> = Mutex::new(Vec::new());
 
 pub(crate) const BUILTINS: &[Builtin] = &[

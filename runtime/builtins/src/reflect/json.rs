@@ -2,7 +2,7 @@
 
 use crate::engines::json_graph;
 use crate::value::{Any, AnyView, ToArg};
-use crate::{Result, host};
+use crate::{Result, provider};
 
 /// A value and all objects that it consists of as a JSON graph: the text of the global function `ffi.ToJSONGraphString`, which
 /// every implementation of the ABI reads back.
@@ -34,7 +34,7 @@ pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
 }
 
 fn write(value: &AnyView<'_>) -> Result<String> {
-    host::api();
+    provider::api();
     let text = json_graph::to_text(&value.try_to_owned()?)?;
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -42,8 +42,8 @@ fn write(value: &AnyView<'_>) -> Result<String> {
 /// The value that [`to_json`] wrote, or `ffi.ToJSONGraphString` of any implementation: new objects, made by their types.
 ///
 /// # Errors
-/// Where the text is no JSON or no graph, types that are not registered, and what creators and setters of fields raise.
+/// Where the text is not JSON or no graph, types that are not registered, and what creators and setters of fields raise.
 pub fn from_json(text: &str) -> Result<Any> {
-    host::api();
+    provider::api();
     json_graph::from_text(text.as_bytes())
 }

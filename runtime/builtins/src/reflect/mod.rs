@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | see each field of an object | [`visit_object`] with an [`AttrVisitor`] | objects of all languages |
 //! | the same, without a look at registered data | [`VisitAttrs::visit_attrs`] | Rust types |
-//! | change fields | [`VisitAttrs::visit_attrs_mut`] with an [`AttrVisitorMut`] | Rust values that nobody shares |
+//! | change fields | [`VisitAttrs::visit_attrs_mut`] with an [`AttrVisitorMut`] | Rust values that are not shared |
 //! | one field by name | [`Any::field`](kernpack_core::Any::field) | objects of all languages |
 //! | save and load | [`to_json`], [`from_json`] | objects of all languages |
 //! | print | [`repr`], [`Tree`] | values of all kinds |

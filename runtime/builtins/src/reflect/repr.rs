@@ -2,7 +2,7 @@
 
 use crate::engines::repr;
 use crate::value::{AnyView, ToArg};
-use crate::{Result, host};
+use crate::{Result, provider};
 
 /// A value in one line, as Python prints it: the text of the global function `ffi.ReprPrint`.
 ///
@@ -37,7 +37,7 @@ pub fn repr<T: ToArg + ?Sized>(value: &T) -> Result<String> {
 }
 
 fn print(value: &AnyView<'_>) -> Result<String> {
-    host::api();
+    provider::api();
     let text = repr::text_of(value)?;
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

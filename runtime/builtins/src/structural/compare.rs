@@ -33,12 +33,12 @@ pub struct Difference {
 }
 
 impl Options {
-    /// Variables that nobody defines are equal only to themselves, and tensors are compared with their content.
+    /// Variables without a definition are equal only to themselves, and tensors are compared with their content.
     pub const fn new() -> Self {
         Self { map_free_vars: false, skip_tensor_content: false }
     }
 
-    /// Whether variables that nobody defines count as defined where they are met first, so that their names do not matter.
+    /// Whether variables without a definition count as defined where they are met first, so that their names do not matter.
     #[must_use]
     pub const fn map_free_vars(mut self, yes: bool) -> Self {
         self.map_free_vars = yes;

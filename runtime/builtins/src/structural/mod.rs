@@ -53,12 +53,12 @@ pub use replacement::{IntoReplacement, Replacement};
 pub use rewrite::Rewrite;
 pub use walk::Walk;
 
-use crate::host;
+use crate::provider;
 use crate::value::{AnyView, Arg};
 
 /// What an argument lends to an operation: never an offer to take the object. Sees to it that the host is bound.
 fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
-    host::api();
+    provider::api();
     // SAFETY: the argument is a valid view as long as it lives.
     unsafe { AnyView::from_raw(arg.as_raw()) }.lent()
 }

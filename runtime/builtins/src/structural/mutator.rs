@@ -47,7 +47,7 @@ impl Mutator<'_> {
     /// What a variable or a node of a graph has become; `None` when nothing is remembered.
     ///
     /// # Errors
-    /// TypeError for a value that is no object.
+    /// TypeError for a value that is not an object.
     pub fn remembered(&self, node: &(impl ToArg + ?Sized)) -> Result<Option<Any>> {
         let mapped = self.running.mapped(&lent(&node.to_arg()))?;
         Ok((!mapped.is_none()).then_some(mapped))
@@ -57,7 +57,7 @@ impl Mutator<'_> {
     /// by a callback.
     ///
     /// # Errors
-    /// TypeError for a node that is no object.
+    /// TypeError for a node that is not an object.
     pub fn remember(&self, node: &(impl ToArg + ?Sized), becomes: &(impl ToArg + ?Sized)) -> Result<()> {
         self.running.map_to(&lent(&node.to_arg()), &lent(&becomes.to_arg()))
     }

@@ -39,7 +39,7 @@ pub fn recursive_compare(left: &(impl ToArg + ?Sized), right: &(impl ToArg + ?Si
 /// TypeError for types with an `__ffi_eq__` and no `__ffi_hash__`; what a type's own hash raises.
 pub fn recursive_hash(value: &(impl ToArg + ?Sized)) -> Result<u64> {
     let arg = value.to_arg();
-    // SAFETY: a valid view, which is no offer to take an object.
+    // SAFETY: a valid view, which is not an offer to take an object.
     unsafe { engine::hash::hash(lent(&arg).as_raw()) }
 }
 

@@ -11,7 +11,7 @@ pub enum Region {
 }
 
 impl Region {
-    /// The region of this number; [`Region::Use`] for one that nobody knows.
+    /// The region of this number; [`Region::Use`] for an unknown one.
     pub(super) const fn of_number(number: i64) -> Self {
         match number {
             1 => Self::Pattern,

@@ -12,7 +12,7 @@ use crate::value::{Any, AnyView, FromAny, IntoAny};
 /// them (bottom-up) gets what has become of the node.
 ///
 /// What does not change is shared with the result, and what changes is copied: objects field by field through their setters. Arrays,
-/// lists, maps and dicts that nobody else refers to are changed in place, all the way from a root that is given away. A variable and a
+/// lists, maps and dicts without other references are changed in place, all the way from a root that is given away. A variable and a
 /// node of a graph (`structural = "var"`, `"dag"`) become the same thing wherever they are used; for all other objects
 /// [`keep_sharing`](Self::keep_sharing) does that.
 ///
@@ -36,7 +36,7 @@ use crate::value::{Any, AnyView, FromAny, IntoAny};
 ///     .run(array.clone())?;
 /// assert_eq!(doubled.iter().map(|number| number.value).collect::<Vec<_>>(), [1, 4, 6]);
 /// assert!(doubled.get(0).unwrap().ptr_eq(&numbers[0]));
-/// // The array had another owner, who keeps it as it was.
+/// // The array had another owner, which keeps it unchanged.
 /// assert_eq!(array.get(2).unwrap().value, 3);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
@@ -85,7 +85,7 @@ impl<'a> Rewrite<'a> {
         self
     }
 
-    /// Rewrites a value, in place as far as nobody else refers to it. The result has the same type; [`Any`] lets it be any.
+    /// Rewrites a value, in place as far as there are no other references. The result has the same type; [`Any`] lets it be any.
     ///
     /// # Errors
     /// What a callback, a hook, a getter or a setter raises, with a record of the objects that were being rewritten

@@ -14,7 +14,7 @@ use crate::abi::{TVMFFIAny, type_index};
 use crate::engines::visit;
 use crate::value::{Any, AnyView, IntoAny};
 use crate::walker::reentry::this_thread;
-use crate::{Error, Function, Result, embedded, host};
+use crate::{Error, Function, Result, embedded, provider};
 
 /// What the engine calls, with a node and a region or a mutator: gives an outcome, see `engines::visit::outcome`.
 type Call<'a> = Box<dyn FnMut(&AnyView<'_>, &TVMFFIAny) -> TVMFFIAny + 'a>;
@@ -89,7 +89,7 @@ impl Session {
         entries: [&mut [Entry<'_>]; N],
         operation: impl FnOnce([&[visit::Callback]; N]) -> Result<Any>,
     ) -> Result<Any> {
-        host::api();
+        provider::api();
         let session = Self::begin();
         let mut functions = [const { Vec::new() }; N];
         for (functions, entries) in functions.iter_mut().zip(entries) {
@@ -168,7 +168,7 @@ impl Slot {
         let outcome = match self.call {
             Closure::Exclusive(_) if self.busy.replace(true) => return failure("a callback is called while it runs"),
             Closure::Exclusive(call) => {
-                // SAFETY: the run goes on, so that the entry is where it was; nobody else uses the closure.
+                // SAFETY: the run goes on, so that the entry is where it was; no other code uses the closure.
                 let call = unsafe { &mut *call };
                 let outcome = catch_unwind(AssertUnwindSafe(|| call(node, more)));
                 self.busy.set(false);

@@ -7,15 +7,15 @@ use crate::definition::field;
 #[cfg(feature = "embedded")]
 use crate::embedded::type_table;
 #[cfg(feature = "embedded")]
-use crate::host;
+use crate::provider;
 use crate::{Error, Result, embedded, error};
 use kernpack_core::reflect::{Field, TypeInfo};
 
-/// The record of a type. Who serves is known: there are objects already, or an operation has asked for the host.
+/// The record of a type. The provider is known: there are objects already, or an operation has asked for the host.
 #[inline]
 pub(crate) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
     #[cfg(feature = "embedded")]
-    if host::origin_while_binding() == host::Origin::Embedded {
+    if provider::origin_while_binding() == provider::Origin::Embedded {
         // Our own table without the way through the host's.
         // SAFETY: NULL, or a record that lives forever.
         return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
@@ -30,7 +30,7 @@ pub(crate) fn type_of(index: i32) -> Result<TypeInfo> {
     type_info(index).map(|info| unsafe { TypeInfo::from_raw(info) })
 }
 
-/// Out of line: where we serve, nobody comes here.
+/// Out of line: where our provider serves, this is not reached.
 #[inline(never)]
 fn type_info_of_host(index: i32) -> Result<&'static TVMFFITypeInfo> {
     TypeInfo::find(index).map(TypeInfo::as_raw).ok_or_else(|| unknown(index))
@@ -52,7 +52,7 @@ pub(crate) struct Read {
 /// Reads a field. What known getters would copy is borrowed.
 ///
 /// # Safety
-/// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and nobody sets
+/// `object` is alive and of a type that has this field. A borrowed value is used only while the object lives and no code sets
 /// the field.
 #[inline]
 pub(crate) unsafe fn read(field: Field, object: *mut TVMFFIObject) -> Result<Read> {

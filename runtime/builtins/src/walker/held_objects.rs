@@ -6,7 +6,7 @@ use crate::embedded;
 
 /// References to such objects.
 ///
-/// An object that is part of another one needs none as long as nobody changes the other one, and only hooks may do that. So the
+/// An object that is part of another one needs none as long as the other one does not change, and only hooks may do that. So the
 /// operation says when it calls its first hook.
 #[derive(Default)]
 pub(crate) struct HeldObjects {

@@ -12,7 +12,7 @@ use crate::definition::type_def::{Attr, BuiltinType};
 use crate::embedded::{self, list, release, seq};
 use crate::function::Function;
 use crate::value::{Any, IntoAny};
-use crate::{Result, host};
+use crate::{Result, provider};
 
 /// The fields of all of them.
 #[repr(C)]
@@ -61,7 +61,7 @@ macro_rules! types {
 
         fn register() {
             static DONE: Once = Once::new();
-            host::api();
+            provider::api();
             DONE.call_once(|| {
                 let all = [$(&$name),*];
                 all.iter().for_each(|builtin| builtin.allocate().unwrap());

@@ -107,7 +107,7 @@ struct DLDataType {
   uint16_t lanes;
 };
 
-/* A tensor that someone else owns. Shape and strides count elements. */
+/* A borrowed tensor. Shape and strides count elements. */
 typedef struct DLTensor DLTensor;
 struct DLTensor {
   /* Start of the data on `device`; the first element is `byte_offset` further. */

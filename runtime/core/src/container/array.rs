@@ -18,7 +18,7 @@ raw_handle!(T => Array<T>, "`ffi.Array` whose elements all convert to `T`", elem
 /// The elements of an `ffi.Array` or `ffi.List` as views.
 ///
 /// # Safety
-/// `object` is an array or list that lives for `'a`, and nobody changes it meanwhile.
+/// `object` is an array or list that lives for `'a`, and it does not change meanwhile.
 unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
     // SAFETY: promised by the caller; a view is transparent over the raw struct, and owned elements are valid views.
     unsafe {

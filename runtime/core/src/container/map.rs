@@ -38,7 +38,7 @@ fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>
 }
 
 /// # Safety
-/// `object` is a map or dict that lives for `'a`, and nobody changes it meanwhile.
+/// `object` is a map or dict that lives for `'a`, and it does not change meanwhile.
 unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)> {
     // SAFETY: promised by the caller; owned entries are valid views.
     unsafe {

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// A stream (queue) of a device, as its API knows it: a `CUstream`, a `cl_command_queue`, ... NULL is the device's default one.
 ///
-/// A plain handle: who made the stream ends it. [`Stream`](super::Stream) owns one.
+/// A plain handle: the creator of the stream ends it. [`Stream`](super::Stream) owns one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct RawStream(pub *mut c_void);
@@ -45,7 +45,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The address, where ordinary code can use it (host memory, CUDA memory).
+    /// The address, where ordinary code can use it (CPU memory, CUDA memory).
     pub fn address(&self) -> *mut c_void {
         self.data.wrapping_byte_add(self.byte_offset as usize)
     }
@@ -89,8 +89,8 @@ pub trait DeviceApi: Send + Sync + 'static {
     /// `data` came from [`DeviceApi::allocate`] for this device, and is not used any more.
     unsafe fn free(&self, index: i32, data: *mut c_void) -> Result<()>;
 
-    /// Copies `size` bytes. At least one place is on a device of this kind; the other is too, or in host memory. Where one is in
-    /// host memory, the copy is done when this returns; otherwise it is in the stream (of the target's device).
+    /// Copies `size` bytes. At least one place is on a device of this kind; the other is too, or in CPU memory. Where one is in
+    /// CPU memory, the copy is done when this returns; otherwise it is in the stream (of the target's device).
     ///
     /// # Errors
     /// RuntimeError when the device fails.

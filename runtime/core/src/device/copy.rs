@@ -3,14 +3,14 @@ use crate::abi::device_type;
 use crate::value::Device;
 use crate::{Error, Result};
 
-/// What is copied between two kinds of devices goes through pieces of host memory of this size.
+/// What is copied between two kinds of devices goes through pieces of CPU memory of this size.
 const PIECE: usize = 4 << 20;
 
 /// Copies `size` bytes between any two places.
 ///
 /// Two places of one kind of device: by that kind's API, in the thread's current stream of the target's device, after what is in
 /// the current stream of the source's device; it may still run when this returns. All others are done when this returns: host
-/// memory and a device by the device's API; two kinds of devices through host memory, a few MiB at a time.
+/// memory and a device by the device's API; two kinds of devices through CPU memory, a few MiB at a time.
 ///
 /// ```
 /// use kernpack::{Device, device::{self, DeviceMemory, Place}};
@@ -31,7 +31,7 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
         return Ok(());
     }
     let (from, to) = (server(source.device), server(target.device));
-    // SAFETY: promised by the caller; the API is that of one place, and the other is of the same kind or in host memory.
+    // SAFETY: promised by the caller; the API is that of one place, and the other is of the same kind or in CPU memory.
     unsafe {
         match (from, to) {
             (None, None) => {
@@ -46,7 +46,7 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
     }
 }
 
-/// The kind whose API copies from and to a device; None for host memory that no device works on by itself.
+/// The kind whose API copies from and to a device; None for CPU memory that no device works on by itself.
 fn server(device: Device) -> Option<i32> {
     match device.device_type() {
         device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST => None,
@@ -114,13 +114,13 @@ unsafe fn staged(
     let room = size.min(PIECE);
     piece.try_reserve_exact(room).map_err(|_| {
         let (source, target) = (source.device, target.device);
-        Error::new("MemoryError", format!("no {room} bytes of host memory to copy from {source} to {target} through"))
+        Error::new("MemoryError", format!("no {room} bytes of CPU memory to copy from {source} to {target} through"))
     })?;
     let staging = Place { device: Device::CPU, data: piece.as_mut_ptr().cast(), byte_offset: 0 };
     let mut done = 0usize;
     while done < size {
         let len = room.min(size - done);
-        // SAFETY: promised by the caller; the piece has `room` bytes, and copies with host memory are done when they return.
+        // SAFETY: promised by the caller; the piece has `room` bytes, and copies with CPU memory are done when they return.
         unsafe {
             from.copy(forward(source, done)?, staging, len, stream_of(source))?;
             to.copy(staging, forward(target, done)?, len, stream_of(target))?;

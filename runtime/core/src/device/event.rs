@@ -90,7 +90,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made in `new`; nobody else has it.
+        // SAFETY: made in `new`; no other code has it.
         let freed = caught(|| unsafe { self.api.free_event(self.device.index(), self.raw) });
         if let Err(error) = freed {
             notice(format_args!("kernpack: an event of {} could not be ended: {error}", self.device));

@@ -66,7 +66,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new`; nobody else frees it.
+        // SAFETY: allocated in `new`; no other code frees it.
         let freed = caught(|| unsafe { self.api.free(self.device.index(), self.data) });
         if let Err(error) = freed {
             notice(format_args!("kernpack: {} bytes of {} could not be freed: {error}", self.size, self.device));

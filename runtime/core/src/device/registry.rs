@@ -19,7 +19,7 @@ use super::{DeviceApi, DeviceAttribute, RawStream, cpu};
 use crate::abi::device_type;
 use crate::function::{Function, caught};
 use crate::value::{Any, Device};
-use crate::{Result, host};
+use crate::{Result, provider};
 
 /// A kind of device that an artifact brings; `kernpack::device_api!` makes one.
 #[doc(hidden)]
@@ -35,7 +35,7 @@ impl DeviceKindInfo {
     /// first used, and only if no other artifact brought the kind before.
     ///
     /// # Safety
-    /// The API does what [`DeviceApi`] says: the memory that it allocates is there, is as large as it was asked for, and nobody
+    /// The API does what [`DeviceApi`] says: the memory that it allocates is there, is as large as it was asked for, and not
     /// else's; copies stay inside; work that still uses memory, streams or events delays their end.
     pub const unsafe fn new(device_type: i32, make: fn() -> Box<dyn DeviceApi>) -> Self {
         assert!(0 <= device_type && (device_type as usize) < KINDS, "a device type is a number from 0 to 63");
@@ -139,7 +139,7 @@ pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
 /// the device's default stream.
 pub fn current_stream(device: Device) -> RawStream {
     // SAFETY: the function may be called with any numbers.
-    RawStream(unsafe { (host::api().env_get_stream)(device.device_type(), device.index()) })
+    RawStream(unsafe { (provider::api().env_get_stream)(device.device_type(), device.index()) })
 }
 
 /// Name of a kind, as in [`Device`]'s names.
@@ -204,7 +204,7 @@ pub(crate) fn api_of_another(kind: i32) -> Result<&'static dyn DeviceApi> {
 #[cold]
 #[inline(never)]
 fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
-    host::api();
+    provider::api();
     if let Some(info) = OWN_KINDS.iter().copied().flatten().find(|info| info.device_type == kind) {
         info.offer()?;
     }
@@ -216,7 +216,7 @@ fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
 #[inline(never)]
 fn find_offered(kind: i32) -> Result<&'static dyn DeviceApi> {
     // Binding registers what this artifact brings.
-    host::api();
+    provider::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
     let Some(offered) = Function::find_global(&function_name(kind))? else { return Err(unknown(kind)) };
     let address: *mut c_void = offered.call_as(())?;

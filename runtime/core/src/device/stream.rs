@@ -6,7 +6,7 @@ use super::{DeviceApi, Event, RawStream, api};
 use crate::embedded::notice::notice;
 use crate::function::caught;
 use crate::value::Device;
-use crate::{Error, Result, ensure, host};
+use crate::{Error, Result, ensure, provider};
 
 /// A stream (queue) of a device: work in it is done in order, beside that of other streams. Ends after its work when dropped.
 ///
@@ -113,7 +113,7 @@ fn set_current(device: Device, stream: RawStream) -> RawStream {
     let mut before = ptr::null_mut();
     // SAFETY: the stream is one of this device and stays alive until another one is set; `before` is writable.
     let status =
-        unsafe { (host::api().env_set_stream)(device.device_type(), device.index(), stream.0, &raw mut before) };
+        unsafe { (provider::api().env_set_stream)(device.device_type(), device.index(), stream.0, &raw mut before) };
     if status != 0 {
         // No host refuses: it stores two numbers and a pointer.
         notice(format_args!("kernpack: the current stream of {device}: {}", Error::take_raised()));
@@ -121,7 +121,7 @@ fn set_current(device: Device, stream: RawStream) -> RawStream {
     RawStream(before)
 }
 
-/// Sets the current stream of before when it is dropped. Never handed out, so that nobody can forget it.
+/// Sets the current stream of before when it is dropped. Never handed out, so that it cannot be forgotten.
 struct Restore {
     device: Device,
     stream: RawStream,
@@ -135,7 +135,7 @@ impl Drop for Restore {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: made in `new`; nobody else has it.
+        // SAFETY: made in `new`; no other code has it.
         let freed = caught(|| unsafe { self.api.free_stream(self.device.index(), self.raw) });
         if let Err(error) = freed {
             notice(format_args!("kernpack: a stream of {} could not be ended: {error}", self.device));

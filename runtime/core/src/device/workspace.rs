@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// `TVMBackendAllocWorkspace`: memory for a moment, aligned to 128 bytes. NULL with an error raised when there is none.
-/// The hints say what it is for; nobody asks.
+/// The hints say what it is for; they are not read.
 pub(crate) extern "C" fn alloc_workspace(
     device_type: c_int,
     device_id: c_int,
@@ -177,7 +177,7 @@ impl Workspaces {
         block
     }
 
-    /// False when the address is no used block's.
+    /// False when the address is not a used block's.
     fn free(&mut self, address: *mut u8) -> bool {
         let Some(position) = self.used.iter().rposition(|block| block.address.as_ptr() == address) else {
             return false;

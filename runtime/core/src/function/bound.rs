@@ -73,7 +73,7 @@ where
 /// # Safety
 /// None; the type is the ABI's.
 pub unsafe extern "C" fn no_entry_point(_: *mut c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
-    Error::runtime_error("a property is no function").raise();
+    Error::runtime_error("a property is not a function").raise();
     -1
 }
 

@@ -2,7 +2,7 @@ use core::fmt::{self, Write};
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
 use crate::value::{ToArg, TypeSchema};
-use crate::{Error, Function, Result, artifact, embedded, host};
+use crate::{Error, Function, Result, artifact, embedded, provider};
 
 /// A packed function as `#[packed_func]` describes it.
 pub struct FunctionInfo {
@@ -96,7 +96,7 @@ impl Function {
             method: self.to_arg().as_raw(),
         };
         // SAFETY: the table copies the texts and takes a reference of its own; everything lives for the call.
-        Error::check(unsafe { (host::api().function_set_global_from_method_info)(&info, 0) })
+        Error::check(unsafe { (provider::api().function_set_global_from_method_info)(&info, 0) })
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn register_entry_point(
     call: SafeCall,
     place: impl FnOnce() -> String,
 ) -> Result<()> {
-    let api = host::api();
+    let api = provider::api();
     let function = embedded::new_function(call, ());
     let info = TVMFFIMethodInfo {
         name: TVMFFIByteArray::new(name.as_bytes()),

@@ -85,7 +85,7 @@ fn panicked(payload: Box<dyn Payload + Send>) -> Error {
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text.as_str()
     } else {
-        "a value that is no text"
+        "a value that is not text"
     };
     let error = match PLACE.try_with(Cell::take).ok().flatten() {
         Some((file, line)) => Error::with_backtrace(

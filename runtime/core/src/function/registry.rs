@@ -2,7 +2,7 @@ use core::ptr;
 
 use super::{Function, did_you_mean};
 use crate::abi::TVMFFIByteArray;
-use crate::{Error, Result, host};
+use crate::{Error, Result, provider};
 
 impl Function {
     /// The global function of this name, if there is one.
@@ -13,7 +13,7 @@ impl Function {
         let mut object = ptr::null_mut();
         // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
         unsafe {
-            let status = (host::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
+            let status = (provider::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
             Error::check(status)?;
             Ok((!object.is_null()).then(|| Self::from_raw(object)))
         }
@@ -49,7 +49,7 @@ impl Function {
         set_global(name, function, true)
     }
 
-    /// Removes a global function; those who hold it keep it.
+    /// Removes a global function; references to it stay valid.
     ///
     /// # Errors
     /// KeyError when no function has the name.
@@ -76,6 +76,6 @@ impl Function {
 fn set_global(name: &str, function: &Function, allow_override: bool) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the table copies the name and takes a reference of its own.
-    let status = unsafe { (host::api().function_set_global)(&name, function.as_ptr(), i32::from(allow_override)) };
+    let status = unsafe { (provider::api().function_set_global)(&name, function.as_ptr(), i32::from(allow_override)) };
     Error::check(status)
 }

@@ -10,7 +10,7 @@ pub(super) enum Number {
     Float(f64),
 }
 
-/// Reads characters of a number: an integer if it looks like one and fits, else a float. `None` when they are no number, or one
+/// Reads characters of a number: an integer if it looks like one and fits, else a float. `None` when they are not a number, or one
 /// that a float cannot hold: too large, or so small that digits are lost.
 pub(super) fn read(token: &[u8]) -> Option<Number> {
     // Number characters are ASCII.

@@ -244,7 +244,7 @@ impl Parser<'_> {
         self.unusual_number(digits, negative)
     }
 
-    /// What is no short integer; `text` is behind a minus sign.
+    /// What is not a short integer; `text` is behind a minus sign.
     fn unusual_number(&mut self, text: &[u8], negative: bool) -> Result<TVMFFIAny, Stop> {
         let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
         match text.first() {

@@ -14,7 +14,7 @@ use crate::{Result, error};
 /// The text of a value, on one line or, with an indentation, on many.
 ///
 /// # Errors
-/// ValueError: a value of a type that JSON does not have, a key that is no string, or a list that contains itself.
+/// ValueError: a value of a type that JSON does not have, a key that is not a string, or a list that contains itself.
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
     // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
@@ -139,7 +139,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// Writes a value that is no container; false for one.
+    /// Writes a value that is not a container; false for one.
     unsafe fn scalar(&mut self, value: &TVMFFIAny) -> Result<bool> {
         match value.type_index {
             type_index::NONE => self.out.extend_from_slice(b"null"),

@@ -27,7 +27,7 @@ pub struct DeviceKernelInfo {
     pub kind: &'static str,
     /// Whether there is an image.
     pub status: ImageStatus,
-    /// What the comment in front of it says, and what its arguments are.
+    /// What the comment before it says, and what its arguments are.
     pub doc: &'static str,
     /// Names of the kernel's own arguments; empty when nothing tells them.
     pub arg_names: &'static [&'static str],

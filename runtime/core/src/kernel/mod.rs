@@ -1,9 +1,9 @@
 //! Kernels that build scripts compiled into this library: those of the CPU ([`Kernel`]) and those of device images ([`DeviceKernel`]).
 
+mod cpu;
 mod device;
-mod host;
 mod typed;
 
+pub use cpu::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};
 pub use device::{DeviceKernel, DeviceKernelInfo, ImageStatus, call_device_kernel, device_kernel_metadata};
-pub use host::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};
 pub use typed::{call_kernel, kernel_arg, launch_kernel};

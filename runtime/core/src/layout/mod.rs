@@ -123,7 +123,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Bytes from the first element to the one with the lowest address (at most 0), and to the end of the one with the highest;
-    /// `None` when that is no distance in memory. There is at least one element.
+    /// `None` when that is not a distance in memory. There is at least one element.
     pub(crate) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
         let Some(strides) = self.strides else {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
@@ -266,7 +266,7 @@ pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor,
     Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
 }
 
-/// Type of a tensor's elements; `None` for what is no tensor.
+/// Type of a tensor's elements; `None` for what is not a tensor.
 #[inline]
 pub(crate) fn element_type(value: &AnyView<'_>) -> Option<DataType> {
     dl_tensor(value).map(|tensor| DataType::from_raw(tensor.dtype))

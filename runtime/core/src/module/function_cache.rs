@@ -35,13 +35,13 @@ struct Found {
     function: SharedRef<TVMFFIObject>,
     /// [`NOTHING`], [`OWN`], or the number of the import trees in which it was found.
     tree: AtomicU64,
-    /// Held by who changes the entry.
+    /// Held while the entry changes.
     change: Mutex<()>,
 }
 
 impl Drop for Found {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the entry any more.
+        // SAFETY: no other code has the entry any more.
         drop(unsafe { self.function.replace(null_mut()) });
     }
 }

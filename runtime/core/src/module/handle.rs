@@ -9,8 +9,8 @@ use super::object::{implementation, new_module};
 use super::{files, operations};
 use crate::abi::{TVMFFIObject, type_index};
 use crate::function::{Function, did_you_mean};
-use crate::host::{self, Origin};
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
+use crate::provider::{self, Origin};
 use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::{Result, embedded};
 
@@ -37,7 +37,7 @@ impl Module {
         implementation.downcast_ref()
     }
 
-    /// A new reference to a module that someone else keeps alive.
+    /// A new reference to a module that other code keeps alive.
     ///
     /// # Safety
     /// `object` is a live `ffi.Module`.
@@ -252,7 +252,7 @@ impl Module {
         }
     }
 
-    /// Whether nobody else has a reference to this module.
+    /// Whether this is the only reference to the module.
     pub(super) fn is_only_reference(&self) -> bool {
         // SAFETY: the object is alive.
         unsafe { embedded::is_unique(self.object.as_ptr()) }
@@ -273,7 +273,7 @@ impl Module {
     /// C++ object, which begins with the pointer to its virtual functions.
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
         let object = self.object.as_ptr();
-        let in_front = if host::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
+        let in_front = if provider::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
         // SAFETY: every module has that pointer in front of its header.
         unsafe { object.byte_sub(in_front) }.cast()
     }

@@ -68,10 +68,10 @@ pub(super) fn note_change() {
     TABLE.get().changes.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Who has the lock.
+/// The holder of the lock.
 struct Holder {
     thread: usize,
-    /// How often the thread has it; 0 when nobody has.
+    /// How often the thread has it; 0 when no thread has it.
     times: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Import trees: who imports whom, and what is found there. Two locks order changes and searches: one of all modules of the
+//! Import trees: which module imports which, and what is found there. Two locks order changes and searches: one of all modules of the
 //! process, one of this artifact's.
 
 use std::sync::{Mutex, PoisonError};
@@ -60,7 +60,7 @@ impl Module {
     /// # Errors
     /// What the host reports.
     pub fn clear_imports(&self) -> Result<()> {
-        // They go last: what a module's release does may wait for who waits for the lock.
+        // They go last: what a module's release does may wait for a thread that waits for the lock.
         let _last = self.imports();
         let _alone = self.lock_if_not_ours();
         match Function::find_global("ffi.ModuleClearImports")? {
@@ -177,7 +177,7 @@ impl Module {
         }
     }
 
-    /// Remembers what was found under a name, unless another thread was quicker; then that is the function for everyone.
+    /// Remembers what was found under a name, unless another thread was quicker; then that is the function for all threads.
     fn note_found(&self, key: Any, function: Function) -> Result<Function> {
         let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.found_before(&key) {

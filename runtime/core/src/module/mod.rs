@@ -34,12 +34,12 @@
 //! What a kernel can be given is checked against the table before the device hears of it, and errors name the kernel, the argument and what was
 //! expected:
 //!
-//! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned host memory, too), None for NULL,
+//! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned CPU memory, too), None for NULL,
 //!   or a plain `void*`. The table does not know the element type of a buffer: that is the caller's to get right, and so are plain pointers.
 //! - A number takes what fits into its type. Integers have 8 to 64 bits; floats 64, 32, 16 (also bfloat16) or 8, to which a number is rounded;
 //!   a finite number beyond the type's range is an error.
 //! - All tensors are on one device, and the kernel runs there. Without a tensor it runs on the thread's current device of its kind: the first
-//!   one, unless [`set_current_device`] said otherwise. It is put into the stream that the environment names for that device, and nobody waits for
+//!   one, unless [`set_current_device`] said otherwise. It is put into the stream that the environment names for that device, and no thread waits for
 //!   it.
 //! - Extents are 1 or more; there is no empty launch. A tensor may be empty; its kernel gets an address that may be NULL.
 //!

@@ -30,7 +30,7 @@ impl Drop for ModuleBody {
     fn drop(&mut self) {
         for handle in [self.cell.imports, self.cell.import_lookup_cache] {
             if !handle.is_null() {
-                // SAFETY: the cell owns both references, whoever replaced them meanwhile.
+                // SAFETY: the cell owns both references, even if they were replaced meanwhile.
                 unsafe { embedded::dec_ref(handle) };
             }
         }
@@ -43,7 +43,7 @@ fn no_imports() -> *mut TVMFFIObject {
     shared(&EMPTY, || embedded::seq::new_array(Vec::new()))
 }
 
-/// A new reference to the map that all modules share in whose imports nothing was found yet. Whoever notes something there
+/// A new reference to the map that all modules share in whose imports nothing was found yet. The code that notes something there
 /// makes a map of the module's own first.
 pub(super) fn nothing_found() -> *mut TVMFFIObject {
     shared(&NOTHING_FOUND, || embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()))
@@ -69,7 +69,7 @@ fn shared(place: &OnceLock<usize>, new: fn() -> *mut TVMFFIObject) -> *mut TVMFF
 /// Creates a module object.
 pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
     let cell = TVMFFIModuleCell { imports: no_imports(), import_lookup_cache: nothing_found() };
-    // A name ends at its first NUL byte for C++, so for everyone.
+    // A name ends at its first NUL byte for C++, so for all languages.
     let kind = implementation.kind().split('\0').next().unwrap_or_default();
     let kind = CString::new(kind).unwrap_or_default();
     let body = ModuleBody { cell, kind, cache: FunctionCache::new(), implementation: Box::new(implementation) };

@@ -12,7 +12,7 @@ use crate::value::{AnyView, FromAny, Mismatch, Schema, TypeSchema};
 
 /// An argument that is an object of type `T`, without a reference of its own: what `&self` of a method is made of.
 ///
-/// The caller keeps the object alive. That nobody sets its fields meanwhile is the object's own state: Rust code that reads
+/// The caller keeps the object alive. That its fields are not set meanwhile is the object's own state: Rust code that reads
 /// without counting a reference makes it shared for good (`write_access.rs`).
 pub struct Borrowed<'a, T: Object> {
     reference: ManuallyDrop<ObjRef<T>>,

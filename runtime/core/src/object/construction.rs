@@ -46,7 +46,7 @@ struct Storage(*mut TVMFFIObject);
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // SAFETY: nobody else knows the object, and it holds nothing.
+        // SAFETY: no other code knows the object, and it holds nothing.
         unsafe { embedded::free_storage(self.0.cast()) }
     }
 }
@@ -94,7 +94,7 @@ unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -
     impl Drop for Made {
         fn drop(&mut self) {
             for field in &self.fields {
-                // SAFETY: the field was made, and nobody else knows the object.
+                // SAFETY: the field was made, and no other code knows the object.
                 unsafe { (field.drop)(self.object.byte_add(field.offset).cast()) }
             }
         }
@@ -187,7 +187,7 @@ pub(super) unsafe fn missing(object: *mut TVMFFIObject, record: u32) -> Vec<&'st
 /// Destroys an incomplete object: the ABI's deleter.
 unsafe extern "C" fn delete_incomplete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
-    // SAFETY: the ABI's rules of deleters: nobody else uses what the flags say is gone. Fields that are set are dropped once.
+    // SAFETY: the ABI's rules of deleters: no other code uses what the flags say is gone. Fields that are set are dropped once.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let State::Incomplete(record) = write_access::state(object)

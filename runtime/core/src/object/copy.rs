@@ -37,7 +37,7 @@ unsafe fn copy<T: Object>(object: *mut TVMFFIObject) -> *mut TVMFFIObject {
     }
 }
 
-/// A copy of an object of any type, by what its type registered for that. Nobody else has a reference to it.
+/// A copy of an object of any type, by what its type registered for that. No other code has a reference to it.
 ///
 /// # Errors
 /// TypeError when the type cannot be copied; what its copy function raises.

@@ -71,7 +71,7 @@ pub struct FieldDef {
     pub is_unsigned: bool,
     /// Reads the field.
     pub getter: TVMFFIFieldGetter,
-    /// Sets the field of an object that is made or that nobody else refers to; always, when the field is writable.
+    /// Sets the field of an object that is under construction or has no other reference; always, when the field is writable.
     pub setter: Option<TVMFFIFieldSetter>,
     /// Default.
     pub default: Option<DefaultDef>,

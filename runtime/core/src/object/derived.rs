@@ -1,6 +1,6 @@
 //! What generated code asks about a type's base and fields.
 //!
-//! It asks through the type and through the fields' markers, so that a base which is no object, or a field whose type does not fit, is
+//! It asks through the type and through the fields' markers, so that a base which is not an object, or a field whose type does not fit, is
 //! one error at its place, not one for each question.
 
 use super::{FieldAt, FieldValue, Object, TypeDef};

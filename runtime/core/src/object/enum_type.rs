@@ -21,7 +21,7 @@
 //! let error = next.call((5,)).unwrap_err();
 //! assert_eq!(
 //!     error.message(),
-//!     "closure(0: docs.Color): argument 0: 5 is no docs.Color; its variants are Red = 1, Green = 2",
+//!     "closure(0: docs.Color): argument 0: 5 is not a docs.Color; its variants are Red = 1, Green = 2",
 //! );
 //! ```
 
@@ -31,7 +31,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::function::did_you_mean;
 use crate::value::{Any, AnyView, Arg, IntoAny, Mismatch, TypeSchema};
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 
 /// An enum without data as `#[derive(Object)]` describes it.
 pub struct EnumDef {
@@ -209,7 +209,7 @@ impl EnumDef {
     fn register_late(&'static self) -> &'static Instances {
         // Binding registers every enum of this artifact, this one included, unless this call is part of that. A problem is
         // recorded where it is found.
-        host::api();
+        provider::api();
         let _ = self.register();
         self.instances.instances.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
     }
@@ -303,12 +303,12 @@ impl EnumDef {
         match (self.kind, text(value)) {
             (EnumKind::Int, _) if value.type_index() == type_index::INT => {
                 let int = value.as_raw().bits().cast_signed();
-                Mismatch::value(format!("{int} is no {}; its variants are {variants}", self.key))
+                Mismatch::value(format!("{int} is not a {}; its variants are {variants}", self.key))
             }
             (EnumKind::Str, Some(text)) => {
                 let text = String::from_utf8_lossy(text);
                 let hint = did_you_mean(&text, &mut self.variants.iter().map(|variant| variant.name));
-                Mismatch::value(format!("'{text}' is no {}; its variants are {variants}{hint}", self.key))
+                Mismatch::value(format!("'{text}' is not a {}; its variants are {variants}{hint}", self.key))
             }
             (kind, _) => {
                 let payload = if kind == EnumKind::Int { "int" } else { "str" };

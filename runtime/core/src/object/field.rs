@@ -167,7 +167,7 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         }
         // One counted reference more, which cannot panic.
         let is_reference = matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object);
-        // A value or a reference is there or zeros are, whoever made the object; other storage tells nothing.
+        // A value or a reference is there or zeros are, regardless of what made the object; other storage tells nothing.
         let is_there = match is_reference {
             true => write_access::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()),
             false => (*object).type_index == F::Owner::type_def().index.get() && write_access::is_readable(object),

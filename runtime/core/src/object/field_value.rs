@@ -129,7 +129,7 @@ impl<T> Field<T> {
         core::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
     }
 
-    /// The value, for who has the field alone.
+    /// The value, for exclusive access to the field.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
     }

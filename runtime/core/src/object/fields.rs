@@ -5,13 +5,13 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIFieldInfo, TVMFFITypeInfo, type_index};
 use crate::function::did_you_mean;
 use crate::value::Any;
-use crate::{Error, Result, host};
+use crate::{Error, Result, provider};
 
 impl Any {
     /// The value of an object's field.
     ///
     /// # Errors
-    /// TypeError when the value is no object; KeyError with the nearest names when its type has no such field; what the
+    /// TypeError when the value is not an object; KeyError with the nearest names when its type has no such field; what the
     /// field's getter raises.
     ///
     /// ```
@@ -62,7 +62,7 @@ fn fields(index: i32) -> impl Iterator<Item = &'static TVMFFIFieldInfo> {
     // SAFETY: `index` comes from a live object, so it is registered; descriptions, ancestors and fields live forever, and the
     // counts say how many there are. NULL stands for none.
     unsafe {
-        let info = (host::api().get_type_info)(index).as_ref();
+        let info = (provider::api().get_type_info)(index).as_ref();
         let own_fields = |info: &'static TVMFFITypeInfo| match info.num_fields {
             count if count > 0 && !info.fields.is_null() => core::slice::from_raw_parts(info.fields, count as usize),
             _ => &[],

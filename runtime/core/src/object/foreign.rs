@@ -66,7 +66,7 @@ pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeD
             }
         }
     }
-    // The other ancestors are no Rust types of ours; whoever wrote `unsafe impl Object` for one vouches for it.
+    // The other ancestors are not Rust types of ours; the author of the `unsafe impl Object` vouches for it.
     debug_assert!(TypeInfo::find(index).is_some());
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::abi::{
 };
 use crate::function::{FunctionInfo, guard_nameless};
 use crate::value::Any;
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 
 /// The methods of one impl block.
 pub struct MethodsDef {
@@ -151,7 +151,7 @@ pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     if problems.is_empty() { Ok(has_constructor) } else { Err(Error::runtime_error(problems.join("\n"))) }
 }
 
-/// Checks that nobody else has the member's name.
+/// Checks that no other member has the name.
 fn check_name(
     def: &'static TypeDef,
     member: &MethodDef,
@@ -227,7 +227,7 @@ fn register_method(index: i32, name: &str, info: &FunctionInfo, is_static: bool,
         method: *function,
     };
     // SAFETY: the host copies the texts and takes a reference of its own; all of it lives for the call.
-    Error::check(unsafe { (host::api().type_register_method)(index, &method) })
+    Error::check(unsafe { (provider::api().type_register_method)(index, &method) })
 }
 
 /// A property is a field of size 0 at the object's own address: the getter receives the object. Its static type is None, so that
@@ -255,7 +255,7 @@ fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFI
         field_static_type_index: type_index::NONE,
     };
     // SAFETY: the host copies what it keeps; `field` and what it points to live for the call.
-    Error::check(unsafe { (host::api().type_register_field)(index, &field) })
+    Error::check(unsafe { (provider::api().type_register_field)(index, &field) })
 }
 
 /// The setter of properties. What loads and copies objects sets each field: None from JSON and as the default, and the copy of an

@@ -10,7 +10,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::value::{
     Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, ToArg, TypeSchema, type_key,
 };
-use crate::{embedded, host};
+use crate::{embedded, provider};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
 #[repr(transparent)]
@@ -144,7 +144,7 @@ impl<T: Object> ObjRef<T> {
     where
         T: ObjectStruct,
     {
-        // SAFETY: `self` keeps the object alive. Nobody else has a reference, so nobody can make one as long as `self` is borrowed.
+        // SAFETY: `self` keeps the object alive. There is no other reference, and none can be made as long as `self` is borrowed.
         unsafe { embedded::is_unique(self.as_ptr()).then(|| &mut *embedded::body_ptr(self.as_ptr())) }
     }
 
@@ -195,7 +195,7 @@ fn is_derived(index: i32, expected: i32) -> bool {
     if index == expected || expected == type_index::OBJECT {
         return true;
     }
-    let api = host::api();
+    let api = provider::api();
     // SAFETY: both indices are registered, `index` because a live object has it. Descriptions live forever, and a type
     // has exactly `type_depth` ancestors.
     unsafe {
@@ -317,7 +317,7 @@ impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive. The reference is counted before the object's state is looked at (`write_access.rs`);
-        // it is given up when the object is no `T`.
+        // it is given up when the object is not a `T`.
         unsafe {
             embedded::inc_ref_in_order(object);
             let reference = ObjRef::<ObjectRoot>::from_raw(object);

@@ -15,7 +15,7 @@ use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMet
 use crate::function::schema_metadata;
 use crate::types::AttrColumn;
 use crate::value::{Any, IntoAny, Storage, TypeSchema};
-use crate::{Error, Function, Result, artifact, host};
+use crate::{Error, Function, Result, artifact, provider};
 
 /// The type attribute that says where a type was defined, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
@@ -33,7 +33,7 @@ pub fn type_index_of(def: &'static TypeDef) -> i32 {
 #[cold]
 fn register_late(def: &'static TypeDef) -> i32 {
     // Binding registers every type of this artifact, this one included, unless this call is part of that.
-    host::api();
+    provider::api();
     if def.index.get() < 0 {
         // A problem was recorded where it was found; the index is valid even then, unless the host refused the type.
         let _ = register_type(def);
@@ -41,7 +41,7 @@ fn register_late(def: &'static TypeDef) -> i32 {
     let index = def.index.get();
     // Objects without a type could be taken for each other. While this artifact binds there are none, and the rest is to be registered.
     assert!(
-        index >= 0 || host::bound().is_null(),
+        index >= 0 || provider::bound().is_null(),
         "type '{}' could not be registered; kernpack::load_problems() says why",
         def.key
     );
@@ -86,14 +86,14 @@ fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
 fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
     let Some(index) = index_of_key(key.as_bytes()) else { return Ok(None) };
     // SAFETY: what is found lives forever.
-    match unsafe { (host::api().get_type_info)(index).as_ref() } {
+    match unsafe { (provider::api().get_type_info)(index).as_ref() } {
         Some(info) => Ok(Some(info)),
         None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
     }
 }
 
 fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
-    let api = host::api();
+    let api = provider::api();
     // SAFETY: the parent is registered; all pointers live for the call.
     let index = unsafe {
         let depth = match (api.get_type_info)(parent) {
@@ -154,7 +154,7 @@ fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool
 pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
     // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
-    Error::check(unsafe { (host::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
+    Error::check(unsafe { (provider::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
 }
 
 fn register_field(index: i32, field: &FieldDef) -> Result<()> {
@@ -175,7 +175,7 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
     };
     // SAFETY: the host copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
     // the call.
-    Error::check(unsafe { (host::api().type_register_field)(index, &info) })
+    Error::check(unsafe { (provider::api().type_register_field)(index, &info) })
 }
 
 /// The compiler and the version of this crate.

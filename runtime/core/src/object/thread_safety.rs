@@ -10,7 +10,7 @@ use core::marker::PhantomData;
     message = "`{Self}` cannot be in a field of an object: it is not safe to use from several threads",
     label = "all threads use an object, so its fields have to be `Send` and `Sync`",
     note = "use `Arc` in place of `Rc`, and `kernpack::Field<T>`, an atomic type or `Mutex<T>` in place of `Cell` and `RefCell`",
-    note = "for a raw pointer, write `unsafe impl Send` and `unsafe impl Sync` for the struct, and see to it that they hold"
+    note = "for a raw pointer, write `unsafe impl Send` and `unsafe impl Sync` for the struct, and ensure that they hold"
 )]
 pub trait ObjectPart<const VOUCHED: bool> {}
 

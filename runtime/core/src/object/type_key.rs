@@ -1,7 +1,7 @@
 //! Looking a type key up that may be unknown.
 
 use crate::abi::{TVMFFIByteArray, TVMFFIVersion};
-use crate::{Error, host};
+use crate::{Error, provider};
 
 /// As the parent of a new type: look the key up, and register nothing. An unknown key gives this number, too.
 const LOOKUP_ONLY: i32 = -2;
@@ -13,8 +13,8 @@ const FIRST_WITH_LOOKUP_ONLY: (u32, u32, u32) = (0, 1, 13);
 ///
 /// `TVMFFITypeKeyToIndex` answers an unknown key with an error, for which the stock library takes a backtrace (0.15 s the first time).
 pub(crate) fn index_of_key(key: &[u8]) -> Option<i32> {
-    let (api, key) = (host::api(), TVMFFIByteArray::new(key));
-    let TVMFFIVersion { major, minor, patch } = host::version();
+    let (api, key) = (provider::api(), TVMFFIByteArray::new(key));
+    let TVMFFIVersion { major, minor, patch } = provider::version();
     if (major, minor, patch) >= FIRST_WITH_LOOKUP_ONLY {
         // SAFETY: the key is valid for the call.
         let index = unsafe { (api.type_get_or_alloc_index)(&key, -1, 0, 0, 0, LOOKUP_ONLY) };

@@ -1,8 +1,8 @@
-//! Who may write to an object that others might read.
+//! The right to write to an object that other code may read.
 //!
 //! Rust code reads an object only while a reference of its own is counted (an [`ObjRef`](super::ObjRef), or one for the time of a
 //! call). So the holder of the only reference may write, as long as no thread adds one meanwhile. The word behind the type index,
-//! which the ABI leaves unused, is the lock: a writer sets it, then looks whether the object is still unique; who adds a reference for
+//! which the ABI leaves unused, is the lock: a writer sets it, then looks whether the object is still unique; a thread that adds a reference for
 //! Rust code does that first and looks at the lock afterwards. All four steps are sequentially consistent, so at least one of the two
 //! sees the other.
 //!
@@ -12,7 +12,7 @@
 //! so does another thread that reads a field: a Rust thread may do that through a reference to just any value, at any time.
 //!
 //! A method's `&self` counts no reference (`borrowed.rs`): the caller's keeps the object alive. The first such call makes the object
-//! shared, and then nobody writes to it any more, be there one reference or many.
+//! shared, and then it is not written to any more, be there one reference or many.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,11 +20,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::abi::TVMFFIObject;
 use crate::embedded;
 
-/// The object is complete, and nobody writes to it.
+/// The object is complete, and is not written to.
 const COMPLETE: u32 = 0;
-/// All fields have values, and Rust code reads the object without a reference of its own: nobody writes to it any more.
+/// All fields have values, and Rust code reads the object without a reference of its own: it is not written to any more.
 const SHARED: u32 = 1;
-/// Somebody writes to the object.
+/// A thread writes to the object.
 const LOCKED: u32 = u32::MAX;
 /// All fields have values, and no Rust code has seen the object. The other bits are the number of the thread that made it.
 const FRESH: u32 = 1 << 31;
@@ -69,7 +69,7 @@ fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(&raw mut (*object).padding) }
 }
 
-/// The state of an object; waits while somebody writes to it.
+/// The state of an object; waits while it is written to.
 ///
 /// # Safety
 /// The object is alive.
@@ -91,7 +91,7 @@ pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
     (record > SHARED && record < FRESH).then_some(record)
 }
 
-/// Whether all fields of an object have values, which no other thread changes while this one reads a field; waits while somebody
+/// Whether all fields of an object have values, which no other thread changes while this one reads a field; waits while other code
 /// writes to the object.
 ///
 /// # Safety

@@ -57,7 +57,7 @@ struct Axis<const N: usize> {
     steps: [isize; N],
 }
 
-// SAFETY: the addresses are those of operands, whose items may be used on any thread; who uses them keeps the operands alive.
+// SAFETY: the addresses are those of operands, whose items may be used on any thread; their user keeps the operands alive.
 unsafe impl<const N: usize> Sync for Domain<N> {}
 
 impl Extent<'_> {
@@ -285,7 +285,7 @@ fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     }
     let ndim = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut common = vec![1i64; ndim];
-    // Who said so.
+    // The origin.
     let mut owner = vec![0usize; ndim];
     for (number, shape) in shapes.iter().enumerate() {
         let missing = ndim - shape.len();

@@ -1,4 +1,4 @@
-//! One loop: who takes the next piece, and what becomes of a piece that fails.
+//! One loop: which thread takes the next piece, and what becomes of a piece that fails.
 
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// What a loop does with a piece of its indices.
 pub(super) type Body<'a> = dyn Fn(Range<usize>) -> Result<()> + Sync + 'a;
 
-/// A loop over `range` in pieces of `piece` indices; the last one may be shorter. Whoever is free takes the next.
+/// A loop over `range` in pieces of `piece` indices; the last one may be shorter. A free thread takes the next.
 struct Job<'a> {
     body: &'a Body<'a>,
     range: Range<usize>,
@@ -34,10 +34,10 @@ pub(super) fn run_here(range: Range<usize>, body: &Body<'_>) -> Result<()> {
     caught(|| body(range))
 }
 
-/// Runs `body` for pieces of `range` on up to `threads` threads, this one among them. When this returns, nobody runs `body`.
+/// Runs `body` for pieces of `range` on up to `threads` threads, this one among them. When this returns, `body` runs on no thread.
 ///
 /// # Errors
-/// Of the pieces that failed, the error of the lowest; a panic is an InternalError. Nobody begins a piece after a failure.
+/// Of the pieces that failed, the error of the lowest; a panic is an InternalError. No piece begins after a failure.
 pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body<'_>) -> Result<()> {
     let piece = piece.max(1);
     let pieces = range.len().div_ceil(piece);

@@ -119,7 +119,7 @@ pub fn chunks_mut<T: Send, R: Outcome>(
         let first = &first;
         for number in numbers {
             let start = number * len;
-            // SAFETY: no number comes twice, so nobody else has this part of `data`, which is borrowed until the loop has ended.
+            // SAFETY: no number comes twice, so no other code has this part of `data`, which is borrowed until the loop has ended.
             let chunk = unsafe { core::slice::from_raw_parts_mut(first.0.add(start), len.min(all - start)) };
             body(number, chunk).outcome().map_err(R::error)?;
         }

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::function::FunctionInfo;
 
-/// Who the operands are.
+/// The operands.
 #[derive(Clone, Copy)]
 pub(super) enum Names<'a> {
     /// Those of a tuple, by number.

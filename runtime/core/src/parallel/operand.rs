@@ -9,7 +9,7 @@ use crate::tensor::{TensorView, TensorViewMut};
 /// What has items for a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and [`rows`] of views.
 ///
 /// # Safety
-/// The extent's elements may be used until `'a` ends; where it writes, by nobody else. `item` makes of the address of an item what may be
+/// The extent's elements may be used until `'a` ends; where it writes, by no other code. `item` makes of the address of an item what may be
 /// handed to another thread.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot go over `{Self}`",
@@ -101,7 +101,7 @@ unsafe impl<'a, T: Element> Operand<'a> for &'a TensorView<'_, T> {
     }
 }
 
-// SAFETY: the view is borrowed exclusively for `'a`, and keeps everyone else away.
+// SAFETY: the view is borrowed exclusively for `'a`, and excludes all other access.
 unsafe impl<'a, T: Element> Operand<'a> for &'a mut TensorViewMut<'_, T> {
     type Item = &'a mut T;
     const SIZE: usize = size_of::<T>();
@@ -226,7 +226,7 @@ macro_rules! each {
             if *steps == [$($operand::SIZE as isize),+] {
                 // Without gaps: what the compiler can vectorize.
                 for i in 0..count {
-                    // SAFETY: item `start + i` of each operand, which nobody else has now.
+                    // SAFETY: item `start + i` of each operand, which no other thread has now.
                     let items = unsafe { ($($operand::item(at[$index].add(i * $operand::SIZE), rows[$index]),)+) };
                     $body(start + i, $items(items))?;
                 }

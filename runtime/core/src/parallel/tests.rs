@@ -203,7 +203,7 @@ fn the_first_error_stops_the_loop() {
 #[test]
 fn panics_are_errors_and_leave_the_pool_whole() {
     // Panics remember their place as soon as there is a host.
-    crate::host::api();
+    crate::provider::api();
     for round in 0..50 {
         let mut data = vec![0u8; 4096];
         let error =
@@ -217,7 +217,7 @@ fn panics_are_errors_and_leave_the_pool_whole() {
         }
     })
     .unwrap_err();
-    assert!(error.message().ends_with("a value that is no text"), "{error}");
+    assert!(error.message().ends_with("a value that is not text"), "{error}");
     let error = reduce_range(0..100, 1, || 0, |range| range.sum::<usize>(), |_, _| panic!("combining")).unwrap_err();
     assert!(error.message().ends_with("combining"), "{error}");
     assert_eq!(reduce_range(0..100, 1, || 0, |range| range.sum::<usize>(), |a, b| a + b).unwrap(), 4950);

@@ -140,7 +140,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         pace::run(0..len, weight, self.pace, &|range| {
             let results = &results;
             let body = &body;
-            // SAFETY: no index is in two ranges; each result has its place in the tensor, which nobody else has yet.
+            // SAFETY: no index is in two ranges; each result has its place in the tensor, which no other code has yet.
             unsafe {
                 O::each(&domain, range, |index, items| body(items).value().map(|value| results.set(index, value)))
             }
@@ -173,7 +173,7 @@ unsafe impl<T: Send> Sync for Results<T> {}
 
 impl<T> Results<T> {
     /// # Safety
-    /// The place is in the tensor, and nobody else uses it now.
+    /// The place is in the tensor, and no other code uses it now.
     #[inline(always)]
     unsafe fn set(&self, index: usize, value: T) {
         // SAFETY: promised by the caller.
@@ -200,7 +200,7 @@ pub(super) fn reduce_pieces<A: Send>(
         for number in numbers {
             let start = range.start + number * piece;
             let end = start.saturating_add(piece).min(range.end);
-            // SAFETY: one place for each piece, which nobody else uses until the loop has ended; there is no value in it yet.
+            // SAFETY: one place for each piece, which no other code uses until the loop has ended; there is no value in it yet.
             unsafe { places.set(number, Some(value(start..end))) };
         }
         Ok(())

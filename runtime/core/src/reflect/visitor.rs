@@ -206,8 +206,8 @@ pub trait VisitAttrs {
     /// What the visitor raises first.
     fn visit_attrs(&self, visitor: &mut dyn AttrVisitor) -> Result<()>;
 
-    /// Gives the visitor each field to change, which needs exclusive access: a value that is no object yet, or
-    /// `ObjRef::get_mut` of an object that nobody else refers to.
+    /// Gives the visitor each field to change, which needs exclusive access: a value that is not an object yet, or
+    /// `ObjRef::get_mut` of an object without other references.
     ///
     /// # Errors
     /// What the visitor raises first; the fields before that one stay changed.

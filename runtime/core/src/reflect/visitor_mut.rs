@@ -7,7 +7,7 @@ use crate::value::{Changed, DataType, Device, FromAny, IntoAny, Narrow};
 
 /// Gets the fields of an object to change them, one after the other, each through the method of its kind.
 ///
-/// Only who has exclusive access to an object can have its fields visited this way, so the visitor gets plain `&mut`. What is
+/// Only code with exclusive access to an object can have its fields visited this way, so the visitor gets plain `&mut`. What is
 /// not implemented goes to [`AttrVisitorMut::visit_other`], which sees every type of field as a value that can be read and set;
 /// by default it does nothing.
 ///

@@ -8,7 +8,7 @@ use crate::device::DeviceMemory;
 use crate::layout::Element;
 use crate::layout::{count, elements_of, row_major, size_of_elements};
 use crate::value::{AnyView, DataType, Device, Schema};
-use crate::{Error, Result, ensure, host};
+use crate::{Error, Result, ensure, provider};
 
 /// A cache line and the widest vector register; what the kernels of Apache TVM rely on.
 const ALIGNMENT: usize = 64;
@@ -54,7 +54,7 @@ impl Tensor {
     pub fn from_env_alloc(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         size(dtype, shape)?;
         // SAFETY: a plain query.
-        if unsafe { (host::api().env_get_tensor_allocator)() }.is_none() {
+        if unsafe { (provider::api().env_get_tensor_allocator)() }.is_none() {
             return Self::empty(dtype, shape, device);
         }
         let (mut shape, mut strides) = (shape.to_vec(), row_major(shape));
@@ -70,7 +70,7 @@ impl Tensor {
         let mut object = ptr::null_mut();
         // SAFETY: the prototype is valid for the call; on success the reference is ours.
         unsafe {
-            Error::check((host::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
+            Error::check((provider::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
             Ok(Self::from_raw(object))
         }
     }
@@ -79,7 +79,7 @@ impl Tensor {
     /// allocator or new memory, and the address of its first element.
     pub(crate) fn for_results<T: Element>(shape: &[i64]) -> Result<(Self, *mut T)> {
         // SAFETY: a plain query.
-        let has_allocator = unsafe { (host::api().env_get_tensor_allocator)() }.is_some();
+        let has_allocator = unsafe { (provider::api().env_get_tensor_allocator)() }.is_some();
         let tensor = match has_allocator {
             true => Self::from_env_alloc(T::DTYPE, shape, Device::CPU)?,
             false => Self::uninitialized(T::DTYPE, shape, Device::CPU)?,
@@ -102,7 +102,7 @@ impl Tensor {
         size_of_elements(self.dtype(), self.len()).unwrap_or(0)
     }
 
-    /// A tensor in new memory. Who hands it out has written to it, if it is host memory.
+    /// A tensor in new memory. The code that hands it out has written to it, if it is CPU memory.
     pub(super) fn uninitialized(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         let size = size(dtype, shape)?;
         ndim(shape)?;

@@ -7,12 +7,12 @@ use crate::layout::Element;
 use crate::layout::{Layout, count, row_major};
 use crate::object::{ObjRef, ObjectRoot, raw_handle};
 use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 
 /// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
 pub struct Tensor {
     object: ObjRef<ObjectRoot>,
-    /// Whether Rust allocated the data, so that nobody outside this object can reach it.
+    /// Whether Rust allocated the data, so that no code outside this object can reach it.
     exclusive: bool,
 }
 
@@ -57,7 +57,7 @@ impl Tensor {
         Self::from_vec(values.to_vec(), shape)
     }
 
-    /// A tensor that keeps `storage` alive, which nobody else can reach: `data` on `device`, row-major.
+    /// A tensor that keeps `storage` alive, which no other code can reach: `data` on `device`, row-major.
     pub(super) fn with_storage<S>(
         data: *mut c_void,
         device: Device,
@@ -102,19 +102,19 @@ impl Tensor {
         let mut object = core::ptr::null_mut();
         // SAFETY: promised by the caller.
         unsafe {
-            Error::check((host::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
+            Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
             Ok(Self::from_raw(object))
         }
     }
 
-    /// A DLPack tensor that shares the data and keeps this tensor alive; whoever receives it calls its deleter.
+    /// A DLPack tensor that shares the data and keeps this tensor alive; the receiver calls its deleter.
     ///
     /// # Errors
     /// What the host reports.
     pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
         let mut managed = core::ptr::null_mut();
         // SAFETY: the object is a tensor and alive; `managed` is writable.
-        unsafe { Error::check((host::api().tensor_to_dlpack_versioned)(self.object.as_ptr(), &mut managed))? };
+        unsafe { Error::check((provider::api().tensor_to_dlpack_versioned)(self.object.as_ptr(), &mut managed))? };
         Ok(managed)
     }
 
@@ -182,7 +182,7 @@ impl Tensor {
         TensorView::of(self.dl_tensor()).ok()
     }
 
-    /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that nobody else can
+    /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that no other code can
     /// see the change half done.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use super::Tensor;
 use crate::abi::{DLTensor, device_type};
 use crate::layout::{Layout, count, row_major, size_of_elements};
 use crate::value::{DataType, Device};
-use crate::{Error, Result, ensure, host};
+use crate::{Error, Result, ensure, provider};
 
 impl Tensor {
     /// A tensor with another shape and element type over the bytes of this one, which is contiguous, from `byte_offset` on. Nothing
@@ -148,7 +148,7 @@ impl Tensor {
         let mut object = ptr::null_mut();
         // SAFETY: the object is a tensor, which the new one keeps alive; the prototype is valid for the call and stays inside.
         unsafe {
-            let create = host::api().tensor_create_unsafe_view;
+            let create = provider::api().tensor_create_unsafe_view;
             Error::check(create(self.as_object().as_ptr(), &raw const prototype, &raw mut object))?;
             Ok(Self::from_raw(object))
         }

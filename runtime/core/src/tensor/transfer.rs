@@ -14,7 +14,7 @@ use crate::{Error, Result, ensure};
 impl Tensor {
     /// A copy on a device, in row-major order: from any device to any other, or on the same one.
     ///
-    /// The copy to and from host memory is done when this returns, and so is one between two kinds of devices. Between devices of
+    /// The copy to and from CPU memory is done when this returns, and so is one between two kinds of devices. Between devices of
     /// one kind it is in the current stream of the target.
     ///
     /// ```
@@ -26,7 +26,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tensor::empty`]; ValueError when the tensor is not contiguous and not in host memory, or a view is writing to it;
+    /// As for [`Tensor::empty`]; ValueError when the tensor is not contiguous and not in CPU memory, or a view is writing to it;
     /// RuntimeError when a device fails.
     pub fn to(&self, device: Device) -> Result<Self> {
         let source = self.dl_tensor();
@@ -39,8 +39,8 @@ impl Tensor {
 
     /// Copies the elements of a tensor of the same shape and element type into this one, which is contiguous.
     ///
-    /// A tensor in host memory needs the only reference, and to be made by Rust, as for [`Tensor::view_mut`]: others may be reading
-    /// it. Memory of other devices is written in stream order, whoever else refers to it.
+    /// A tensor in CPU memory needs the only reference, and to be made by Rust, as for [`Tensor::view_mut`]: others may be reading
+    /// it. Memory of other devices is written in stream order, even if there are other references.
     ///
     /// # Errors
     /// ValueError when shapes, element types or layouts do not fit or this tensor is shared; else as for [`Tensor::to`].
@@ -80,12 +80,12 @@ impl Tensor {
             }
             check_contiguous(from, &layout)?;
             let between = DeviceMemory::new(end.device, size, 64)?;
-            // SAFETY: all three have `size` bytes; the memory between is nobody else's. The device keeps it until it is done.
+            // SAFETY: all three have `size` bytes; the memory between is not shared. The device keeps it until it is done.
             return unsafe {
                 device::copy(start, between.place(), size).and_then(|()| device::copy(between.place(), end, size))
             };
         }
-        // SAFETY: the same shape and type, and contiguous; host memory is ours alone, other memory does not overlap.
+        // SAFETY: the same shape and type, and contiguous; CPU memory is ours alone, other memory does not overlap.
         unsafe { copy_elements(from, &layout, to) }
     }
 }
@@ -134,7 +134,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
         return Err(crate::error!(ValueError, "the tensor's shape {:?} is larger than memory", layout.shape));
     };
     let (from, to) = (place(source, layout)?, place(target, layout)?);
-    // Nobody else's view writes to what is read here.
+    // No other view writes to what is read here.
     let reading = Borrow::new(addresses(source, layout).unwrap_or_default(), false);
     ensure!(
         reading.is_some(),
@@ -150,7 +150,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
     }
     let gather = Gather::new(dtype, layout)?;
     if is_host_memory(to.device) {
-        // SAFETY: the target has `size` bytes of host memory that only we write to.
+        // SAFETY: the target has `size` bytes of CPU memory that only we write to.
         unsafe { gather.run(from.address().cast(), to.address().cast()) };
         return Ok(());
     }
@@ -159,7 +159,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
         Error::new("MemoryError", format!("no {size} bytes to make the tensor contiguous for {}", to.device))
     })?;
     let start = Place { device: Device::CPU, data: dense.as_mut_ptr().cast(), byte_offset: 0 };
-    // SAFETY: the vector has room for `size` bytes; a copy from host memory is done when it returns.
+    // SAFETY: the vector has room for `size` bytes; a copy from CPU memory is done when it returns.
     unsafe {
         gather.run(from.address().cast(), start.data.cast());
         device::copy(start, to, size)
@@ -171,7 +171,7 @@ fn is_host_memory(device: Device) -> bool {
     matches!(device.device_type(), device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST)
 }
 
-/// Elements with gaps in host memory, on their way into a dense block.
+/// Elements with gaps in CPU memory, on their way into a dense block.
 struct Gather<'a> {
     layout: &'a Layout<'a>,
     strides: &'a [i64],

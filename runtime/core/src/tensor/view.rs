@@ -9,7 +9,7 @@ use crate::layout::{Layout, dl_tensor, elements_of, viewed};
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
-/// Read access to the elements of a tensor in host memory, for the time of a call or a borrow.
+/// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow.
 ///
 /// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. As long as the
 /// view lives, a [`TensorViewMut`] of the same memory is refused, in any library of the process. Kernels in other languages are
@@ -22,7 +22,7 @@ pub struct TensorView<'a, T> {
     elements: PhantomData<&'a [T]>,
 }
 
-/// Write access to the elements of a tensor in host memory.
+/// Write access to the elements of a tensor in CPU memory.
 ///
 /// Refused while another view of the same memory lives. As a parameter of a packed function it may not share memory with
 /// another tensor argument; that is checked at each call.
@@ -83,7 +83,7 @@ fn in_use() -> Mismatch {
 
 impl<'a, T: Element> TensorViewMut<'a, T> {
     /// # Safety
-    /// Nobody but views of this crate reads or writes the elements for `'a`.
+    /// Only views of this crate read or write the elements for `'a`.
     #[inline]
     pub(super) unsafe fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
         let (first, layout) = elements_of::<T>(tensor)?;

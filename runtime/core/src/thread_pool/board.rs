@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::signal::Signal;
 use super::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, SLOTS};
 
-/// In [`Slot::state`]: the slot can be joined. The other bits count those who joined and have not left.
+/// In [`Slot::state`]: the slot can be joined. The other bits count threads that joined and have not left.
 const OPEN: u32 = 1 << 31;
 
 #[repr(align(64))]
@@ -63,7 +63,7 @@ impl<T> Board<T> {
     pub(super) fn offer(&self, slot: usize, launch: &T) {
         let place = &self.slots[slot];
         place.launch.store(ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
-        // Not a store: someone may be about to find the slot closed.
+        // Not a store: another thread may be about to find the slot closed.
         place.state.fetch_or(OPEN, Ordering::Release);
         self.offered.fetch_or(1 << slot, Ordering::Release);
     }
@@ -73,12 +73,12 @@ impl<T> Board<T> {
         self.arrival.call(most)
     }
 
-    /// Whoever claimed a launch's last task says so, before leaving the slot.
+    /// The thread that claimed a launch's last task says so, before leaving the slot.
     pub(super) fn all_claimed(&self, slot: usize) {
         self.offered.fetch_and(!(1 << slot), Ordering::Relaxed);
     }
 
-    /// Ends the offer: waits until everyone who joined has left, then gives the slot back.
+    /// Ends the offer: waits until all threads that joined have left, then gives the slot back.
     pub(super) fn withdraw(&self, slot: usize, patience: Duration) {
         let place = &self.slots[slot];
         let is_left = || place.state.load(Ordering::Acquire) == 0;
@@ -103,7 +103,7 @@ impl<T> Board<T> {
         None
     }
 
-    /// Joins a slot on behalf of someone else.
+    /// Joins a slot on behalf of another thread.
     ///
     /// # Safety
     /// The caller has joined it, or is its poster and has not withdrawn.
@@ -118,7 +118,7 @@ impl<T> Board<T> {
     }
 }
 
-/// Someone's part in a launch, which keeps it in place.
+/// One thread's part in a launch, which keeps it in place.
 pub(super) struct Joined<'a, T> {
     board: &'a Board<T>,
     slot: usize,

@@ -44,7 +44,7 @@ pub(super) struct Launch {
     failures: Mutex<Failures>,
 }
 
-// SAFETY: who launches a lambda says that it may run on several threads with this data.
+// SAFETY: the launching code promises that it may run on several threads with this data.
 unsafe impl Sync for Launch {}
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Launch {
         // The number of tasks came as a positive `i32`.
         let mut environment = TVMParallelGroupEnv { sync_handle: handle, num_task: self.progress.tasks() as i32 };
         let before = DOING.replace(Doing::Task);
-        // SAFETY: who launched the lambda says that it can be called with this data, for each task.
+        // SAFETY: the launching code promises that it can be called with this data, for each task.
         let status = unsafe { (self.lambda)(task as i32, &mut environment, self.data) };
         let is_told = DOING.replace(before) == Doing::ToldTask;
         if is_told || status != 0 {

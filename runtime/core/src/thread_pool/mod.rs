@@ -47,7 +47,7 @@ pub(crate) extern "C" fn parallel_threads() -> c_int {
 }
 
 /// `TVMBackendParallelBarrier`: waits until all tasks of the launch are here or have ended. -1 with an error raised when one
-/// of them failed. A task that is alone waits for nobody.
+/// of them failed. A task that is alone does not wait.
 ///
 /// # Safety
 /// `environment` is NULL or what the calling task was given.

@@ -77,7 +77,7 @@ pub(super) struct Pool {
     /// How many workers there may be: `size - 1`, less when no more could be started.
     most_workers: AtomicU32,
     workers: AtomicU32,
-    /// Nothing where threads share CPUs: who looks then keeps the others from working.
+    /// Nothing where threads share CPUs: a thread that looks then keeps the others from working.
     patience: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Pool {
         }
         let cpus = cpus();
         let size = size(cpus, |name| {
-            // SAFETY: the name is a C string; who changes the environment now takes the risk that C programs take.
+            // SAFETY: the name is a C string; a concurrent change of the environment is the risk that C programs take.
             unsafe { libc::getenv(name.as_ptr()).as_ref().map(|value| CStr::from_ptr(value).to_bytes()) }
         });
         let patience = if size > cpus { Duration::ZERO } else { PATIENCE };
@@ -109,7 +109,7 @@ impl Pool {
             // SAFETY: it is not freed from here on.
             Ok(_) => unsafe { &*pool },
             Err(theirs) => {
-                // SAFETY: nobody else has seen ours; theirs lives forever.
+                // SAFETY: no other code has seen ours; theirs lives forever.
                 unsafe {
                     drop(Box::from_raw(pool));
                     &*theirs
@@ -205,7 +205,7 @@ unsafe extern "C" fn forget_pool() {
 }
 
 /// How many threads a pool has: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS` (of a list, the first), else one for each CPU that the
-/// thread may use. A variable that is no positive number does not count.
+/// thread may use. A variable that is not a positive number does not count.
 fn size<'a>(cpus: u32, variable: impl Fn(&CStr) -> Option<&'a [u8]>) -> u32 {
     let asked = [c"TVM_NUM_THREADS", c"OMP_NUM_THREADS"].into_iter().find_map(|name| number(variable(name)?));
     asked.unwrap_or(cpus)
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!((error.to_string(), told.into_inner()), ("ValueError: one".to_owned(), 4));
         let mut raised = ptr::null_mut();
         // SAFETY: the pointer is writable.
-        unsafe { (crate::host::api().error_move_from_raised)(&mut raised) };
+        unsafe { (crate::provider::api().error_move_from_raised)(&mut raised) };
         assert!(raised.is_null(), "nothing is left behind");
     }
 

@@ -14,10 +14,10 @@ const GRACE: Duration = Duration::from_millis(5);
 /// One task, in both halves of [`Progress::standing`].
 const ONE: u64 = (1 << 32) | 1;
 
-/// The tasks of a launch, by number. Every task is claimed once, and whoever claims it runs it to its end.
+/// The tasks of a launch, by number. Every task is claimed once, and the claiming thread runs it to its end.
 pub(super) struct Progress {
     tasks: u32,
-    /// The lowest number that nobody claimed.
+    /// The lowest unclaimed number.
     next: AtomicU32,
     standing: Standing,
     /// Moves when the barrier opens.
@@ -39,7 +39,7 @@ pub(super) struct Claim {
 }
 
 impl Progress {
-    /// Task 0 is claimed, for whoever makes this.
+    /// Task 0 is claimed, for the creator.
     pub(super) fn new(tasks: u32) -> Self {
         Self {
             tasks,
@@ -77,7 +77,7 @@ impl Progress {
     }
 
     /// The barrier: returns when every task has come here or has ended. While some are unclaimed, that is up to others:
-    /// `call_others` says whether there are any who may come, and `run_unclaimed` must see to it that all tasks run.
+    /// `call_others` says whether other threads may come, and `run_unclaimed` must ensure that all tasks run.
     pub(super) fn meet(&self, patience: Duration, call_others: &dyn Fn() -> bool, run_unclaimed: &dyn Fn()) {
         let seen = self.opened.count();
         let left = self.standing.0.fetch_sub(1, Ordering::AcqRel) - 1;
@@ -94,7 +94,7 @@ impl Progress {
         self.opened.wait(patience, None, &is_open);
     }
 
-    /// Everyone who has not ended is at the barrier, so nobody else changes `standing` until the signal moves.
+    /// All tasks that have not ended are at the barrier, so no other thread changes `standing` until the signal moves.
     fn open(&self, standing: u64) {
         let here = standing & !u64::from(u32::MAX);
         self.standing.0.store(here | here >> 32, Ordering::Relaxed);

@@ -15,12 +15,12 @@ impl Signal {
         Self { count: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
     }
 
-    /// The count. Who sees that it moved sees what was done before.
+    /// The count. A thread that sees it moved sees what was done before.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Moves the count and calls everyone who sleeps.
+    /// Moves the count and wakes all sleeping threads.
     pub(super) fn advance(&self) {
         self.count.fetch_add(1, Ordering::Release);
         // Either this sees the sleeper, or the sleeper sees the new count.
@@ -51,7 +51,7 @@ impl Signal {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let mut in_time = true;
         let outcome = loop {
-            // The count is read first: whoever changes something after the look moves it.
+            // The count is read first: a change after the look moves it.
             let seen = self.count();
             fence(Ordering::SeqCst);
             if is_so() {

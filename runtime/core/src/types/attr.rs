@@ -1,7 +1,7 @@
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFITypeAttrColumn, type_index};
-use crate::host;
+use crate::provider;
 use crate::value::AnyView;
 
 /// A column of type attributes by its name: one value for each type that has the attribute.
@@ -51,7 +51,7 @@ impl AttrColumn {
     fn find(&self) -> Option<*mut TVMFFITypeAttrColumn> {
         let name = TVMFFIByteArray::new(self.name.as_bytes());
         // SAFETY: the name is valid for the call.
-        let column = unsafe { (host::api().get_type_attr_column)(&name) }.cast_mut();
+        let column = unsafe { (provider::api().get_type_attr_column)(&name) }.cast_mut();
         self.column.store(column, Ordering::Release);
         (!column.is_null()).then_some(column)
     }

@@ -5,7 +5,7 @@ use crate::abi::{
     TVMFFIObject, TVMFFITypeInfo, TVMFFITypeMetadata, field_flag, type_index,
 };
 use crate::value::{Any, AnyView};
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 
 /// A registered type. Types live as long as the process.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl TypeInfo {
             return None;
         }
         // SAFETY: what is returned lives forever.
-        unsafe { (host::api().get_type_info)(index).as_ref() }.map(|raw| Self { raw })
+        unsafe { (provider::api().get_type_info)(index).as_ref() }.map(|raw| Self { raw })
     }
 
     /// The type with this key.
@@ -71,7 +71,7 @@ impl TypeInfo {
     pub fn by_key(key: &[u8]) -> Result<Self> {
         let mut index = 0;
         // SAFETY: the key is valid for the call and `index` is writable.
-        Error::check(unsafe { (host::api().type_key_to_index)(&TVMFFIByteArray::new(key), &mut index) })?;
+        Error::check(unsafe { (provider::api().type_key_to_index)(&TVMFFIByteArray::new(key), &mut index) })?;
         Self::find(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
     }
 
@@ -268,7 +268,7 @@ impl Field {
     /// What the setter raises; TypeError without a setter.
     ///
     /// # Safety
-    /// `object` is alive, of a type that has this field, and nobody else uses it: it is under construction.
+    /// `object` is alive, of a type that has this field, and no other code uses it: it is under construction.
     pub unsafe fn set(self, object: *mut TVMFFIObject, value: &AnyView<'_>) -> Result<()> {
         let setter = self.raw.setter;
         if setter.is_null() {

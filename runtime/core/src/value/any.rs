@@ -92,7 +92,7 @@ impl<'a> AnyView<'a> {
         None
     }
 
-    /// Whether the caller offers the object to whoever takes it.
+    /// Whether the caller offers the object to the callee.
     #[inline]
     #[doc(hidden)]
     pub const fn is_rvalue_ref(&self) -> bool {
@@ -110,7 +110,7 @@ impl<'a> AnyView<'a> {
     #[cold]
     fn lent_object(&self) -> Self {
         self.object().map_or(Self::NONE, |object| {
-            // SAFETY: the view keeps the object alive for `'a`, since nobody on this side of the call takes it.
+            // SAFETY: the view keeps the object alive for `'a`, since this side of the call does not take it.
             unsafe { Self::from_raw(TVMFFIAny::pointer((*object).type_index, object.cast())) }
         })
     }

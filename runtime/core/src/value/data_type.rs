@@ -3,7 +3,7 @@ use core::str::FromStr;
 
 use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{DLDataType, TVMFFIAny, TVMFFIAnyPayload, TVMFFIByteArray, dtype_code, type_index};
-use crate::{Error, Result, host};
+use crate::{Error, Result, provider};
 
 /// The type of a tensor's elements: code, bits, vector lanes.
 ///
@@ -79,7 +79,7 @@ impl FromStr for DataType {
         let mut raw = DLDataType { code: 0, bits: 0, lanes: 0 };
         let text = TVMFFIByteArray::new(text.as_bytes());
         // SAFETY: both pointers are valid for the call.
-        let status = unsafe { (host::api().data_type_from_string)(&text, &mut raw) };
+        let status = unsafe { (provider::api().data_type_from_string)(&text, &mut raw) };
         Error::check(status)?;
         Ok(Self(raw))
     }
@@ -91,10 +91,10 @@ impl fmt::Display for DataType {
         let mut text = TVMFFIAny::NONE;
         // SAFETY: both pointers are valid; on success `text` is an owned string.
         let text = unsafe {
-            let status = (host::api().data_type_to_string)(&self.0, &mut text);
+            let status = (provider::api().data_type_to_string)(&self.0, &mut text);
             Error::check(status).map(|()| Any::from_raw(text))
         };
-        // An error here would be a panic of whoever puts a message together.
+        // An error here would be a panic of the code that composes a message.
         match text.as_ref().map(Any::get::<&str>) {
             Ok(Ok(text)) => f.write_str(text),
             _ => write!(f, "DataType(code={}, bits={}, lanes={})", self.0.code, self.0.bits, self.0.lanes),

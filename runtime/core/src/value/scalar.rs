@@ -1,7 +1,7 @@
 use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Narrow, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, type_index};
 use crate::value::Storage;
-use crate::{embedded, host};
+use crate::{embedded, provider};
 
 #[inline]
 fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
@@ -207,8 +207,8 @@ impl IntoAny for u64 {
 /// of that.
 #[cold]
 fn big_int(value: u64) -> Any {
-    if host::api().big_int_from_byte_array.is_none() {
-        let version = host::version();
+    if provider::api().big_int_from_byte_array.is_none() {
+        let version = provider::version();
         panic!(
             "{value} does not fit into a 64-bit signed integer, and the TVM FFI in this process (version {}.{}.{}) has no larger \
              ones; install apache-tvm-ffi 0.1.15 or newer",

@@ -36,12 +36,12 @@ pub trait Schema {
     const IS_UNSIGNED: bool = false;
 }
 
-/// How a value lies in memory, for those who treat fields of other languages' types as bytes.
+/// How a value lies in memory, for code that treats fields of other languages' types as bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// Bytes that own nothing; zeros are a value.
     Plain,
-    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are no value.
+    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are not value.
     Any,
     /// A pointer to an object, which it owns; zero is none.
     Object,

@@ -239,7 +239,7 @@ macro_rules! text_type {
             const STORAGE: crate::value::Storage = crate::value::Storage::Any;
 
             unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
-                // SAFETY: promised by the caller; zeros are no text.
+                // SAFETY: promised by the caller; zeros are not text.
                 unsafe { place.cast::<TVMFFIAny>().read().type_index != type_index::NONE }
             }
         }
@@ -304,7 +304,7 @@ impl From<Vec<u8>> for Bytes {
             return Self::new(&bytes);
         }
         let content: *const [u8] = bytes.as_slice();
-        // SAFETY: a vector's memory stays where it is until the vector is dropped, and nobody can change it any more.
+        // SAFETY: a vector's memory stays where it is until the vector is dropped, and it cannot change any more.
         Self(unsafe { Any::from_object(embedded::new_bytes_object_of(content, bytes)) })
     }
 }

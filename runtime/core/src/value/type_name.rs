@@ -1,7 +1,7 @@
 use super::AnyView;
 use super::schema::readable;
 use crate::abi::type_index;
-use crate::host;
+use crate::provider;
 
 /// The name of a value's type for error messages.
 pub(crate) fn type_name(value: &AnyView<'_>) -> String {
@@ -35,7 +35,7 @@ pub(crate) fn type_name(value: &AnyView<'_>) -> String {
 pub fn type_key(index: i32) -> String {
     // SAFETY: `index` comes from a live object, so it is registered; its description lives forever.
     unsafe {
-        let info = (host::api().get_type_info)(index);
+        let info = (provider::api().get_type_info)(index);
         if info.is_null() {
             return format!("type index {index}");
         }

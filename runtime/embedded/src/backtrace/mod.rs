@@ -52,7 +52,7 @@ pub(crate) fn here() -> usize {
     core::hint::black_box(marker.get()).addr()
 }
 
-/// Whether a frame says nothing to who reads the backtrace: the way of a call through the runtime and the C++ library.
+/// Whether a frame is of no interest in a backtrace: the way of a call through the runtime and the C++ library.
 pub(crate) fn is_hidden(symbol: &[u8], file: &[u8]) -> bool {
     // Texts with a line for each name: of arrays, every library would carry a comparison for each, and relocations.
     const SYMBOLS: &str = "tvm::ffi::Function

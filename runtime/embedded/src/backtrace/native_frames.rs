@@ -119,7 +119,7 @@ fn push_known_frames(text: &mut Vec<u8>, mut lines: usize, limit: usize, extent:
                 return false;
             }
             if skip > 0 {
-                // Our own entry point is no frame of the caller.
+                // Our own entry point is not a frame of the caller.
                 if !symbol.text.ends_with(", in TVMFFIBacktrace\n") {
                     skip -= 1;
                 }

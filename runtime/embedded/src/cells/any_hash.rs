@@ -278,7 +278,7 @@ mod tests {
                 let heap = TVMFFIAny::pointer(type_index::STR, object.cast());
                 assert_eq!(hash(&small).unwrap(), hash(&heap).unwrap(), "{text:?}");
                 assert!(equal(&small, &heap).unwrap() && equal(&heap, &small).unwrap());
-                assert!(!equal(&small, &new_bytes(text)).unwrap(), "a string is no bytes");
+                assert!(!equal(&small, &new_bytes(text)).unwrap(), "a string is not bytes");
                 assert_ne!(hash(&small).unwrap(), hash(&new_bytes(text)).unwrap());
                 dec_ref(object);
             }

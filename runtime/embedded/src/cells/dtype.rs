@@ -188,7 +188,7 @@ fn unknown(text: &[u8]) -> Failure {
 /// Writes a data type.
 ///
 /// # Errors
-/// `ValueError` for a code that nobody defined; errors of the frontend's lookup of custom types.
+/// `ValueError` for an undefined code; errors of the frontend's lookup of custom types.
 pub fn format(dtype: DLDataType) -> Result<String, Failure> {
     with_text(dtype, |text| String::from_utf8_lossy(text).into_owned())
 }

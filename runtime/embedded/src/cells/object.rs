@@ -43,7 +43,7 @@ pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TV
         out_of_memory(usize::MAX);
     };
     let cell = allocate(size).cast::<ObjectCell<T>>();
-    // SAFETY: `allocate` returned `size` fresh bytes, aligned to 16, that nobody else knows.
+    // SAFETY: `allocate` returned `size` fresh bytes, aligned to 16, that no other code knows.
     unsafe {
         (&raw mut (*cell).header).write(TVMFFIObject {
             combined_ref_count: ONE_STRONG_ONE_WEAK,
@@ -63,7 +63,7 @@ pub fn new_object_with_tail<T>(type_index: i32, body: T, tail: usize) -> *mut TV
 pub unsafe fn new_polymorphic_object<T>(type_index: i32, vtable: *const c_void, body: T) -> *mut TVMFFIObject {
     const { assert!(align_of::<T>() <= 8, "object bodies are aligned to at most 8 bytes") };
     let start = allocate(VTABLE_SIZE + size_of::<ObjectCell<T>>());
-    // SAFETY: `allocate` returned that many fresh bytes that nobody else knows.
+    // SAFETY: `allocate` returned that many fresh bytes that no other code knows.
     unsafe {
         start.cast::<*const c_void>().write(vtable);
         let cell = start.byte_add(VTABLE_SIZE).cast::<ObjectCell<T>>();
@@ -99,7 +99,7 @@ fn out_of_memory(size: usize) -> ! {
 /// Frees what `allocate` returned; for deleters of objects without a vtable pointer also outside this file.
 ///
 /// # Safety
-/// `start` is what `allocate` returned, and nobody uses it any more.
+/// `start` is what `allocate` returned, and it is not used any more.
 #[inline]
 pub unsafe fn free_storage(start: *mut c_void) {
     // SAFETY: promised by the caller.
@@ -143,7 +143,7 @@ unsafe fn delete_object<T>(
         }
     }
     if flags & deleter_flag::WEAK != 0 {
-        // SAFETY: `allocate` returned this, and nobody refers to it any more.
+        // SAFETY: `allocate` returned this, and there are no references to it any more.
         unsafe { free_storage(start) }
     }
 }

@@ -131,7 +131,7 @@ pub unsafe fn descend(
     }
     let keeps = flags & deleter_flag::WEAK == 0;
     if keeps {
-        // Whoever called the deleter gives up the weak reference of the strong ones next.
+        // The code that called the deleter gives up the weak reference of the strong ones next.
         // SAFETY: that reference is still there.
         unsafe { inc_weak(this.cast()) };
     }

@@ -23,7 +23,7 @@ struct SeqBody {
 impl Drop for SeqBody {
     fn drop(&mut self) {
         // C++ may have moved elements out, so the size is what the cell says now.
-        // SAFETY: the cell owns the elements that it counts, and nobody else uses a dying object.
+        // SAFETY: the cell owns the elements that it counts, and no other code uses a dying object.
         unsafe {
             let elements = slice(&self.cell);
             if elements.iter().any(is_object) {
@@ -245,7 +245,7 @@ pub(super) unsafe fn cell(seq: *mut TVMFFIObject) -> *mut TVMFFISeqCell {
 /// `IndexError`: there is no such element.
 ///
 /// # Safety
-/// `seq` is a live array or list that nobody changes meanwhile.
+/// `seq` is a live array or list that does not change meanwhile.
 #[inline]
 pub unsafe fn get(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failure> {
     // SAFETY: promised by the caller.
@@ -279,7 +279,7 @@ pub unsafe fn contains(seq: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool
 /// `IndexError`: there is no such element.
 ///
 /// # Safety
-/// `seq` is a live array or list, nobody else uses it during the call, and an array is not shared.
+/// `seq` is a live array or list, no other code uses it during the call, and an array is not shared.
 pub unsafe fn remove(seq: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failure> {
     // SAFETY: promised by the caller.
     unsafe {

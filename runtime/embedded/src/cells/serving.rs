@@ -1,6 +1,6 @@
 //! Which implementation serves this process, as far as the cells need to know.
 //!
-//! Cells are the same whoever serves, but some of their operations need the tables: hashing a map key asks for the
+//! Cells are the same for every provider, but some of their operations need the tables: hashing a map key asks for the
 //! attribute columns of its type, and a failed callback leaves its error in the error slot.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -9,7 +9,7 @@ use crate::abi::ApiTable;
 
 use super::any_hash;
 
-/// NULL until somebody else than we serves.
+/// NULL until another provider serves.
 static SERVING: AtomicPtr<ApiTable> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Says whose tables the cells use; the host calls it once, when it binds. Before that it is `table()` of this crate.

@@ -1,6 +1,6 @@
 //! The process-wide allocator that a frontend may install for objects that it wants to know about.
 //!
-//! Nothing in the ABI's 0.1 series allocates through it yet, our own objects included; it is kept for those who ask.
+//! Nothing in the ABI's 0.1 series allocates through it yet, our own objects included; it is kept for frontends that ask.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};

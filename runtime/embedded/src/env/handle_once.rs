@@ -100,7 +100,7 @@ unsafe fn initialize(
 ) -> Result<c_int, Failure> {
     let (thread, address) = (this_thread(), handle.as_ptr().addr());
     let mut progress = progress();
-    // Under the lock: who initialized the handle, stored it before it took itself off the list.
+    // Under the lock: the thread that initialized the handle stored it before it took itself off the list.
     while handle.load(Ordering::Acquire).is_null() {
         let Some(owner) = progress.owner(address) else {
             progress.running.push((thread, address));

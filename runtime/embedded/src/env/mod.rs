@@ -25,7 +25,7 @@ struct StreamEntry {
 thread_local! {
     /// The streams that were set on this thread.
     static STREAMS: Streams = const { Streams(UnsafeCell::new(Vec::new())) };
-    /// Where they are, for those who only read them. Without a destructor, which every access would have to check.
+    /// Where they are, for reading only. Without a destructor, which every access would have to check.
     static SET: Cell<*const [StreamEntry]> = const { Cell::new(&[]) };
     static ALLOCATOR: Cell<Option<DLPackManagedTensorAllocator>> = const { Cell::new(None) };
 }
@@ -137,7 +137,7 @@ pub unsafe fn allocate_tensor(prototype: *mut DLTensor) -> Result<Allocation, Fa
     match unsafe { tensor::from_dlpack_versioned(managed, 0, false) } {
         Ok(tensor) => Ok(Allocation::Tensor(tensor)),
         Err(failure) => {
-            // SAFETY: the tensor was not taken over, and nobody else knows it.
+            // SAFETY: the tensor was not taken over, and no other code knows it.
             unsafe {
                 if let Some(deleter) = (*managed).deleter {
                     deleter(managed);

@@ -16,7 +16,7 @@ use crate::tables::function_table;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Address(*mut c_void);
 
-// SAFETY: an address is only a number here; who uses it answers for it.
+// SAFETY: an address is only a number here; the code that uses it is responsible.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn global_functions_are_found_and_kept() {
         let function = new_function(nothing, ());
-        // SAFETY: the test owns its reference; NULL is no library.
+        // SAFETY: the test owns its reference; NULL is not a library.
         unsafe {
             function_table::set_global(b"module_env.f", function, false).unwrap();
             for _ in 0..3 {

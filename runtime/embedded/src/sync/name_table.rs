@@ -2,7 +2,7 @@
 //!
 //! An open-addressing index of at least twice as many slots as names points to the entries. An entry is complete before
 //! it gets into the index, and is never changed by the table or taken out; a larger index is complete before it takes the
-//! place of the smaller one, which stays for those who still read it. So a lookup is one load of the index and a few of
+//! place of the smaller one, which stays for threads that still read it. So a lookup is one load of the index and a few of
 //! its slots. `tests/loom` checks this file.
 
 use core::marker::PhantomData;
@@ -96,7 +96,7 @@ impl<V> Drop for NameTable<V> {
     fn drop(&mut self) {
         let mut index = self.index.load(Ordering::Acquire);
         // The largest index has all names; the smaller ones have them too.
-        // SAFETY: nobody else has the table any more, so its names and indices are ours; each is freed once.
+        // SAFETY: no other code has the table any more, so its names and indices are ours; each is freed once.
         unsafe {
             for number in 0..size(index) {
                 let name = slot(index, number).load(Ordering::Relaxed);

@@ -52,7 +52,7 @@ pub(crate) fn add_weak(counts: &AtomicU64) {
 
 /// Gives up strong references.
 ///
-/// Who has the only reference of both kinds does not write that it goes: nobody is left to read it, and a load costs much less
+/// The holder of the only reference of both kinds does not write that it goes: no reader is left, and a load costs much less
 /// than a read-modify-write.
 #[inline]
 pub(crate) fn give_up_strong(counts: &AtomicU64, number: u32) -> Option<LastStrong> {

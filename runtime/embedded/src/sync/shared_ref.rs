@@ -1,7 +1,7 @@
 //! A reference to a counted object that any thread may copy, without a lock, while another thread replaces it.
 //!
 //! One word holds the address of the object, to which the word owns a reference, and the number of *pins*: threads that
-//! are about to take a reference of their own. Copying is: pin, add a reference, unpin. Who replaces the word takes its
+//! are about to take a reference of their own. Copying is: pin, add a reference, unpin. A thread that replaces the word takes its
 //! pins over in the same step, and has paid for them before, with a reference for every pin that there can be; those that
 //! turn out to be too many are given up afterwards, with the word's own. A thread that cannot unpin any more gives up
 //! what was paid for it.
@@ -113,13 +113,13 @@ impl<T: Counted> SharedRef<T> {
     fn unpin(&self, object: *mut T, mut word: *mut T) {
         while target(word) == object && pins(word) > 0 {
             let unpinned = word.map_addr(|address| address - PIN);
-            // Release: who replaces the word and finds this pin gone knows of the reference that was added before.
+            // Release: the thread that replaces the word and finds this pin gone knows of the reference that was added before.
             match self.word.compare_exchange_weak(word, unpinned, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
             }
         }
-        // SAFETY: the word was replaced since the caller pinned the object, and who did it paid a reference for the pin.
+        // SAFETY: the word was replaced since the caller pinned the object, and the replacing thread paid a reference for the pin.
         unsafe { T::give_up_references(object, 1) };
     }
 
@@ -127,7 +127,7 @@ impl<T: Counted> SharedRef<T> {
     ///
     /// # Safety
     /// `object` is NULL or alive, [`can_hold`](Self::can_hold) is true for it, and the caller gives up one reference to
-    /// it. Nobody else replaces the word at the same time.
+    /// it. No other code replaces the word at the same time.
     pub unsafe fn replace(&self, object: *mut T) -> Replaced<T> {
         // Only this thread may change the address.
         let old = target(self.word.load(Ordering::Relaxed));
@@ -135,7 +135,7 @@ impl<T: Counted> SharedRef<T> {
             self.word.store(object, Ordering::Release);
             return Replaced { target: null_mut(), number: 0 };
         }
-        // Payment comes first, for as many pins as there can be: who finds its pin gone relies on it.
+        // Payment comes first, for as many pins as there can be: a reader that finds its pin gone relies on it.
         // SAFETY: the word's own reference keeps the object alive.
         unsafe { T::add_references(old, MAX_PINS as u32) };
         let word = self.word.swap(object, Ordering::AcqRel);

@@ -59,7 +59,7 @@ pub struct GlobalFunctionInfo {
 /// Registers a function; the table takes a reference of its own.
 ///
 /// # Errors
-/// `RuntimeError` when the name is taken and may not be overridden, `TypeError` when `function` is no function.
+/// `RuntimeError` when the name is taken and may not be overridden, `TypeError` when `function` is not a function.
 ///
 /// # Safety
 /// `function` is NULL or a live object.

@@ -39,7 +39,7 @@ pub unsafe fn set_raised_owned(error: TVMFFIObjectHandle) {
         // After the exchange: its destructor may use the slot.
         release(old);
     } else if LAST_ERROR.try_with(|_| ()).is_err() {
-        // The thread ends, and nobody looks after the slot any more.
+        // The thread ends, and the slot has no owner any more.
         release(SLOT.replace(null_mut()));
     }
 }

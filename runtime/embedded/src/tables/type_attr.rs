@@ -70,7 +70,7 @@ fn lock() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// Makes a column reach to `size`. Outgrown arrays are kept for those who still read them.
+/// Makes a column reach to `size`. Outgrown arrays are kept for threads that still read them.
 ///
 /// # Safety
 /// The caller holds the lock.
@@ -144,12 +144,12 @@ pub unsafe fn register_attr(type_index: i32, name: &[u8], value: &TVMFFIAny) -> 
     Ok(())
 }
 
-/// A column, or NULL when nobody registered it. Its address never changes; its `data` may.
+/// A column, or NULL when it is not registered. Its address never changes; its `data` may.
 #[inline]
 pub fn column(name: &[u8]) -> *const TVMFFITypeAttrColumn {
     let mut found = COLUMNS.get(name);
     if found.is_none() && !READY.load(Ordering::Acquire) {
-        // Nobody has used the table yet.
+        // The table has not been used yet.
         drop(lock());
         found = COLUMNS.get(name);
     }

@@ -171,7 +171,7 @@ unsafe fn keep(text: TVMFFIByteArray) -> TVMFFIByteArray {
 }
 
 /// Adds an element to an array that others read without a lock: a reader that sees the new count also sees an array that
-/// has as many elements. Outgrown arrays are kept for those who still read them.
+/// has as many elements. Outgrown arrays are kept for threads that still read them.
 unsafe fn append<T: Copy>(array: *mut *const T, count: *mut i32, capacity: &mut usize, value: T) {
     // SAFETY: the caller holds the lock and passes an entry's array with its count and capacity.
     unsafe {

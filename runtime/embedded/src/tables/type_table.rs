@@ -72,7 +72,7 @@ pub(super) fn lock() -> MutexGuard<'static, Registry> {
     registry
 }
 
-/// Finds a type, which may have to wait until somebody uses the table for the first time.
+/// Finds a type, which may have to wait until the first use of the table.
 #[inline]
 fn find_ready<T>(find: impl Fn() -> Option<T>) -> Option<T> {
     find().or_else(|| {
@@ -210,7 +210,7 @@ impl Registry {
             parent: -1,
         };
         let root_info = self.insert(root, type_index::OBJECT, null_mut());
-        // SAFETY: the entry is new, and nobody else can see it before the table is complete.
+        // SAFETY: the entry is new, and no other code can see it before the table is complete.
         unsafe {
             (*root_info).metadata.total_size = HEADER_SIZE as i32;
             (*root_info).info.metadata = &raw const (*root_info).metadata;

@@ -70,7 +70,7 @@ impl TVMFFIAny {
     /// A pointer under any type index: an object, an opaque pointer, a `DLTensor*`, a byte array.
     #[inline]
     pub const fn pointer(type_index: i32, value: *mut core::ffi::c_void) -> Self {
-        /// The value in two words. Two writes of half a word each could not be forwarded to who reads the word at once.
+        /// The value in two words. Two writes of half a word each could not be forwarded to a read of the whole word.
         #[repr(C)]
         struct Words {
             head: u64,

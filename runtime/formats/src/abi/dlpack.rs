@@ -78,7 +78,7 @@ pub mod dtype_code {
     pub const FLOAT4_E2M1FN: u8 = 17;
 }
 
-/// A tensor that someone else owns. Shape and strides count elements.
+/// A borrowed tensor. Shape and strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DLTensor {

@@ -15,7 +15,7 @@ pub(super) enum Layout {
 pub(super) const WGSL: &str = "wgsl";
 
 impl Layout {
-    /// Of a kind of module; `None` for kinds that are no device images.
+    /// Of a kind of module; `None` for kinds that are not device images.
     pub(super) fn of(kind: &str) -> Option<Self> {
         match kind.strip_prefix(OWN_KIND_PREFIX).unwrap_or(kind) {
             "cuda" | "hip" | "rocm" | "opencl" => Some(Self::Whole),

@@ -107,10 +107,10 @@ impl<'a> DeviceImage<'a> {
     /// Parses the payload of a module of `kind`.
     ///
     /// # Errors
-    /// What is wrong, and at which byte; also when modules of the kind are no device images.
+    /// What is wrong, and at which byte; also when modules of the kind are not device images.
     pub fn parse_as(kind: &str, bytes: &'a [u8]) -> Result<Self, StreamError> {
         let Some(layout) = Layout::of(kind) else {
-            let problem = format_args!("modules of kind '{kind}' are no device images");
+            let problem = format_args!("modules of kind '{kind}' are not device images");
             return Err(StreamError::new(FORMAT, &"kind", 0, problem));
         };
         Self::parse_layout(layout, bytes)
@@ -203,7 +203,7 @@ impl<'a> DeviceImage<'a> {
     #[doc(hidden)]
     pub fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
         match (Layout::of(kind), &self.code) {
-            (None, _) => Err("are no device images"),
+            (None, _) => Err("are not device images"),
             (Some(Layout::Whole), Code::Each(_)) => Err("have one piece of code; make the image with DeviceImage::new"),
             (Some(Layout::Each | Layout::EachWgsl), Code::Whole(_)) => {
                 Err("have code for each kernel; make the image with DeviceImage::with_codes")

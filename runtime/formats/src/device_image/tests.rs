@@ -167,7 +167,7 @@ fn images_of_the_wrong_kind() {
     let each = DeviceImage::with_codes("metal", vec![], vec![("f", b"")]);
     let wgsl = DeviceImage::with_codes("wgsl", vec![], vec![]);
     for (image, kind, expected) in [
-        (&whole, "_lib", Err("are no device images")),
+        (&whole, "_lib", Err("are not device images")),
         (&whole, "metal", Err("have code for each kernel; make the image with DeviceImage::with_codes")),
         (&each, "cuda", Err("have one piece of code; make the image with DeviceImage::new")),
         (&each, "webgpu", Err("have the format 'wgsl'")),
@@ -181,7 +181,7 @@ fn images_of_the_wrong_kind() {
     let twice = DeviceImage::with_codes("metal", vec![], vec![("f", b""), ("f", b"")]).to_vec();
     let wgsl_in_metal = DeviceImage::new("wgsl", vec![], b"").to_vec();
     for (kind, bytes, expected) in [
-        ("_lib", &b""[..], "device image: kind at byte 0x0: modules of kind '_lib' are no device images"),
+        ("_lib", &b""[..], "device image: kind at byte 0x0: modules of kind '_lib' are not device images"),
         ("metal", &wgsl_in_metal, "device image: format at byte 0x0: is \"wgsl\", which only webgpu modules have"),
         ("metal", &twice, "device image: code table at byte 0x2e: \"f\" is in it twice"),
     ] {

@@ -32,7 +32,7 @@ pub struct Section {
     pub is_large: bool,
 }
 
-/// The alignment of a blob in bytes, whoever packs it.
+/// The alignment of a blob in bytes, for every packer.
 pub const BLOB_ALIGNMENT: u64 = 16;
 
 /// The largest blob, in bytes, that stays in the ordinary read-only section of x86-64.

@@ -74,7 +74,7 @@ pub struct AssemblyPacker;
 #[doc(hidden)]
 pub struct ByItsSize;
 
-/// The largest blob, in bytes, that is written in C unless someone asks for that.
+/// The largest blob, in bytes, that is written in C unless asked for.
 const LARGEST_IN_C: usize = 64 << 10;
 
 /// Bytes in a line of C.

@@ -1,4 +1,4 @@
-//! The order in which an import tree is written: who is module 0, 1, 2, ...
+//! The order in which an import tree is written: which module is number 0, 1, 2, ...
 //!
 //! Everything that becomes a part of the library takes one place, and every import must come later than its importer. The order is
 //! Apache TVM's as far as that one is such an order: depth first, the imports of a module from the last to the first, first what
@@ -28,7 +28,7 @@ pub struct Order {
 /// Why there is no order: two modules of the library, and the modules through which the first imports the second.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// Who imports.
+    /// The importing module.
     pub from: usize,
     /// At least one module outside the library, then one in it. Each imports the next.
     pub via: Vec<usize>,

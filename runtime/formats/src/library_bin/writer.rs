@@ -41,7 +41,7 @@ impl fmt::Display for WriteError {
         write!(f, "{FORMAT}: ")?;
         match self {
             Self::SecondLibrary => write!(f, "the library itself is already in the import tree"),
-            Self::InvalidKind(kind) => write!(f, "\"{kind}\" is no module kind"),
+            Self::InvalidKind(kind) => write!(f, "\"{kind}\" is not a module kind"),
             Self::EmptyPayload { kind } => {
                 write!(f, "the module of kind \"{kind}\" is empty; stock hosts cannot load it")
             }
@@ -62,7 +62,7 @@ impl std::error::Error for WriteError {}
 enum Content<'a> {
     Library,
     Bytes(&'a [u8]),
-    /// So many bytes, from whoever writes them.
+    /// A number of bytes, from the closure that writes them.
     Stream(u64, &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>),
 }
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use kernpack::device::device_type;
-use kernpack::host::{Origin, origin};
 use kernpack::module::ModuleProperties;
+use kernpack::sys::provider::{Origin, origin};
 use kernpack::{Device, Error, Function, Module, Result, Tensor, TensorView, TensorViewMut, bail, device, packed_func};
 use kernpack_apache_tvm_host::{check, check_on, check_process, check_wrong_argument};
 

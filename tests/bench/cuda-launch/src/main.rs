@@ -58,7 +58,7 @@ impl Bench {
         let stream = context.default_stream();
         let loaded = context.load_module(Ptx::from_src(CODE))?;
         let tensor = || Tensor::empty(DataType::FLOAT32, &[1024], Device::cuda(0));
-        // SAFETY: nobody reads it.
+        // SAFETY: it is not read.
         let slice = || unsafe { stream.alloc::<f32>(1024) };
         Ok(Self {
             ours: [module.kernel("none")?, module.kernel("four")?, module.kernel("twelve")?],

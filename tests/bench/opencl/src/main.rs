@@ -69,7 +69,7 @@ peer! {
 fn compare(name: &str, rounds: usize, mut ours: impl FnMut() -> u128, mut peer: impl FnMut() -> u128) {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..rounds + 2 {
-        // Whoever comes second finds warm caches, so they take turns.
+        // The second one finds warm caches, so they take turns.
         let (own, other) = if round % 2 == 0 {
             let own = ours();
             (own, peer())

@@ -61,7 +61,7 @@ impl DeviceApi for Canvas {
     }
 
     unsafe fn free(&self, _: i32, data: *mut c_void) -> Result<()> {
-        ensure!(self.blocks().remove(&(data as usize)).is_some(), ValueError, "{data:?} is no canvas");
+        ensure!(self.blocks().remove(&(data as usize)).is_some(), ValueError, "{data:?} is not a canvas");
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl DeviceApi for Canvas {
         let mut block = |place: Place| {
             let start = place.byte_offset as usize;
             let block = blocks.get_mut(&(place.data as usize)).and_then(|block| block.get_mut(start..start + size));
-            block.map(<[u8]>::as_mut_ptr).ok_or_else(|| kernpack::error!(ValueError, "{place:?} is no canvas"))
+            block.map(<[u8]>::as_mut_ptr).ok_or_else(|| kernpack::error!(ValueError, "{place:?} is not a canvas"))
         };
         let is_here = |place: Place| place.device.device_type() == CANVAS.device_type();
         let from = if is_here(source) { block(source)? } else { source.address().cast() };

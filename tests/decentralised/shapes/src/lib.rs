@@ -28,7 +28,7 @@ pub mod point {
 pub mod canvas;
 
 mod circle {
-    //! What nobody's code refers to.
+    //! What no code refers to.
 
     use super::point::Point;
     use kernpack::{ObjRef, Object, packed_func};

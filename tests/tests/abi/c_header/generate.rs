@@ -277,7 +277,7 @@ impl Sources {
             comment(out, "  ", docs);
             let _ = writeln!(out, "  {} = {value},", c_name(&constant.to_string()));
         }
-        // A comma behind the last one is no C++98 and no C89, but this header is neither.
+        // A comma behind the last one is not a C++98 and no C89, but this header is neither.
         let _ = writeln!(out, "}} {name};");
     }
 

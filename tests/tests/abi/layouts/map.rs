@@ -21,7 +21,7 @@ enum Step {
     Clear,
     /// The container is replaced by a copy of it.
     Copy,
-    /// Somebody else holds the container from now on, too.
+    /// Another reference to the container exists from now on.
     Share,
     ShareWeakly,
     /// The others let go.
@@ -124,7 +124,7 @@ unsafe fn check_key(cpp: &Containers, handle: Handle, key: &Value, model: &Model
     }
 }
 
-/// Gives the caller a map that nobody else holds, as copy on write does.
+/// Gives the caller a map without other references, as copy on write does.
 unsafe fn make_unique(handle: &mut Handle) {
     // SAFETY: the test owns a reference to the map.
     unsafe {

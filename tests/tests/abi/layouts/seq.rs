@@ -18,9 +18,9 @@ type Handle = TVMFFIObjectHandle;
 enum Step {
     /// Done by C++, or by us.
     Change { operation: Operation, by_cpp: bool },
-    /// Somebody else holds the container from now on, too.
+    /// Another reference to the container exists from now on.
     Share,
-    /// Somebody holds it weakly.
+    /// There are weak references to it.
     ShareWeakly,
     /// The others let go.
     Unshare,
@@ -177,7 +177,7 @@ fn lists_are_changed_by_both_sides() {
     check(300, steps(list_operation()), |case| lists(cpp, case));
 }
 
-/// Our side of an operation on an array, which is copied first when somebody else holds it: in place where that is possible,
+/// Our side of an operation on an array, which is copied first when there are other references: in place where that is possible,
 /// else through a new array of the `result`.
 ///
 /// # Safety

@@ -55,7 +55,7 @@ impl Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         for object in &self.0 {
-            // SAFETY: the test owns this reference. Who panics has lost count.
+            // SAFETY: the test owns this reference. A panic here means a wrong count.
             unsafe {
                 if !std::thread::panicking() {
                     assert_eq!((**object).combined_ref_count, (1 << 32) | 1, "references that were not given back");

@@ -29,7 +29,7 @@ fn upload(device: Device, bytes: &[u8]) -> DeviceMemory {
 
 fn download(memory: &DeviceMemory) -> Vec<u8> {
     let bytes = vec![0u8; memory.size()];
-    // SAFETY: both have as many bytes, and nobody reads the vector meanwhile.
+    // SAFETY: both have as many bytes, and the vector is not read meanwhile.
     unsafe { device::copy(memory.place(), host(&bytes), bytes.len()) }.unwrap();
     bytes
 }

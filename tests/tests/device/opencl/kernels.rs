@@ -358,7 +358,7 @@ fn kernels_of_two_devices_are_not_mixed() {
 #[test]
 fn many_threads_launch_one_kernel_on_every_device() {
     let Some(devices) = machine::devices() else { return };
-    // One module, which nobody has used before: all threads ask for its program at once.
+    // One module, not used before: all threads ask for its program at once.
     let module = module();
     let (fill, scale) = (module.kernel("fill").unwrap(), module.kernel("scale").unwrap());
     std::thread::scope(|threads| {

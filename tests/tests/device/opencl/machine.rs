@@ -4,7 +4,7 @@ use kernpack::device;
 use kernpack::device::device_type;
 use kernpack::{Device, Error};
 
-/// Says that a test cannot run here; a panic where someone has promised OpenCL.
+/// Says that a test cannot run here; a panic where OpenCL was promised.
 fn skip(error: &Error) {
     assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{error}");
     let test = std::thread::current();

@@ -1,4 +1,4 @@
-//! OpenCL devices, modules and kernels, on whatever device this machine has; `cargo xtask test` sees to it that it is PoCL at least,
+//! OpenCL devices, modules and kernels, on whatever device this machine has; `cargo xtask test` ensures that it is PoCL at least,
 //! with two devices (`.cargo/config.toml`).
 
 mod devices;

@@ -38,7 +38,7 @@ fn views_share_the_buffer() {
     let rows = whole.slice(4..6).unwrap();
     let last = rows.view_as(&[4], DataType::INT32, 48).unwrap();
     for view in [&rows, &last] {
-        assert_eq!(view.dl_tensor().data, whole.dl_tensor().data, "a cl_mem is no address: nothing is added to it");
+        assert_eq!(view.dl_tensor().data, whole.dl_tensor().data, "a cl_mem is not an address: nothing is added to it");
     }
     assert_eq!((rows.dl_tensor().byte_offset, last.dl_tensor().byte_offset), (128, 176));
     drop(whole);

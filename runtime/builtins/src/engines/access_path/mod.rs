@@ -193,7 +193,7 @@ unsafe fn is_prefix_of(path: *mut TVMFFIObject, mut other: *mut TVMFFIObject) ->
 /// The steps of a path, the first one first: how each goes, and the name, index or key.
 ///
 /// # Errors
-/// TypeError for another value; what is wrong with a path that somebody changed.
+/// TypeError for another value; what is wrong with a path that was changed.
 pub(crate) fn read(path: &AnyView<'_>) -> Result<Vec<(Kind, Any)>> {
     let path = path.object().filter(|_| path.type_index() == PATH.host_index());
     let Some(mut path) = path else { bail!(TypeError, "expected {}", PATH.key) };

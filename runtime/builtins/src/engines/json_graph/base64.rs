@@ -21,7 +21,7 @@ pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
 /// it, wherever the group is.
 ///
 /// # Errors
-/// InternalError when the digits are no whole groups of four.
+/// InternalError when the digits are not whole groups of four.
 pub(super) fn decode(digits: &[u8]) -> Result<Vec<u8>> {
     let (groups, []) = digits.as_chunks::<4>() else {
         bail!(InternalError, "Check failed: (bytes.size % 4 == 0) is false: invalid base64 encoding");

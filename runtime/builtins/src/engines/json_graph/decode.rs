@@ -293,7 +293,7 @@ impl Decoder<'_> {
 
 impl Drop for Decoder<'_> {
     fn drop(&mut self) {
-        // SAFETY: the values are ours and not used any more; marks are no objects.
+        // SAFETY: the values are ours and not used any more; marks are not objects.
         unsafe { release_elements(self.decoded.drain(..)) };
     }
 }
@@ -306,7 +306,7 @@ enum Started {
 impl Object {
     /// Sets fields up to one whose value is another node: its index, which need not be an integer. `None` when all are set.
     unsafe fn go_on(&mut self, data: *mut TVMFFIObject, part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
-        // SAFETY: see above; the object is new, and nobody else knows it.
+        // SAFETY: see above; the object is new, and no other code knows it.
         unsafe {
             let object = self.object.as_view().as_raw().payload.v_obj;
             if let (Some(field), Some(part)) = (self.waiting.take(), part) {
@@ -360,7 +360,7 @@ fn required_field(field: Field, info: TypeInfo) -> Error {
 #[inline]
 fn type_index_of(key: &[u8]) -> Result<i32> {
     #[cfg(feature = "embedded")]
-    if crate::host::origin_while_binding() == crate::host::Origin::Embedded {
+    if crate::provider::origin_while_binding() == crate::provider::Origin::Embedded {
         // Our own table without the way through the host's.
         return Ok(crate::embedded::type_table::index_of(key)?);
     }

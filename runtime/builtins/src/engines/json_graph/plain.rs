@@ -79,7 +79,7 @@ pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
 pub(super) unsafe fn device(data: &TVMFFIAny) -> Result<TVMFFIAny> {
     // SAFETY: promised by the caller.
     let [kind, id] = unsafe { integers(data) }?[..] else {
-        // SAFETY: promised by the caller; what is no array was an error before.
+        // SAFETY: promised by the caller; what is not an array was an error before.
         let size = unsafe { seq::elements(data.payload.v_obj) }.len();
         bail!(
             ValueError,

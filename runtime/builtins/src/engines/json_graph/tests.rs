@@ -134,7 +134,7 @@ fn hostile_texts() {
         let error = from_text(&text).map(|value| value.type_name()).unwrap_err().to_string();
         assert!(error.starts_with(message), "{text}: {error}");
     }
-    // Nodes may be in any order, and those that nobody asks for are not looked at.
+    // Nodes may be in any order, and those that are not referred to are not looked at.
     let value = from_text(&nodes(r#"{"type":"ffi.Array","data":[2]},7,{"type":"int","data":5}"#)).unwrap();
     assert_eq!(value.to::<crate::Array<i64>>().unwrap().to_vec(), [5]);
 }

@@ -35,7 +35,7 @@ pub(super) fn to_text(root: &Any, metadata: &Any) -> Result<Vec<u8>> {
 #[derive(Default)]
 struct NodeTexts {
     text: Vec<u8>,
-    /// What a hook made is no JSON.
+    /// What a hook made is not JSON.
     problem: Option<Error>,
 }
 

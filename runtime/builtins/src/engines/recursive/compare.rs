@@ -180,7 +180,7 @@ impl Comparer {
         Ok(ordering)
     }
 
-    /// Compares two values, which are no leaves, or puts them on the stack. Takes the readers' references over.
+    /// Compares two values, which are not leaves, or puts them on the stack. Takes the readers' references over.
     unsafe fn enter(&mut self, left: Read, right: Read) -> Result<Option<Ordering>> {
         // SAFETY: see above.
         unsafe {

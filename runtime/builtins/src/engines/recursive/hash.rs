@@ -168,7 +168,7 @@ impl Hasher {
         }
     }
 
-    /// Hashes a value, which is no leaf, or puts it on the stack. Takes the reader's reference over.
+    /// Hashes a value, which is not a leaf, or puts it on the stack. Takes the reader's reference over.
     unsafe fn enter(&mut self, part: Read) -> Result<Option<u64>> {
         // SAFETY: see above.
         unsafe {

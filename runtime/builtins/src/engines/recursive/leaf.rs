@@ -121,14 +121,14 @@ unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
 
 /// The key of a value's type; of the owned value that a view would become.
 fn key_of(value: &TVMFFIAny) -> String {
-    // SAFETY: the caller keeps the value alive, which is no rvalue reference; only the key of the owned one is looked at.
+    // SAFETY: the caller keeps the value alive, which is not an rvalue reference; only the key of the owned one is looked at.
     unsafe {
         let owned = release::to_owned(value).map_or(Any::NONE, |owned| Any::from_raw(owned));
         type_key(owned.as_view())
     }
 }
 
-/// Values of the same type that are no objects.
+/// Values of the same type that are not objects.
 unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     // SAFETY: promised by the caller: the payloads are as the index says.
     unsafe {

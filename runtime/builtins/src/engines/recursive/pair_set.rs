@@ -69,7 +69,7 @@ impl PairSet {
             if moved == FREE {
                 break;
             }
-            // Who would be looked for from the hole or before it moves into it.
+            // The entries that would be looked for from the hole or before it moves into it.
             if (at.wrapping_sub(self.start(moved)) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.slots[hole] = moved;
                 hole = at;

@@ -70,7 +70,7 @@ struct Frame {
     count: usize,
     /// Where its text begins.
     start: usize,
-    /// The object again, if nobody else is sure to keep it.
+    /// The object again, if no other reference is sure to keep it.
     _kept: Any,
 }
 
@@ -170,7 +170,7 @@ impl Printer {
     unsafe fn advance(&mut self) -> Result<()> {
         let top = self.frames.len() - 1;
         loop {
-            // SAFETY: the object of a frame is alive, and its children are as long as nobody changes it.
+            // SAFETY: the object of a frame is alive, and its children are as long as it does not change.
             unsafe {
                 let (value, owned) = match self.frames[top].children {
                     Children::Fields(..) => match self.next_field(top)? {
@@ -329,7 +329,7 @@ impl Printer {
     #[inline(always)]
     unsafe fn print_leaf(&mut self, value: &TVMFFIAny) -> Result<bool> {
         self.has_parts = false;
-        // SAFETY: the caller passes a valid value, which is no rvalue reference.
+        // SAFETY: the caller passes a valid value, which is not an rvalue reference.
         dispatch(&unsafe { AnyView::from_raw(*value) }, "", self)?;
         Ok(!self.has_parts)
     }

@@ -2,7 +2,7 @@
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Text in double quotes. Characters outside ASCII are written as `\uXXXX` or `\UXXXXXXXX`, what is no UTF-8 as `\xXX`; a
+/// Text in double quotes. Characters outside ASCII are written as `\uXXXX` or `\UXXXXXXXX`, what is not UTF-8 as `\xXX`; a
 /// terminal's color sequence keeps its readable part.
 pub(super) fn push_text(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'"');

@@ -8,7 +8,7 @@ use crate::{Result, bail};
 /// The hash of a tensor; `key_hash` is that of its type.
 ///
 /// # Safety
-/// `tensor` is a live tensor object, and nobody writes to its data.
+/// `tensor` is a live tensor object, and its data is not written to.
 pub(super) unsafe fn hash(tensor: *mut TVMFFIObject, key_hash: u64, skip_content: bool) -> Result<u64> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -112,7 +112,7 @@ unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
 /// The elements of a contiguous tensor in the host's memory.
 ///
 /// # Safety
-/// The tensor is alive for `'a`, and nobody writes to it.
+/// The tensor is alive for `'a`, and is not written to.
 unsafe fn content<'a>(tensor: &DLTensor) -> Result<&'a [u8]> {
     // SAFETY: promised by the caller.
     let count = unsafe { shape(tensor) }

@@ -86,7 +86,7 @@ fn variables() {
     let left = scope(params(&x, &y), body(&x, &y), 0);
     check(&left, &scope(params(&u, &v), body(&u, &v), 0), false, true);
     check(&left, &scope(params(&u, &v), body(&v, &u), 0), false, false);
-    // Nobody defines these, unless all variables are said to be defined.
+    // These have no definition, unless all variables count as defined.
     check(&body(&x, &y), &body(&u, &v), false, false);
     check(&body(&x, &y), &body(&u, &v), true, true);
     check(&body(&x, &x), &body(&u, &v), true, false);

@@ -55,7 +55,7 @@ pub(super) fn way_of(type_index: i32) -> Way {
 /// context of a failure.
 ///
 /// # Safety
-/// `mutator` is a live mutator, `value` a valid view, and the way is that of its type. With `in_place`, nobody else refers to the
+/// `mutator` is a live mutator, `value` a valid view, and the way is that of its type. With `in_place`, there is no other reference to the
 /// value or uses what is below it.
 #[inline]
 pub(super) unsafe fn mutate_whole(

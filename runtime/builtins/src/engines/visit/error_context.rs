@@ -114,7 +114,7 @@ pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
 /// The objects that a context recorded, borrowed.
 ///
 /// # Safety
-/// `context` is a live context that nobody changes meanwhile.
+/// `context` is a live context that does not change meanwhile.
 pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
     // SAFETY: promised by the caller.
     unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.as_ptr()) }
@@ -148,7 +148,7 @@ pub(crate) fn own(error: Error) -> Error {
     }
 }
 
-/// Adds a node to a failure's context; values that are no objects leave no trace. The error is changed in place, also when others
+/// Adds a node to a failure's context; values that are not objects leave no trace. The error is changed in place, also when others
 /// hold it: all languages do it so on the way up, where an error has one owner.
 ///
 /// # Safety

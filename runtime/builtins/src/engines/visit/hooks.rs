@@ -60,7 +60,7 @@ unsafe extern "C" fn visit_container(visitor: *mut TVMFFIObject, value: TVMFFIAn
     }
 }
 
-/// An array does not change while somebody else has it, so that its elements need no care. Nothing here panics.
+/// An array does not change while other code has a reference, so that its elements need no care. Nothing here panics.
 unsafe fn visit_array(visitor: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
     if let Err(error) = stack_space::check() {
         return failed(error);
@@ -94,13 +94,13 @@ unsafe extern "C" fn mutate_container(mutator: *mut TVMFFIObject, value: TVMFFIA
 /// The `__s_maybe_inplace_mutate__` hook of containers.
 ///
 /// # Safety
-/// As for [`mutate_container`]; nobody else refers to the container.
+/// As for [`mutate_container`]; there is no other reference to the container.
 unsafe extern "C" fn maybe_inplace_mutate_container(mutator: *mut TVMFFIObject, value: TVMFFIAny) -> TVMFFIAny {
     // SAFETY: promised by the caller.
     guard(|| unsafe { mutate_by_way(mutator, &value, way_of(value.type_index), true) })
 }
 
-/// An array does not change while somebody else has it, so that its elements need no care. Nothing here panics.
+/// An array does not change while other code has a reference, so that its elements need no care. Nothing here panics.
 unsafe fn mutate_array(mutator: *mut TVMFFIObject, array: *mut TVMFFIObject) -> TVMFFIAny {
     // SAFETY: the caller promises a live mutator and a live array; the copy is ours and has room for all elements.
     unsafe {

@@ -1,4 +1,4 @@
-//! `ffi.VisitInterrupt`: what stops a visit, with a value for the one who started it.
+//! `ffi.VisitInterrupt`: what stops a visit, with a value for its caller.
 
 use super::outcome::mismatch;
 use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind, type_index};

@@ -138,7 +138,7 @@ impl Mapping<'_> {
     }
 
     // SAFETY of the functions below: the mutator is alive, values are valid views, and plans and ways are those of their types.
-    // With `in_place`, nobody else refers to the value or uses what is below it.
+    // With `in_place`, there is no other reference to the value or uses what is below it.
 
     /// Mutates a value.
     unsafe fn mutate(self, value: TVMFFIAny, plan: Plan, in_place: bool) -> TVMFFIAny {
@@ -375,7 +375,7 @@ impl Mapping<'_> {
     }
 }
 
-/// The counts of the references to an object, which tell whether somebody has got one more.
+/// The counts of the references to an object, which tell whether there is one more.
 unsafe fn owners(value: &TVMFFIAny) -> u64 {
     // SAFETY: the caller passes a live object, whose counts are only ever accessed atomically.
     unsafe { AtomicU64::from_ptr(&raw mut (*value.payload.v_obj).combined_ref_count) }.load(Ordering::Acquire)
@@ -386,13 +386,13 @@ fn body(style: Style, is_safe: bool, shared: Option<Remap>) -> MapBody {
     MapBody { cell, style, plans: Plans::new(), remap: Remap::default(), shared, is_safe, links: Links::new() }
 }
 
-/// Creates a mutator and mutates an owned value with it, in place when nobody else refers to it.
+/// Creates a mutator and mutates an owned value with it, in place when there is no other reference to it.
 fn start(root: Any, style: Style, callbacks: &[Callbacks<'_>]) -> Result<Any> {
     // SAFETY: the mutator is new, and its reference is given up.
     unsafe { run(root, links::new_object(MUTATOR.host_index(), body(style, false, None), callbacks)) }
 }
 
-/// Maps an owned value, in place when nobody else refers to it, with callbacks for before and for after the children, at most
+/// Maps an owned value, in place when there is no other reference to it, with callbacks for before and for after the children, at most
 /// [`links::MAX_PAIRED`] each where there are both. `keep_shared` maps each shared object once, whatever its kind.
 pub(crate) fn map(root: Any, before: &[Callback], after: &[Callback], keep_shared: bool) -> Result<Any> {
     let style = Style::of_pairs(before, after);

@@ -21,7 +21,7 @@ pub(super) type Mutate = unsafe extern "C" fn(mutator: *mut TVMFFIObject, value:
 pub(super) struct MutatorTable {
     /// Leaves the value itself as it is.
     pub(super) mutate: Mutate,
-    /// May change the value in place: nobody else refers to it.
+    /// May change the value in place: there is no other reference to it.
     pub(super) maybe_inplace_mutate: Mutate,
     /// What a variable or shared node was mapped to; none when it was not.
     pub(super) var_remap_get: Mutate,
@@ -94,7 +94,7 @@ pub(super) unsafe fn table<'a>(mutator: *mut TVMFFIObject) -> Result<&'a Mutator
         .ok_or_else(|| crate::error!(RuntimeError, "a StructuralMutator without a function table cannot mutate"))
 }
 
-/// Whether a value may be changed in place: an object that nobody else refers to, and that Rust code may not be reading without a
+/// Whether a value may be changed in place: an object without other references, that Rust code may not be reading without a
 /// reference of its own.
 ///
 /// # Safety

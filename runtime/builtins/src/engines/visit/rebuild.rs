@@ -64,7 +64,7 @@ impl Rebuild {
     /// Goes to the next child.
     ///
     /// # Safety
-    /// The value is alive; in place, nobody else refers to it. The child before is not used any more.
+    /// The value is alive; in place, there is no other reference to it. The child before is not used any more.
     #[inline]
     pub(super) unsafe fn step(&mut self, region: Region) -> Next {
         if !self.error.is_null() {
@@ -246,7 +246,7 @@ pub(super) unsafe fn new_like(seq: *mut TVMFFIObject, size: usize) -> *mut TVMFF
 /// Adds an owned element.
 ///
 /// # Safety
-/// The sequence was made by [`new_like`] and has room; nobody else has it yet.
+/// The sequence was made by [`new_like`] and has room; no other code has it yet.
 #[inline]
 pub(super) unsafe fn append(seq: *mut TVMFFIObject, value: TVMFFIAny) {
     // SAFETY: promised by the caller.

@@ -20,7 +20,7 @@ impl Running {
 
     /// What a value becomes; with `children_only` its own callback is not called.
     pub(crate) fn mutate(self, value: &AnyView<'_>, children_only: bool) -> Result<Any> {
-        // SAFETY: the caller keeps the value alive, and who made this the mutator, which is one of ours.
+        // SAFETY: the caller keeps the value alive, and the creator of this the mutator, which is one of ours.
         unsafe {
             let outcome = if children_only {
                 Mapping::of(self.0).mutate_inside(*value.as_raw())
@@ -33,7 +33,7 @@ impl Running {
 
     /// The number of the region, and with `enter` after entering it for the call.
     pub(crate) fn in_region<R>(self, enter: Option<i32>, body: impl FnOnce(i32) -> R) -> R {
-        // SAFETY: who made this promised a live mutator.
+        // SAFETY: the creator of this promised a live mutator.
         let region = unsafe { Region::of(self.0) };
         let scope = enter.map(|kind| region.enter(kind));
         let result = body(region.get());

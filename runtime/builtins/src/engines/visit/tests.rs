@@ -173,7 +173,7 @@ fn lists_and_dicts_may_change_under_a_traversal() {
             let texts_only = vec![(i64::from(type_index::STR), callback)];
             walk(container, texts_only.clone(), order).unwrap();
             assert!(!seen.lock().unwrap().is_empty());
-            // Mutations see to it that nothing of this is harmful, either.
+            // Mutations ensure that nothing of this is harmful, either.
             structural_map(*container.as_view().as_raw(), texts_only, order).unwrap();
             // SAFETY: the containers are ours.
             unsafe {

@@ -34,7 +34,7 @@ fn values() {
         ("{ }", "{}"),
         (r#"[1, "a" ,null,[true,{}] ]"#, r#"[1,"a",null,[true,{}]]"#),
         (r#"{"a":1 , "b" : {"c":[2]}}"#, r#"{"a":1,"b":{"c":[2]}}"#),
-        // What follows is no JSON, but numbers to C.
+        // What follows is not JSON, but numbers to C.
         ("[01,+1,1.,.5,-.5]", "[1,1,1.0,0.5,-0.5]"),
     ]);
 }
@@ -61,8 +61,8 @@ fn strings() {
         (r#""\u0000\u001f\u007f""#, r#""\u0000\u001f\u007f""#),
         ("\"\u{7f}/é😀\"", "\"\\u007f\\/é😀\""),
     ]);
-    let value = parse(b"\"\xff\x80 is no UTF-8\"").unwrap();
-    assert_eq!(write(&value, 0).unwrap(), b"\"\xff\x80 is no UTF-8\"");
+    let value = parse(b"\"\xff\x80 is not UTF-8\"").unwrap();
+    assert_eq!(write(&value, 0).unwrap(), b"\"\xff\x80 is not UTF-8\"");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 
 use self::children::{Child, Children, What};
 use crate::value::{AnyView, Arg, ToArg};
-use crate::{ObjRef, ObjectRoot, host};
+use crate::{ObjRef, ObjectRoot, provider};
 
 /// A value and the objects that it consists of, one line for each field; made for looking at objects of any language.
 ///
@@ -113,7 +113,7 @@ impl<'a> Tree<'a> {
 impl fmt::Display for Tree<'_> {
     /// Writes all lines, each with a line end. What a field's getter raises is a line, too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        host::api();
+        provider::api();
         // SAFETY: the argument lives as long as `self`.
         let value = unsafe { AnyView::from_raw(self.value.as_raw()) };
         let mut writer = Writer::new(self.limits);

@@ -32,7 +32,7 @@ pub(super) fn tensor_text(tensor: &Tensor, items: usize) -> String {
     text
 }
 
-/// The first elements; `None` for memory that this process cannot read in order, and while somebody writes to it.
+/// The first elements; `None` for memory that this process cannot read in order, and while it is written to.
 fn elements<T: Element + Debug>(tensor: &Tensor, items: usize) -> Option<Vec<String>> {
     let view = tensor.find_view::<T>()?;
     Some(view.iter().take(items).map(|element| format!("{element:?}")).collect())

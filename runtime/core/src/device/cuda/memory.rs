@@ -19,7 +19,7 @@ const ATTACH_GLOBAL: u32 = 1;
 pub(super) enum Memory {
     /// `cuda`.
     Device,
-    /// `cuda_host`: host memory that devices reach; there is one such device.
+    /// `cuda_host`: CPU memory that devices reach; there is one such device.
     Pinned,
     /// `cuda_managed`: moves between the host and the devices; allocated in the name of a device.
     Managed,

@@ -13,7 +13,7 @@ use crate::device::{Place, RawStream};
 /// Most bytes that are mapped at a time for a copy between two devices.
 const PIECE: usize = 64 << 20;
 
-/// Host memory to a device; done on return.
+/// CPU memory to a device; done on return.
 ///
 /// # Safety
 /// Both places have `size` bytes; the stream is one of the device.
@@ -52,7 +52,7 @@ unsafe fn write(
     }
 }
 
-/// A device to host memory; done on return.
+/// A device to CPU memory; done on return.
 ///
 /// # Safety
 /// Both places have `size` bytes; the stream is one of the device.

@@ -86,7 +86,7 @@ impl OpenClDevice {
         match self.new_queue(context) {
             Ok(queue) => Ok(self.opened.get_or_init(|| Opened { context, queue })),
             Err(error) => {
-                // SAFETY: made above, and known to nobody else. There is nothing to do about a failure.
+                // SAFETY: made above, and known to no other code. There is nothing to do about a failure.
                 let _ = unsafe { cl_call!(library, clReleaseContext(context)) };
                 Err(error)
             }
@@ -110,7 +110,7 @@ impl OpenClDevice {
     /// A buffer; its content is undefined. OpenCL has no empty ones, so one of 0 bytes has one.
     pub(super) fn allocate(&self, size: usize) -> Result<cl_mem> {
         let context = self.context()?;
-        // SAFETY: the context is alive; no host memory is involved.
+        // SAFETY: the context is alive; no CPU memory is involved.
         let made = unsafe { cl_make!(self.library, clCreateBuffer(context, self.flags, size.max(1), null_mut())) };
         made.map_err(|why| self.no_memory(size, why))
     }

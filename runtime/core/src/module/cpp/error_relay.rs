@@ -1,12 +1,12 @@
 //! Errors out of virtual functions of Rust modules to Rust callers in other artifacts.
 //!
 //! Two libraries of ours, or a program and a library, call each other's modules through the C++ vtable, which reports errors by C++
-//! exceptions only; and where the stock library is not in the process, nobody can throw one. So a Rust caller leaves a marker in
+//! exceptions only; and where the stock library is not in the process, none can be thrown. So a Rust caller leaves a marker in
 //! the thread's slot for raised errors, and a virtual function that fails and finds the marker there puts its error in its place.
 
 use core::ptr;
 
-use crate::host;
+use crate::provider;
 use crate::{Error, Result};
 
 /// Kind of the marker.
@@ -20,7 +20,7 @@ fn take() -> Option<Error> {
     let mut object = ptr::null_mut();
     // SAFETY: `object` is writable; a non-NULL result is ours.
     unsafe {
-        (host::api().error_move_from_raised)(&mut object);
+        (provider::api().error_move_from_raised)(&mut object);
         (!object.is_null()).then(|| Error::from_raw(object))
     }
 }

@@ -3,7 +3,7 @@
 //! Rust cannot throw C++ exceptions, but it can let them pass. The stock library has a C++ function that throws whatever
 //! error a global function of our choice raises: `Module::LoadFromFile` calls the loader that the file's extension names. So the
 //! error waits in a thread-local, a loader of our own raises it, and the exception passes through the virtual function
-//! (`extern "C-unwind"`) to its caller. Where the implementation is not the stock one, there is nobody to throw; and nothing passes
+//! (`extern "C-unwind"`) to its caller. Where the implementation is not the stock one, there is no code that throws; and nothing passes
 //! through code that was built with `panic = "abort"`.
 
 use core::cell::Cell;
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::function::Function;
-use crate::host::{self, Origin};
+use crate::provider::{self, Origin};
 use crate::value::{Any, Str};
 use crate::{Error, IntoAny};
 
@@ -80,10 +80,10 @@ pub(in crate::module) unsafe fn throw(error: Error) -> Error {
 }
 
 fn find_thrower() -> Option<Thrower> {
-    if host::origin() != Origin::Process {
+    if provider::origin() != Origin::Process {
         return None;
     }
-    let symbol = host::process_symbol(c"_ZN3tvm3ffi6Module12LoadFromFileERKNS0_6StringE");
+    let symbol = provider::process_symbol(c"_ZN3tvm3ffi6Module12LoadFromFileERKNS0_6StringE");
     if symbol.is_null() {
         return None;
     }

@@ -2,7 +2,7 @@
 //!
 //! A class that derives from it refers to its virtual functions `ImportModule` and `ClearImports`, its table of virtual functions and
 //! its type; code that uses a `tvm::ffi::Module` calls its four functions that look into imports. `libtvm_ffi.so` of ours and programs
-//! that call `kernpack_build::host()` export these under the names in [`NAMES`] (apache-tvm-ffi 0.1.15, GCC's and Clang's C++ ABI).
+//! that call `kernpack_build::export_abi()` export these under the names in [`NAMES`] (apache-tvm-ffi 0.1.15, GCC's and Clang's C++ ABI).
 //! Nothing else of the stock library's C++ side is there.
 //!
 //! Errors cannot be thrown here, unless the stock library is in the process: then a function gives nothing, and the error is
@@ -43,7 +43,7 @@ crate::__cpp_result! {
     /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
     ///
     /// # Safety
-    /// Called as C++ calls it, who releases the result.
+    /// Called as C++ calls it, which releases the result.
     pub unsafe fn get_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny, query_imports: u8) {
         // SAFETY: promised by the caller.
         unsafe { find_function(out, this, name, query_imports) }
@@ -157,7 +157,7 @@ pub unsafe fn text_of_function(
     }
 }
 
-/// `const char* ModuleObj::kind() const`, which C++ leaves to the derived class; so nobody calls it.
+/// `const char* ModuleObj::kind() const`, which C++ leaves to the derived class, so it is not called.
 ///
 /// # Safety
 /// None.
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
 pub unsafe extern "C" fn base_write(_this: This) {}
 
 /// Defines the symbols with a prefix in front of their names, which may be empty: the functions go on in those of this file, the
-/// table holds what a derived class overrides, and the type is one without bases (nobody casts modules by their C++ types).
+/// table holds what a derived class overrides, and the type is one without bases (modules are not cast by their C++ types).
 /// In assembly, because rustc exports every Rust symbol with a fixed name from every shared library.
 #[doc(hidden)]
 #[macro_export]

@@ -40,7 +40,7 @@ struct TypeInfo {
 /// The error that an exception is, which is done with then.
 ///
 /// # Safety
-/// The unwinder gave the exception, and nobody else has it.
+/// The unwinder gave the exception, and no other code has it.
 pub(in crate::module) unsafe fn take(exception: *mut Exception) -> Error {
     // SAFETY: promised by the caller.
     unsafe {
@@ -64,7 +64,7 @@ unsafe fn read(exception: *mut Exception) -> Error {
     // SAFETY: promised by the caller; the class says what is around the header.
     unsafe {
         if (*exception).class != CLASS {
-            return Error::internal_error("a virtual function of a module threw something that is no C++ exception");
+            return Error::internal_error("a virtual function of a module threw something that is not a C++ exception");
         }
         let thrown = exception.add(1).cast::<c_void>();
         let of_type = *exception.byte_sub(TYPE_BEFORE).cast::<*const TypeInfo>();

@@ -162,7 +162,7 @@ impl Drop for Loaded {
         if self.device.synchronize().is_ok()
             && let Ok(_entered) = self.device.enter()
         {
-            // SAFETY: the module is loaded, in this context; nobody can launch its kernels any more.
+            // SAFETY: the module is loaded, in this context; its kernels can no longer be launched.
             unsafe { (self.device.driver().module_unload)(self.module.0) };
         }
     }

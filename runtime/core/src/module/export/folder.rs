@@ -22,7 +22,7 @@ impl Folder {
     pub(super) fn new() -> Result<Self> {
         loop {
             let path = std::env::temp_dir().join(format!("kernpack-export-{}", unique()));
-            // Nobody else puts anything into it that is compiled and loaded.
+            // No other code puts anything into it that is compiled and loaded.
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self { path, is_ours: true }),
                 // Another process of the same number left it.
@@ -32,7 +32,7 @@ impl Folder {
         }
     }
 
-    /// Someone's folder, which stays with what is put into it.
+    /// A user's folder, which stays with what is put into it.
     pub(super) fn existing(path: &Path) -> Result<Self> {
         let created = std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path));
         let path = created.map_err(|error| crate::error!(OSError, "{} cannot be created: {error}", path.display()))?;

@@ -84,7 +84,7 @@ impl ExportOptions {
         self
     }
 
-    /// Compresses the modules of the import tree that become smaller by it. They travel as the kind `kernpack.zstd`: whoever loads
+    /// Compresses the modules of the import tree that become smaller by it. They travel as the kind `kernpack.zstd`: a program that loads
     /// the library needs its loader ([`module::enable`](super::enable)). Needs the Cargo feature `zstd`.
     pub fn compress(mut self, yes: bool) -> Self {
         self.compress = yes;
@@ -233,7 +233,7 @@ impl Module {
         let (mut inputs, functions) = write_modules(&tree, folder)?;
         let prefix = options.system_library.as_deref().unwrap_or_default();
         if !system_library::is_identifier(prefix) {
-            return Err(Error::value_error(format!("the prefix '{prefix}' is no part of a name in C")));
+            return Err(Error::value_error(format!("the prefix '{prefix}' is not part of a name in C")));
         }
         let symbol = format!("{prefix}{LIBRARY_BIN_SYMBOL}");
         let is_library_alone =

@@ -15,7 +15,7 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
         let _ = writeln!(code, "extern const unsigned char {symbol}[];");
         let _ = writeln!(body, "  TVMFFIEnvModRegisterSystemLibSymbol(\"{symbol}\", (void*){symbol});");
     }
-    // Names that C cannot say, such as `math.add`, are said to the assembler; one that it cannot say either is no symbol's.
+    // Names that C cannot say, such as `math.add`, are said to the assembler; one that it cannot say either is not a symbol's.
     let in_assembly =
         |name: &&String| !name.bytes().any(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\' | b'%'));
     if functions.iter().any(|name| !is_identifier(name)) {

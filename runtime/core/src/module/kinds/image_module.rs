@@ -34,7 +34,7 @@ enum Runner {
 /// rest.
 ///
 /// # Errors
-/// RuntimeError when the payload is no image of the kind; what `code` reports.
+/// RuntimeError when the payload is not an image of the kind; what `code` reports.
 #[cfg_attr(
     not(any(feature = "cuda", feature = "opencl")),
     allow(dead_code, reason = "what runs code comes with features")
@@ -243,7 +243,7 @@ mod tests {
         module.write_to_file(path("b.hsaco"), "").unwrap();
         assert_eq!(std::fs::read(folder.join("a.hsaco")).unwrap(), b"code");
         assert_eq!(std::fs::read(folder.join("b.hsaco")).unwrap(), b"code");
-        assert_eq!(module.inspect_source("").unwrap(), "", "machine code is no source");
+        assert_eq!(module.inspect_source("").unwrap(), "", "machine code is not source");
         for (name, format, expected) in [
             ("a.hsac", "", "ValueError: the image is in format 'hsaco', not 'hsac'; did you mean 'hsaco'?"),
             ("a", "ptx", "ValueError: the image is in format 'hsaco', not 'ptx'"),
@@ -272,7 +272,7 @@ mod tests {
             (
                 "library",
                 DeviceImage::new("cl", vec![], b""),
-                "ValueError: modules of kind 'library' are no device images",
+                "ValueError: modules of kind 'library' are not device images",
             ),
             (
                 "hip",

@@ -1,14 +1,14 @@
 //! The kinds of modules that this crate knows, and what restores them from the bytes in a library's import tree.
 //!
 //! Our loader uses it where no global function
-//! `ffi.Module.load_from_bytes.<kind>` is registered; we do not register these functions for everyone, because Apache TVM's runtime
+//! `ffi.Module.load_from_bytes.<kind>` is registered; we do not register these functions globally, because Apache TVM's runtime
 //! ends the process when it finds one of its own names taken. A library that carries images of a kind does register it, for
 //! hosts that are not ours ([`CarriedKind`]), unless the process has one.
 
 pub(in crate::module) mod c_source;
 pub(in crate::module) mod image_module;
 mod listed_functions;
-pub(in crate::module) mod provider;
+pub(in crate::module) mod missing_loader;
 mod static_library;
 #[cfg(any(not(feature = "cuda"), not(feature = "opencl"), feature = "embedded"))]
 mod stored_images;
@@ -77,7 +77,7 @@ pub fn register_carried(kind: &str) -> Result<()> {
     if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }
 }
 
-/// Lets this process restore modules of a kind, whoever loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has
+/// Lets this process restore modules of a kind, a program that loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has
 /// such a function already.
 ///
 /// [`Module::load`](crate::Module::load) in a process without libtvm_ffi needs no call of this, and neither does a library that

@@ -1,4 +1,4 @@
-//! Compressed modules: a module kind of its own, so that whoever does not know it says which loader is missing.
+//! Compressed modules: a module kind of its own, so that a reader that does not know it reports the missing loader.
 //!
 //! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
 //! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.

@@ -13,7 +13,7 @@ pub(crate) trait DeviceCode: Send + Sync + 'static {
     /// Kind of the devices it runs on, one of [`device_type`](crate::abi::device_type).
     fn device_type(&self) -> i32;
 
-    /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned host memory).
+    /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned CPU memory).
     fn can_reach(&self, device: Device) -> bool {
         device.device_type() == self.device_type()
     }
@@ -73,7 +73,7 @@ pub(crate) enum KernelArg {
         /// Bytes of the parameter.
         size: usize,
     },
-    /// A tensor map (`CUtensorMap`): 128 bytes in host memory, which the kernel takes by value.
+    /// A tensor map (`CUtensorMap`): 128 bytes in CPU memory, which the kernel takes by value.
     TensorMap {
         /// Where it is.
         address: *const c_void,

@@ -11,7 +11,7 @@ use crate::device::RawStream;
 use crate::function::{Function, guard_nameless, install_hook, views};
 use crate::module::device_image::DeviceFunction;
 use crate::value::{AnyView, Device};
-use crate::{Error, Result, embedded, host};
+use crate::{Error, Result, embedded, provider};
 
 /// A kernel of an image whose code runs here: the closure of its packed function.
 pub(crate) struct ImageKernel {
@@ -96,7 +96,7 @@ impl ImageKernel {
     fn start_on(&self, index: i32, config: &LaunchConfig, args: &[KernelArg]) -> Result<()> {
         let kernel = self.handles.get(index, || self.code.kernel(index, &self.symbol))?;
         // SAFETY: reads the thread's stream for the device.
-        let stream = RawStream(unsafe { (host::api().env_get_stream)(self.device_type, index) });
+        let stream = RawStream(unsafe { (provider::api().env_get_stream)(self.device_type, index) });
         // SAFETY: the handle is of this device, the arguments were checked against the function table, and that the memory behind
         // them stays until the work is done is what every caller of a kernel promises.
         unsafe { self.code.launch(index, kernel, config, args, stream) }

@@ -137,7 +137,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// KeyError with the nearest names when there is none; RuntimeError when the function is no kernel, or its module cannot be
+    /// KeyError with the nearest names when there is none; RuntimeError when the function is not a kernel, or its module cannot be
     /// read.
     pub fn kernel(&self, name: &str) -> Result<KernelLauncher> {
         let launcher = |function, signature| Ok(KernelLauncher { name: name.to_owned(), function, signature });
@@ -166,7 +166,7 @@ impl Module {
             Some((function, Some(signature))) => launcher(function, Some(signature)),
             Some(_) => Err(crate::error!(
                 RuntimeError,
-                "'{name}' is no kernel: neither its metadata nor the function table of its module tells launch parameters; call it \
+                "'{name}' is not a kernel: neither its metadata nor the function table of its module tells launch parameters; call it \
                  as a function"
             )),
             None => {

@@ -110,7 +110,7 @@ fn type_name(ty: ArgType) -> String {
     DataType::from_raw(crate::abi::DLDataType { code: ty.code, bits: ty.bits, lanes: ty.lanes }).to_string()
 }
 
-/// The signature that the metadata of a function tells; `None` when it is no kernel's.
+/// The signature that the metadata of a function tells; `None` when it is not a kernel's.
 ///
 /// # Errors
 /// RuntimeError when the metadata is a kernel's and cannot be understood.

@@ -10,7 +10,7 @@
 //!
 //! Everything is checked against the table before the device hears of it: numbers against the range of the parameter's type, tensors
 //! for their device and for gaps. All tensors are on one device, and the kernel runs there, in the stream that the environment names for
-//! it; without a tensor it runs on the thread's current device of its kind ([`set_current_device`]), which is the first one unless someone
+//! it; without a tensor it runs on the thread's current device of its kind ([`set_current_device`]), which is the first one unless it
 //! has said otherwise. Extents are 1 or more: there is no empty launch. A tensor may be empty; the kernel gets its address, which may be
 //! NULL. The table does not know the element type of a buffer, so that is the caller's to get right, and so are plain pointers.
 //!

@@ -12,7 +12,7 @@ pub(crate) struct Signature {
     pub(super) name: Box<str>,
     pub(super) params: Box<[Param]>,
     pub(super) tags: LaunchTags,
-    /// Names of the arguments, for messages, once someone has told them.
+    /// Names of the arguments, for messages, once they are known.
     names: OnceLock<Box<[Box<str>]>>,
 }
 
@@ -54,7 +54,7 @@ impl Signature {
     pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
         if names.len() == self.params.len() && self.names.get().is_none() {
             let names = names.iter().map(|name| Box::from(name.as_ref()));
-            // Whoever was first told the same.
+            // The first one reported the same.
             let _ = self.names.set(names.collect());
         }
     }
@@ -64,7 +64,7 @@ impl Signature {
         self.names.get().map_or(&[], |names| names)
     }
 
-    /// An argument for messages: `argument 'radius'`, or `argument 2` when nobody told its name.
+    /// An argument for messages: `argument 'radius'`, or `argument 2` when its name is not known.
     pub(super) fn shown_argument(&self, index: usize) -> String {
         match self.arg_names().get(index) {
             Some(name) => format!("argument '{name}'"),

@@ -10,8 +10,8 @@ use super::symbols::Symbols;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
-use crate::host::{self, Origin};
 use crate::module::{Module, set_current_device};
+use crate::provider::{self, Origin};
 use crate::value::{AnyView, Device, IntoAny};
 use crate::{Error, Result, artifact, embedded, thread_pool};
 
@@ -28,14 +28,14 @@ pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
 
 /// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
 pub(in crate::module) fn is_told_by_process() -> bool {
-    host::origin() == Origin::Process && visit_in_process().is_some()
+    provider::origin() == Origin::Process && visit_in_process().is_some()
 }
 
 /// The registered context symbols in their order, of which a later one counts; `None` when the implementation that serves does not
 /// tell.
 fn registered() -> Option<Vec<(String, *mut c_void)>> {
     let named = |(name, address)| String::from_utf8(name).ok().map(|name| (name, address));
-    if host::origin() != Origin::Process {
+    if provider::origin() != Origin::Process {
         return Some(embedded::module_env::context_symbols().into_iter().filter_map(named).collect());
     }
     /// What was visited. The addresses are numbers here.
@@ -74,14 +74,14 @@ type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
 /// That function of the libtvm_ffi in this process; only the stock one has it.
 fn visit_in_process() -> Option<Visit> {
     let symbol =
-        host::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
+        provider::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
     // SAFETY: the mangled name fixes the type; NULL is `None`.
     unsafe { core::mem::transmute::<*mut c_void, Option<Visit>>(symbol) }
 }
 
 /// The context symbols and what libraries find there.
 fn symbols() -> [(&'static CStr, *mut c_void); 8] {
-    let api = host::api();
+    let api = provider::api();
     let [allocate, free, launch, barrier] = backend_symbols();
     [
         (c"__TVMFFIFunctionCall", api.function_call as *mut c_void),
@@ -105,14 +105,14 @@ fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
     ]
 }
 
-/// Registers the context symbols with the implementation that serves, unless someone has done that: Apache TVM's runtime
+/// Registers the context symbols with the implementation that serves, unless that is done already: Apache TVM's runtime
 /// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
 pub(crate) fn register_context_symbols() -> Result<()> {
     if !cfg!(feature = "embedded") {
         return Ok(());
     }
-    match host::origin_while_binding() {
-        // Whoever gave us the table has done it.
+    match provider::origin_while_binding() {
+        // The giver of the table has done it.
         Origin::Joined => return Ok(()),
         Origin::Embedded => {}
         Origin::Process => note_names_in_process(),
@@ -121,7 +121,7 @@ pub(crate) fn register_context_symbols() -> Result<()> {
     for (index, (name, address)) in symbols().into_iter().enumerate() {
         if known & 1 << index == 0 {
             // SAFETY: the name is a C string; the address is a function that lives forever.
-            Error::check(unsafe { (host::api().env_mod_register_context_symbol)(name.as_ptr(), address) })?;
+            Error::check(unsafe { (provider::api().env_mod_register_context_symbol)(name.as_ptr(), address) })?;
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ fn note_names_in_process() {
         0
     }
     let Some(visit) = visit_in_process() else {
-        // It is no stock library, so it is ours, and has them.
+        // It is not a stock library, so it is ours, and has them.
         KNOWN.store(u32::MAX, Ordering::Relaxed);
         return;
     };
@@ -161,7 +161,7 @@ fn note_names_in_process() {
 /// the global functions. Whoever loads the first library offers it, so that only an artifact that loads libraries has it.
 pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
-    if host::origin() != Origin::Process && Function::find_global(name)?.is_none() {
+    if provider::origin() != Origin::Process && Function::find_global(name)?.is_none() {
         // SAFETY: a new function object, whose one reference goes to the handle.
         let lookup = unsafe { Function::from_raw(embedded::new_function(lookup_for_library, ())) };
         // Another artifact may be quicker; all of them do the same.
@@ -184,8 +184,8 @@ unsafe extern "C" fn lookup_for_library(
                 return Err(Error::type_error("expected the context of a library and a name"));
             };
             let context: *mut c_void = context.get()?;
-            let found = find_for_library(context.cast(), name)
-                .map_err(|error| Error::runtime_error(error.message().to_owned()))?;
+            let found =
+                find_for_library(context.cast(), name).map_err(|error| Error::runtime_error(error.message()))?;
             result.write(found.map_or(TVMFFIAny::NONE, |found| found.into_any().into_raw()));
         }
         Ok(())
@@ -207,7 +207,7 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
 
 /// What code that Apache TVM compiled calls before it launches kernels: kind and index of the device that they are for.
 ///
-/// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is no global
+/// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is not a global
 /// function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
@@ -230,8 +230,11 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     let mut function: *mut TVMFFIObject = ptr::null_mut();
     // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
     unsafe {
-        let status =
-            (host::api().env_mod_lookup_from_imports)(context.cast(), c_name.as_ptr().cast::<c_char>(), &mut function);
+        let status = (provider::api().env_mod_lookup_from_imports)(
+            context.cast(),
+            c_name.as_ptr().cast::<c_char>(),
+            &mut function,
+        );
         Error::check(status)?;
         embedded::inc_ref(function);
         Ok(Function::from_raw(function))

@@ -1,7 +1,7 @@
 //! The modules that libraries have as their context: where a library's code finds its imports.
 //!
 //! A library's code may read its context at any time, and use what it read, so such a module is never freed. It serves again when the
-//! library is loaded anew and nobody else has it any more: loading a library over and over keeps no more of them than were in
+//! library is loaded anew and no other code has it any more: loading a library over and over keeps no more of them than were in
 //! use at once.
 
 use core::ffi::c_void;

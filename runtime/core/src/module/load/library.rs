@@ -40,7 +40,7 @@ impl LibraryModule {
     fn entry_point(&self, address: *mut c_void, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
         if !address.is_null() && !self.library.is_code(address) {
             return Err(Error::type_error(format!(
-                "symbol '{prefix}{name}' of {} is no function",
+                "symbol '{prefix}{name}' of {} is not a function",
                 self.library.name()
             )));
         }

@@ -12,15 +12,15 @@ use super::symbols::Symbols;
 use super::{context, context_modules};
 use crate::abi::ApiTable;
 use crate::function::Function;
-use crate::host::Origin;
 use crate::module::elf::{self, FileKind};
 use crate::module::files::read_at;
-use crate::module::kinds::{self, provider};
+use crate::module::kinds::{self, missing_loader};
 use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use crate::module::object::new_module;
 use crate::module::{Module, operations};
+use crate::provider::Origin;
 use crate::value::Bytes;
-use crate::{Error, Result, artifact, host};
+use crate::{Error, Result, artifact, provider};
 
 /// Says what is wrong with a file before the dynamic linker does so less clearly.
 pub(crate) fn check_file(path: &Path) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
         Err(error) => return problem(error.to_string()),
     };
     match elf::file_kind(&head) {
-        // Other formats (a module kind of someone's own) have their own loaders, chosen by the file's extension.
+        // Other formats (a module kind of a user) have their own loaders, chosen by the file's extension.
         FileKind::NotElf if !is_shared_library_name(path) => Ok(()),
         FileKind::NotElf => problem("it is not a shared library (no ELF header)".to_owned()),
         FileKind::OtherClass(what) => problem(format!("it is {what}, this process is 64-bit little-endian")),
@@ -145,7 +145,7 @@ pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
     if !is_shared_library_name(Path::new(path)) {
         return Ok(false);
     }
-    if host::origin() == Origin::Process {
+    if provider::origin() == Origin::Process {
         return Ok(context::is_told_by_process());
     }
     let own = OWN.get();
@@ -195,7 +195,7 @@ fn check_stand_in(path: &Path) -> Result<()> {
     }
     Err(crate::error!(
         RuntimeError,
-        "cannot load {0}: this program stands in for it (kernpack_build::host()), and uses its own implementation already; load that \
+        "cannot load {0}: this program stands in for it (kernpack_build::export_abi()), and uses its own implementation already; load that \
          file before the first use of kernpack (LD_PRELOAD={0})",
         path.display()
     ))
@@ -206,7 +206,7 @@ fn check_stand_in(path: &Path) -> Result<()> {
 fn check_implementation(library: &SharedLibrary) -> Result<()> {
     let symbol = library.address(c"TVMFFIGetTypeInfo");
     // SAFETY: the name is this function's.
-    if symbol.is_null() || unsafe { host::is_in_use(symbol) } {
+    if symbol.is_null() || unsafe { provider::is_in_use(symbol) } {
         return Ok(());
     }
     let path = library.name();
@@ -226,7 +226,7 @@ fn join(library: &SharedLibrary) -> Result<()> {
     if symbol.is_null() {
         return Ok(());
     }
-    let ours: *const ApiTable = host::api();
+    let ours: *const ApiTable = provider::api();
     // SAFETY: the symbol's versioned name fixes its type; the table lives forever.
     let theirs = unsafe {
         let handshake: unsafe extern "C" fn(*const ApiTable) -> *const ApiTable = core::mem::transmute(symbol);
@@ -316,7 +316,7 @@ impl<'a> Loaders<'a> {
             return Err(crate::error!(
                 RuntimeError,
                 "it carries a module of kind '{kind}', but no loader of that kind is registered; {}",
-                provider::advice(kind)
+                missing_loader::advice(kind)
             ));
         };
         self.last.insert((kind, load)).1.call_as((payload,))

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::loader;
 use crate::Result;
 use crate::function::Function;
-use crate::host::{self, Origin};
 use crate::module::{Module, files};
+use crate::provider::{self, Origin};
 
 impl Module {
     /// Loads a library (`.so`) and what it carries. The library may be ours, C++, or exported by Apache TVM.
@@ -31,7 +31,7 @@ impl Module {
             Some(load) => load.call_as((text.as_str(),))?,
             None => loader::load_from_file(&text)?,
         };
-        if host::origin() == Origin::Process {
+        if provider::origin() == Origin::Process {
             // The stock library unloads a library with its last reference; ours keep objects alive beyond that.
             Function::global("ffi.ModuleGlobalsAdd")?.call((&module,))?;
             // The module is kept for good, so its address stays its own.

@@ -33,7 +33,7 @@ impl SharedLibrary {
                     return Err(crate::error!(
                         RuntimeError,
                         "cannot load {}: {reason}; a Rust program offers these functions when its build.rs calls \
-                         kernpack_build::host(); elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
+                         kernpack_build::export_abi(); elsewhere, load libtvm_ffi.so first, with RTLD_GLOBAL",
                         path.display()
                     ));
                 }
@@ -63,7 +63,7 @@ impl SharedLibrary {
         } else {
             CString::new([prefix, name].concat()).map(Cow::Owned).ok()
         };
-        // A name with a NUL byte is no symbol's.
+        // A name with a NUL byte is not a symbol's.
         whole.map_or(core::ptr::null_mut(), |whole| self.address(&whole))
     }
 }

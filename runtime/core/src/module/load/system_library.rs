@@ -25,7 +25,7 @@ impl SystemLibrary {
     }
 }
 
-// Who registered a symbol answers for it: it may be anywhere, also in memory that no library brought.
+// The code that registered a symbol is responsible for it: it may be anywhere, also in memory that no library brought.
 impl Symbols for SystemLibrary {
     fn symbol(&self, name: &str) -> *mut c_void {
         Self::first_of([format!("{}{name}", self.prefix), name.to_owned()])
@@ -48,7 +48,7 @@ impl Symbols for SystemLibrary {
     }
 
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol's name says that it is a blob, which begins with its size, and who registered it promises that it
+        // SAFETY: the symbol's name says that it is a blob, which begins with its size, and the code that registered it promises that it
         // stays.
         unsafe {
             let header = address.cast::<[u8; 8]>().read();

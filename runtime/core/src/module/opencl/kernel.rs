@@ -46,7 +46,7 @@ struct Limits {
     alignment: u64,
 }
 
-// SAFETY: a `cl_kernel` may be used from any thread, by one at a time: who takes it out of `idle`.
+// SAFETY: a `cl_kernel` may be used from any thread, by one thread at a time: the one that takes it out of `idle`.
 unsafe impl Send for Kernel {}
 // SAFETY: as above; everything else of OpenCL may be used by several threads.
 unsafe impl Sync for Kernel {}
@@ -98,7 +98,7 @@ impl Kernel {
             None => make(&self.target, self.program, &self.symbol)
                 .map_err(|why| self.target.failed(format_args!("the kernel cannot be made"), why))?,
         };
-        // SAFETY: promised by the caller; nobody else uses this `cl_kernel`.
+        // SAFETY: promised by the caller; no other code uses this `cl_kernel`.
         let outcome = unsafe { self.enqueue(kernel, config, args, local, stream) };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kernel);
         outcome
@@ -107,7 +107,7 @@ impl Kernel {
     /// Sets the arguments and puts the kernel into the queue.
     ///
     /// # Safety
-    /// As for [`Kernel::launch`]; nobody else uses `kernel` meanwhile.
+    /// As for [`Kernel::launch`]; no other code uses `kernel` meanwhile.
     unsafe fn enqueue(
         &self,
         kernel: cl_kernel,
@@ -192,7 +192,7 @@ impl Kernel {
         let whole = info::read(|size, value, needed| unsafe {
             cl_call!(library, clGetMemObjectInfo(buffer, CL_MEM_SIZE, size, value, needed))
         });
-        let failed = |why| target.failed(format_args!("argument {position} is no part of its buffer"), why);
+        let failed = |why| target.failed(format_args!("argument {position} is not part of its buffer"), why);
         let whole = whole.and_then(|value| info::number(&value)).map_err(failed)?;
         // A view of nothing at the end of a buffer begins where no part can.
         if whole <= offset {

@@ -48,7 +48,7 @@ fn load(payload: Bytes) -> Result<Module> {
 }
 
 /// Compiles an `opencl` module in format `cl` for a device: the result has the same kernels in format `clbin`, and loads without a
-/// compiler wherever the same device and driver are. Nothing else can load it; whoever ships it ships the source, too.
+/// compiler wherever the same device and driver are. Nothing else can load it, so ship the source, too.
 ///
 /// ```no_run
 /// use kernpack::{Device, Module, module::opencl};

@@ -10,12 +10,12 @@ use crate::{Error, Result};
 use kernpack_formats::library_bin::order::order;
 pub(super) use tree::ImportTree;
 
-/// Who takes the modules that can become a part of a library.
+/// The linker of the modules that can become a part of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exportable {
     /// The library: they are written as `_lib`, all in one place.
     Library,
-    /// Nobody: they are written through their bytes, as the others.
+    /// No one type: they are written through their bytes, as the others.
     Bytes,
 }
 
@@ -147,7 +147,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// RuntimeError for bytes that are no import tree, for a kind without a loader, and for a tree with `_lib` in it: that one
+    /// RuntimeError for bytes that are not an import tree, for a kind without a loader, and for a tree with `_lib` in it: that one
     /// belongs to a library, and [`Module::load`] reads it there. What a loader reports.
     pub fn deserialize(bytes: &[u8]) -> Result<Self> {
         let tree = LibraryBin::parse(bytes).map_err(|error| Error::runtime_error(error.to_string()))?;

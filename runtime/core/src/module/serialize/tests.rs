@@ -157,7 +157,7 @@ proptest! {
     #[test]
     fn orders_are_sound((imports, in_library) in trees()) {
         let count = imports.len();
-        // Who reaches whom when the library is one module.
+        // Which module reaches which when the library is one module.
         let same = |a: usize, b: usize| a == b || (in_library[a] && in_library[b]);
         let mut reaches = vec![vec![false; count]; count];
         for (a, row) in imports.iter().enumerate() {

@@ -14,7 +14,7 @@ pub(in crate::module) struct ImportTree {
     modules: Vec<Module>,
     /// For each module the indices of what it imports, in its own order, doubles included.
     imports: Vec<Vec<usize>>,
-    /// For each module but the root: who was found to import it first, and the place among that module's imports.
+    /// For each module but the root: which module was found to import it first, and the place among that module's imports.
     importer: Vec<Option<(usize, usize)>>,
 }
 

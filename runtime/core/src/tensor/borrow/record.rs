@@ -240,7 +240,7 @@ impl<const SETS: usize> Record<SETS> {
         loop {
             let open = state & !u64::from(CROWDED);
             let Some(wanted) = with_view(open, write) else {
-                // As many readers as a cell can count are no obstacle for another one.
+                // As many readers as a cell can count are not obstacle for another one.
                 return if write || close(cell, false).is_none() { Some(0) } else { None };
             };
             let wanted = if is_alone { wanted } else { wanted | u64::from(CROWDED) };

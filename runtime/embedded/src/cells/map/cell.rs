@@ -2,7 +2,7 @@
 //!
 //! The object is 80 bytes: header 24, [`TVMFFIMapCell`] 32, and three fields of the dense form (`shift` at 56, `head` at
 //! 64, `tail` at 72). Bit 63 of `slots` marks the small form. The form's storage is behind `data`, whose `data_deleter`
-//! frees it whoever made it. C++ code turns a small dict into a dense one in place.
+//! frees it regardless of its maker. C++ code turns a small dict into a dense one in place.
 
 use core::ffi::c_void;
 
@@ -38,7 +38,7 @@ pub(super) struct Pair {
 
 impl Drop for MapBody {
     fn drop(&mut self) {
-        // SAFETY: nobody else uses a dying map, and its storage is freed once.
+        // SAFETY: no other code uses a dying map, and its storage is freed once.
         unsafe {
             let releasing = Releasing::begin();
             if is_small(self) {
@@ -84,7 +84,7 @@ pub(super) unsafe fn body_of(map: *mut TVMFFIObject) -> *mut MapBody {
     unsafe { &raw mut (*map.cast::<ObjectCell<MapBody>>()).body }
 }
 
-// SAFETY of the functions below: `body` belongs to a live map or dict that nobody else uses during the call; `data`
+// SAFETY of the functions below: `body` belongs to a live map or dict that no other code uses during the call; `data`
 // points to what the ABI says for its form.
 
 pub(super) unsafe fn is_small(body: *const MapBody) -> bool {

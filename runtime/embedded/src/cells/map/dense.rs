@@ -128,7 +128,7 @@ impl Iterator for Items {
 
     #[inline]
     fn next(&mut self) -> Option<*mut Item> {
-        // SAFETY: who made the iterator promised a valid and unchanged table; the word and the item are within it.
+        // SAFETY: the creator of the iterator promised a valid and unchanged table; the word and the item are within it.
         unsafe {
             while self.occupied == 0 {
                 if self.word == self.words {
@@ -146,7 +146,7 @@ impl Iterator for Items {
     }
 }
 
-// SAFETY of the methods: a table's `data` points to initialized blocks for `slots` slots, which nobody else uses during
+// SAFETY of the methods: a table's `data` points to initialized blocks for `slots` slots, which no other code uses during
 // the call; the metadata of a slot says whether its item is initialized, and chains and list only name such slots.
 impl DenseTable {
     fn new(slots: u64, shift: u32) -> Self {
@@ -452,7 +452,7 @@ impl DenseTable {
         }
     }
 
-    /// Marks all slots as empty; the entries belong to somebody else now.
+    /// Marks all slots as empty; the entries belong to another table now.
     ///
     /// # Safety
     /// The table is valid.

@@ -1,4 +1,4 @@
-//! The entries of a map in order: an iterator for a map that nobody changes meanwhile, and positions for one that somebody
+//! The entries of a map in order: an iterator for a map that does not change meanwhile, and positions for one that other code
 //! may change between two steps.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
@@ -43,7 +43,7 @@ impl Iterator for Entries {
             return None;
         }
         self.left -= 1;
-        // SAFETY: who made the iterator promised a live and unchanged map; the position is that of an entry.
+        // SAFETY: the creator of the iterator promised a live and unchanged map; the position is that of an entry.
         unsafe {
             if is_small(self.body) {
                 let pair = *(*self.body).cell.data.cast::<Pair>().add(self.position as usize);
@@ -64,7 +64,7 @@ impl Iterator for Entries {
 /// The position of the first entry, or [`END`].
 ///
 /// # Safety
-/// `map` is a live map or dict that nobody changes during the call.
+/// `map` is a live map or dict that does not change during the call.
 pub unsafe fn first(map: *mut TVMFFIObject) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
@@ -100,7 +100,7 @@ pub unsafe fn entry_at(map: *mut TVMFFIObject, position: u64) -> Option<(TVMFFIA
     }
 }
 
-/// The place of the value at a position; `None` when there is no entry (any more). Whoever writes to it owns what was there.
+/// The place of the value at a position; `None` when there is no entry (any more). The code that writes to it owns what was there.
 ///
 /// # Safety
 /// As for [`entry_at`]. The place is valid until the map changes.

@@ -37,7 +37,7 @@ use cell::{
 use dense::{DenseTable, Entry, Search, free_blocks};
 pub use entries::{END, Entries, entry_at, first, iter, next, value_at};
 
-// SAFETY of the private functions: `body` belongs to a live map or dict that nobody else uses during the call; `data` points
+// SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
 // to what the ABI says for its form.
 
 /// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
@@ -178,7 +178,7 @@ pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
 /// The key's hash or equality hook failed.
 ///
 /// # Safety
-/// `map` is a live map or dict that nobody changes meanwhile, and `key` is a valid value or view, but no rvalue reference.
+/// `map` is a live map or dict that does not change meanwhile, and `key` is a valid value or view, but no rvalue reference.
 pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -228,7 +228,7 @@ pub unsafe fn at(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<TVMFFIAny, F
 /// The key's hash or equality hook failed; then nothing was changed and key and value are released.
 ///
 /// # Safety
-/// `map` is a live map or dict that nobody else uses during the call; the ownership of `key` and `value` moves into it.
+/// `map` is a live map or dict that no other code uses during the call; the ownership of `key` and `value` moves into it.
 pub unsafe fn set(map: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
     // SAFETY: promised by the caller.
     unsafe { set_expecting(map, key, value, 0) }

@@ -61,7 +61,7 @@ fn typed_launches() {
     );
 }
 
-/// A module of someone else's: its function takes what a packed call passes.
+/// A foreign module: its function takes what a packed call passes.
 struct Elsewhere {
     metadata: Option<&'static str>,
     calls: Arc<Log>,
@@ -99,7 +99,7 @@ fn kernels_behind_a_packed_call() {
     let host = module(Some("{}"));
     assert_eq!(
         message(host.kernel("f")),
-        "RuntimeError: 'f' is no kernel: neither its metadata nor the function table of its module tells launch parameters; call it as a \
+        "RuntimeError: 'f' is not a kernel: neither its metadata nor the function table of its module tells launch parameters; call it as a \
          function"
     );
     host.import(&module(Some(kernel))).unwrap();

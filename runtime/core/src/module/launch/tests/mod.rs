@@ -138,7 +138,7 @@ impl Fake {
 
     fn view(&self) -> AnyView<'_> {
         let tensor = (&raw const self.tensor).cast_mut().cast::<c_void>();
-        // SAFETY: the pointer is valid for the view's lifetime, and nobody writes through it.
+        // SAFETY: the pointer is valid for the view's lifetime, and it is not written through.
         unsafe { AnyView::from_raw(TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor)) }
     }
 }

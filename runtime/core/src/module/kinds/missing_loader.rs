@@ -1,4 +1,4 @@
-//! Who provides the loader of a module kind: what the message says when a library carries a module that nothing here can restore.
+//! What provides the loader of a module kind: what the message says when a library carries a module that nothing here can restore.
 
 /// A part of Kernpack or of Apache TVM that restores modules of a kind.
 enum Provider {

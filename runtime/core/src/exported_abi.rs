@@ -1,5 +1,5 @@
 //! The 50 C functions, and the four of [`workspace`] and [`thread_pool`], for a Rust program that offers them to the libraries that it loads, as
-//! `kernpack_build::host()` asks.
+//! `kernpack_build::export_abi()` asks.
 //!
 //! Libraries that C++ compilers and Apache TVM make call `TVMFFI...` functions by name (and, where TVM wrote C, `TVMBackend...`).
 //! Under these names only an implementation may define them, so that no library of ours gets in the way of another. Here they
@@ -15,7 +15,7 @@ use crate::abi::{
     TVMFFIStreamHandle, TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
 };
 use crate::device::workspace;
-use crate::{host, thread_pool};
+use crate::{provider, thread_pool};
 
 macro_rules! symbol {
     ($name:expr, $function:path) => {
@@ -52,7 +52,7 @@ for_each_function!(functions);
 
 /// How a library of ours finds this program's table at once, not function by function: `__kernpack_exported_api_v1`.
 extern "C" fn exported_table() -> *const ApiTable {
-    host::api()
+    provider::api()
 }
 symbol!("table", exported_table);
 
@@ -70,7 +70,7 @@ crate::__cpp_symbols!("__kernpack_host_", "b");
 #[inline]
 fn table() -> &'static ApiTable {
     // SAFETY: tables live forever.
-    unsafe { host::bound().as_ref() }.unwrap_or_else(host::table_for_libraries)
+    unsafe { provider::bound().as_ref() }.unwrap_or_else(provider::table_for_libraries)
 }
 
 /// What the dynamic linker does about a function that is nowhere.

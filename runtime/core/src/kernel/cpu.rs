@@ -16,7 +16,7 @@ pub struct KernelInfo {
     pub call: SafeCall,
     /// Source file, relative to the crate.
     pub source: &'static str,
-    /// What the comment in front of it says.
+    /// What the comment before it says.
     pub doc: &'static str,
     /// Its parameters and its result, where they are declared.
     pub types: Option<HostKernelTypes>,

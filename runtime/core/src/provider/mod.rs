@@ -6,7 +6,7 @@
 //! function table and one error slot. Nothing links to libtvm_ffi.
 //!
 //! ```
-//! let api = kernpack::host::api();
+//! let api = kernpack::sys::provider::api();
 //! let mut version = kernpack::sys::abi::TVMFFIVersion { major: 0, minor: 0, patch: 0 };
 //! // SAFETY: the table holds the functions that its names say, and `version` is writable.
 //! unsafe { (api.get_version)(&mut version) };
@@ -210,7 +210,7 @@ fn bind_at_first_use() -> &'static ApiTable {
     unsafe { &*bound_or_pending() }
 }
 
-/// Says what went wrong: a constructor or a first use has nobody to report to. [`load_problems`] keeps the text.
+/// Says what went wrong: a constructor or a first use has no caller to report to. [`load_problems`] keeps the text.
 fn tell(error: &str) {
     for line in error.lines() {
         embedded::notice::notice(format_args!("kernpack: {line}"));

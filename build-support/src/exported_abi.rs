@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// ```no_run
 /// // build.rs
-/// kernpack_build::host();
+/// kernpack_build::export_abi();
 /// ```
 ///
 /// `kernpack::Module::load` loads our own libraries without this. It is for libraries that call `TVMFFI...` functions by name:
@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// it would not get that file: it stands in for it.
 ///
 /// What cannot be done stops the build with a message.
-pub fn host() {
+pub fn export_abi() {
     match lines(&Environment::of_process()) {
         Ok(lines) => print!("{lines}"),
         Err(error) => {
@@ -52,12 +52,12 @@ fn lines(environment: &Environment) -> Result<String> {
     let features = environment.cargo_optional("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     if os != "linux" || !matches!(arch.as_str(), "x86_64" | "aarch64") {
         return Err(Error::new(format!(
-            "kernpack_build::host(): programs for {arch} {os} cannot offer the C functions; it works for Linux on x86_64 and aarch64"
+            "kernpack_build::export_abi(): programs for {arch} {os} cannot offer the C functions; it works for Linux on x86_64 and aarch64"
         )));
     }
     if features.split(',').any(|feature| feature == "crt-static") {
         return Err(Error::new(
-            "kernpack_build::host(): a program with a static C library (target feature crt-static) cannot load libraries; build \
+            "kernpack_build::export_abi(): a program with a static C library (target feature crt-static) cannot load libraries; build \
              without that feature",
         ));
     }
@@ -100,8 +100,9 @@ fn arguments() -> impl Iterator<Item = String> {
 /// cargo's instructions that reach the programs of the package, but not a shared library.
 fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     let path = package.join("Cargo.toml");
-    let manifest = fs::read_to_string(&path)
-        .map_err(|error| Error::new(format!("kernpack_build::host(): {} cannot be read: {error}", path.display())))?;
+    let manifest = fs::read_to_string(&path).map_err(|error| {
+        Error::new(format!("kernpack_build::export_abi(): {} cannot be read: {error}", path.display()))
+    })?;
     if !manifest.contains("cdylib") {
         return Ok(vec![EVERYTHING]);
     }
@@ -224,12 +225,12 @@ mod tests {
         let message = |os, features| lines(&environment(os, features, Path::new("."))).unwrap_err().to_string();
         assert_eq!(
             message("windows", ""),
-            "kernpack_build::host(): programs for x86_64 windows cannot offer the C functions; it works for Linux on x86_64 and \
+            "kernpack_build::export_abi(): programs for x86_64 windows cannot offer the C functions; it works for Linux on x86_64 and \
              aarch64"
         );
         assert_eq!(
             message("linux", "crt-static,fxsr"),
-            "kernpack_build::host(): a program with a static C library (target feature crt-static) cannot load libraries; build \
+            "kernpack_build::export_abi(): a program with a static C library (target feature crt-static) cannot load libraries; build \
              without that feature"
         );
     }

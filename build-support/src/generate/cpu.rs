@@ -28,7 +28,7 @@ pub(super) fn write(parts: &mut Parts, names: &Identifiers, kernel: &HostKernel,
         None => {
             let _ = write!(
                 text,
-                " It is no function of `typed`: nothing declares its arguments. A line `kernpack: {}(..) -> ..` in the comment in \
+                " It is not a function of `typed`: nothing declares its arguments. A line `kernpack: {}(..) -> ..` in the comment in \
                  front of it does, or `.signature(..)` in build.rs.",
                 docs::quoted(&kernel.name)
             );
@@ -95,7 +95,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
     out.push_str("    }\n\n");
 }
 
-/// The element type that a tensor must have; empty for what may have any, and for what is no tensor.
+/// The element type that a tensor must have; empty for what may have any, and for what is not a tensor.
 pub(super) fn element(ty: &Type) -> &'static str {
     match ty {
         Type::Tensor { element: Some(element), .. } => element,
