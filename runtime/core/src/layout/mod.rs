@@ -129,7 +129,7 @@ impl<'a> Layout<'a> {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
         };
         let raw = dtype.as_raw();
-        if raw.bits % 8 == 0 && raw.lanes == 1 && self.is_contiguous() {
+        if raw.bits.is_multiple_of(8) && raw.lanes == 1 && self.is_contiguous() {
             return Some((0, isize::try_from(self.len.checked_mul(usize::from(raw.bits / 8))?).ok()?));
         }
         let (mut low, mut high) = (0i128, 0i128);

@@ -185,7 +185,7 @@ unsafe extern "C" fn lookup_for_library(
             };
             let context: *mut c_void = context.get()?;
             let found = find_for_library(context.cast(), name)
-                .map_err(|error| Error::runtime_error(error.message().to_owned()))?;
+                .map_err(|error| Error::runtime_error(error.message()))?;
             result.write(found.map_or(TVMFFIAny::NONE, |found| found.into_any().into_raw()));
         }
         Ok(())
