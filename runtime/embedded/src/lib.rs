@@ -9,7 +9,7 @@
 //! | `cells` | the objects whose layout the ABI fixes |
 //! | `tables` | functions, types, raised errors |
 //! | `env` | streams, allocators, compiled libraries |
-//! | `api` | [`table()`]: the 50 C functions over all of it |
+//! | `api` | `table()`: the 50 C functions over all of it |
 
 // Without our own tables, much of what they are made of has no caller.
 #![cfg_attr(not(feature = "tables"), allow(dead_code, unused_imports))]

@@ -1,7 +1,7 @@
 //! Objects of builtin types: what C++'s default constructor makes and its copy constructor copies, and the attributes that say so.
 //!
 //! A type implements [`Body`] for what follows the header of its objects, `#[repr(C)]` and made of fields that own what they
-//! hold ([`Any`](crate::value::Any), [`ObjRef`](crate::object::ObjRef), integers). `Default` and `Clone` then are its constructors.
+//! hold ([`Any`], [`ObjRef`](crate::object::ObjRef), integers). `Default` and `Clone` then are its constructors.
 
 use super::function::{Arguments, Builtin};
 use super::signature::{OBJECT, Signature, Type};
@@ -31,7 +31,7 @@ pub(crate) fn instance<T: Body>(body: T) -> Any {
     unsafe { Any::from_object(new_instance(body)) }
 }
 
-/// The creator of a type, for [`Metadata`](super::type_def::Metadata).
+/// The creator of a type, for [`Metadata`].
 ///
 /// # Safety
 /// `result` is writable: the ABI's rule for creators.

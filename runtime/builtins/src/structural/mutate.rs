@@ -93,7 +93,7 @@ impl<'a> Mutate<'a> {
         self
     }
 
-    /// Mutates a value. The result has the same type; [`Any`] lets it be any.
+    /// Mutates a value. The result has the same type; [`Any`](crate::value::Any) lets it be any.
     ///
     /// # Errors
     /// As for [`Rewrite::run`](super::Rewrite::run).

@@ -124,7 +124,7 @@ fn write(text: &mut Vec<u8>, given: Option<(&[u8], i64, &[u8])>, extent: &Extent
     push_native_frames(text, lines, extent);
 }
 
-/// The backtrace of the caller of the function whose [`here`](here) is `below`. Its most recent frame is
+/// The backtrace of the caller of the function whose [`here`] is `below`. Its most recent frame is
 /// the given one, which stands for the caller's own then. It is valid until this thread's next call.
 ///
 /// # Safety
@@ -157,7 +157,7 @@ pub(crate) unsafe fn backtrace(
 }
 
 /// The backtrace of an error of our own: the given frame, and the callers of the function whose
-/// [`here`](here) is `below`.
+/// [`here`] is `below`.
 pub(crate) fn backtrace_of_failure(file: &str, line: u32, function: &str, below: usize) -> Vec<u8> {
     let extent = Extent { below, skip: 0, cross_boundary: false };
     let mut text = Vec::new();

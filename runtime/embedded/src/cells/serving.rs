@@ -12,7 +12,7 @@ use super::any_hash;
 /// NULL until somebody else than we serves.
 static SERVING: AtomicPtr<ApiTable> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Says whose tables the cells use; the host calls it once, when it binds. Before that it is [`crate::table()`].
+/// Says whose tables the cells use; the host calls it once, when it binds. Before that it is `table()` of this crate.
 pub fn set_serving(table: &'static ApiTable) {
     SERVING.store(core::ptr::from_ref(table).cast_mut(), Ordering::Release);
     any_hash::forget_columns();
