@@ -184,8 +184,8 @@ unsafe extern "C" fn lookup_for_library(
                 return Err(Error::type_error("expected the context of a library and a name"));
             };
             let context: *mut c_void = context.get()?;
-            let found = find_for_library(context.cast(), name)
-                .map_err(|error| Error::runtime_error(error.message()))?;
+            let found =
+                find_for_library(context.cast(), name).map_err(|error| Error::runtime_error(error.message()))?;
             result.write(found.map_or(TVMFFIAny::NONE, |found| found.into_any().into_raw()));
         }
         Ok(())
