@@ -39,14 +39,12 @@ impl Options {
     }
 
     /// Whether variables without a definition count as defined where they are met first, so that their names do not matter.
-    #[must_use]
     pub const fn map_free_vars(mut self, yes: bool) -> Self {
         self.map_free_vars = yes;
         self
     }
 
     /// Whether tensors are equal when shape and data type are.
-    #[must_use]
     pub const fn skip_tensor_content(mut self, yes: bool) -> Self {
         self.skip_tensor_content = yes;
         self

@@ -77,7 +77,6 @@ impl<'a> Mutate<'a> {
     }
 
     /// Adds a callback. Of those whose type fits, the first one is called.
-    #[must_use]
     pub fn on<M, F>(mut self, callback: F) -> Self
     where
         F: MutateCallback<M> + 'a,

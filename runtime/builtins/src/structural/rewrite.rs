@@ -55,7 +55,6 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Adds a callback that is called before a node's children: the rewrite goes on into what it gives.
-    #[must_use]
     pub fn pre<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -66,7 +65,6 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Adds a callback that is called after a node's children, with what has become of the node.
-    #[must_use]
     pub fn post<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -79,7 +77,6 @@ impl<'a> Rewrite<'a> {
     /// Rewrites each object once, however many others refer to it, so that a graph stays a graph: callbacks are called once for it, and
     /// all references get the same result. Where variables are defined, and for what was rewritten before a variable was, objects are
     /// rewritten again, because their result may be another one.
-    #[must_use]
     pub const fn keep_sharing(mut self) -> Self {
         self.keep_sharing = true;
         self

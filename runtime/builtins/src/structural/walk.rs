@@ -84,7 +84,6 @@ impl<'a, B: 'a> Walk<'a, B> {
     }
 
     /// Adds a callback that is called before a node's children.
-    #[must_use]
     pub fn pre<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -95,7 +94,6 @@ impl<'a, B: 'a> Walk<'a, B> {
     }
 
     /// Adds a callback that is called after a node's children, also after children that were skipped.
-    #[must_use]
     pub fn post<M, F>(mut self, callback: F) -> Self
     where
         F: Callback<M> + 'a,
@@ -107,7 +105,6 @@ impl<'a, B: 'a> Walk<'a, B> {
 
     /// Says what it means when the visiting hook of a foreign type stops the walk with a value of its own. Without this it is an
     /// error.
-    #[must_use]
     pub fn interrupted(mut self, meaning: impl FnMut(Any) -> Result<B> + 'a) -> Self {
         self.interrupted = Some(Box::new(meaning));
         self

@@ -89,21 +89,18 @@ impl<'a> Tree<'a> {
     }
 
     /// Shows at most this many levels below the value itself; all of them by default.
-    #[must_use]
     pub const fn depth(mut self, levels: usize) -> Self {
         self.limits.depth = levels;
         self
     }
 
     /// Shows at most this many elements of a container or tensor; 16 by default.
-    #[must_use]
     pub const fn items(mut self, items: usize) -> Self {
         self.limits.items = items;
         self
     }
 
     /// Shows at most this many characters of a text; 120 by default.
-    #[must_use]
     pub const fn text(mut self, characters: usize) -> Self {
         self.limits.text = characters;
         self
