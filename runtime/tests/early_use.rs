@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use kernpack::{Function, ObjRef, Object, packed_func, provider};
+use kernpack::{Function, ObjRef, Object, packed_func, sys::provider};
 
 #[packed_func(name = "early_use.add")]
 fn add(a: i64, b: i64) -> i64 {

@@ -12,22 +12,26 @@ unsafe extern "C" {
 const RTLD_NOW: c_int = 2;
 const RTLD_GLOBAL: c_int = 0x100;
 
+/// A library that stays loaded for the life of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Library(*mut c_void);
+
 /// Loads a library for the life of the process.
-pub fn open(path: &Path) -> *mut c_void {
+pub fn open(path: &Path) -> Library {
     let name = CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: the name is NUL-terminated, and our libraries may be loaded at any time.
     unsafe {
         let library = dlopen(name.as_ptr(), RTLD_NOW | RTLD_GLOBAL);
         assert!(!library.is_null(), "{:?}", CStr::from_ptr(dlerror()));
-        library
+        Library(library)
     }
 }
 
 /// The address of a library's symbol.
-pub fn symbol(library: *mut c_void, name: &str) -> *mut c_void {
+pub fn symbol(library: Library, name: &str) -> *mut c_void {
     let name = CString::new(name).unwrap();
     // SAFETY: the library is loaded and the name is NUL-terminated.
-    let address = unsafe { dlsym(library, name.as_ptr()) };
+    let address = unsafe { dlsym(library.0, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?}");
     address
 }
@@ -44,7 +48,7 @@ macro_rules! functions {
         pub(crate) struct $Struct { $(pub(crate) $name: unsafe extern "C" fn($($type),*) $(-> $ret)?,)* }
 
         impl $Struct {
-            pub fn load(library: *mut std::ffi::c_void) -> Self {
+            pub fn load(library: $crate::symbols::Library) -> Self {
                 // SAFETY: the C++ file defines each function with this type.
                 unsafe {
                     Self {

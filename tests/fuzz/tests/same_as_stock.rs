@@ -141,7 +141,7 @@ unsafe fn bytes<'a>(array: &TVMFFIByteArray) -> &'a [u8] {
 /// The stock library's functions, beside ours: `KERNPACK_TVM_FFI_LIB` says where it is.
 fn stock() -> Option<ApiTable> {
     // Ours serves this process, whatever is loaded from now on.
-    host::serve_embedded();
+    provider::serve_embedded();
     let Some(folder) = std::env::var_os("KERNPACK_TVM_FFI_LIB") else {
         // Past the test harness, which hides what a passing test prints.
         let _ =

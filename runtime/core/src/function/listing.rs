@@ -93,7 +93,6 @@ mod tests {
 
     #[test]
     fn names_are_listed_and_removed() {
-        register().unwrap();
         Function::register_global("listing.f", &Function::from_fn(|| 1i64)).unwrap();
         let names = Function::list_global_names().unwrap();
         assert!(names.iter().any(|name| name == "listing.f"));

@@ -99,7 +99,7 @@ fn timed(work: impl FnOnce()) -> u128 {
 
 fn main() -> Result<()> {
     let device: Device = "opencl:0".parse()?;
-    let api = device::api(device.kind())?;
+    let api = device::api(device.device_type())?;
     let queue = api.native_handle(0, "stream")?;
     let peer = Peer::load();
 
@@ -147,7 +147,7 @@ fn launches(peer: &Peer, device: Device, queue: *mut c_void) -> Result<()> {
     let module = Module::from_image("opencl", &DeviceImage::new("cl", kernels, SOURCE.as_bytes()))?;
     let touch = module.kernel("touch")?;
     let out = Tensor::empty(DataType::FLOAT32, &[1], device)?;
-    let api = device::api(device.kind())?;
+    let api = device::api(device.device_type())?;
     let (context, id) = (api.native_handle(0, "context")?, api.native_handle(0, "device")?);
     let mut status = 0;
     // SAFETY: context and device are those of the queue; one source of this length.

@@ -507,12 +507,16 @@ impl Parse for Table {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let (parameters, result, call);
         parenthesized!(parameters in input);
-        (parameters.parse::<Token![$]>()?, parameters.parse::<Ident>()?);
-        (parameters.parse::<Token![:]>()?, parameters.parse::<Ident>()?);
+        parameters.parse::<Token![$]>()?;
+        parameters.parse::<Ident>()?;
+        parameters.parse::<Token![:]>()?;
+        parameters.parse::<Ident>()?;
         input.parse::<Token![=>]>()?;
         braced!(result in input);
         input.parse::<Token![;]>()?;
-        (result.parse::<Token![$]>()?, result.parse::<Ident>()?, result.parse::<Token![!]>()?);
+        result.parse::<Token![$]>()?;
+        result.parse::<Ident>()?;
+        result.parse::<Token![!]>()?;
         braced!(call in result);
         let mut functions = Vec::new();
         while !call.is_empty() {
