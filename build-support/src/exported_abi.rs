@@ -8,7 +8,7 @@ use kernpack_formats::abi::cpp_names;
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// Makes the programs of this package hosts for every library: they offer the C functions of the TVM FFI, bound to the kernpack
+/// Makes the programs of this package ready for every library: they offer the C functions of the TVM FFI, bound to the kernpack
 /// that they link, to the libraries that they load. One line in `build.rs`:
 ///
 /// ```no_run

@@ -11,9 +11,9 @@
 //! }
 //! ```
 //!
-//! A host kernel is a function with the packed calling convention, named `__tvm_ffi_<name>`; C includes
+//! A cpu kernel is a function with the packed calling convention, named `__tvm_ffi_<name>`; C includes
 //! `<kernpack/kernel.h>` for the types. [`Library::build`] reads the names off the objects, links the objects into the
-//! library so that every host can call them, and writes the Rust file that `kernpack::library!()` includes: the module
+//! library so that every language can call them, and writes the Rust file that `kernpack::library!()` includes: the module
 //! `kernels` with one item per kernel. CUDA kernels are `extern "C" __global__` functions; their images travel inside
 //! the library as imported modules, and `kernels::edges.launch(grid, block, (&out, &input, n))` launches one. A crate with CUDA kernels
 //! needs kernpack's feature `cuda`.

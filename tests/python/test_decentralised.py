@@ -1,6 +1,6 @@
 """Libraries made of several crates, and libraries with a crate in common, in stock Python: tests/decentralised.
 
-Each case is a Python process of its own: what is registered stays. tests/tests/module/decentralised.rs is the same for Rust hosts.
+Each case is a Python process of its own: what is registered stays. tests/tests/module/decentralised.rs is the same for Rust programs.
 """
 
 import itertools

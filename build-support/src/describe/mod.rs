@@ -34,7 +34,7 @@ pub(crate) type Descriptions = BTreeMap<String, Description>;
 /// The files that kernels come from, as the user named them.
 #[derive(Default)]
 pub(crate) struct Sources {
-    /// C, C++ and LLVM IR, for the host.
+    /// C, C++ and LLVM IR, for the CPU.
     pub(crate) host: Vec<PathBuf>,
     /// CUDA C++, and LLVM IR for GPUs.
     pub(crate) cuda: Vec<PathBuf>,

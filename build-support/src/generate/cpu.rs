@@ -1,4 +1,4 @@
-//! Kernels that run on the host.
+//! Kernels that run on the CPU.
 
 use std::fmt::Write as _;
 

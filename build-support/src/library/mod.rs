@@ -218,7 +218,7 @@ impl Library {
         self
     }
 
-    /// Compiles host kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
+    /// Compiles cpu kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
     /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
     /// the target's baseline. `"native"` is an error when the target is another machine.
@@ -227,7 +227,7 @@ impl Library {
         self
     }
 
-    /// Compiles every host kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
+    /// Compiles every cpu kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
     /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
     ///
     /// ```no_run

@@ -36,7 +36,7 @@ struct Build<'a> {
     library: Library,
     sources: Sources,
     versions: Vec<Version>,
-    /// Of host kernels, by version, the baseline first.
+    /// Of cpu kernels, by version, the baseline first.
     compiled: Vec<Vec<Compiled>>,
     cpp_runtime: Option<String>,
     cuda: CudaOutcome,
@@ -109,7 +109,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Reads the names of the host kernels off the objects, and lists what was compiled.
+    /// Reads the names of the cpu kernels off the objects, and lists what was compiled.
     fn find_kernels(&mut self) -> Result<()> {
         self.kernels = symbols::host_kernels(&self.compiled[0])?;
         for Compiled { source, object } in self.compiled.iter().flatten() {
@@ -128,7 +128,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Makes one set of objects of the versions of host kernels.
+    /// Makes one set of objects of the versions of cpu kernels.
     fn join_versions(&mut self) -> Result<()> {
         let sets = std::mem::take(&mut self.compiled);
         self.objects = multiversion::link::link(self.session, &self.versions, sets, &self.kernels)?;

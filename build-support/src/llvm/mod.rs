@@ -285,7 +285,7 @@ fn emit(
     constructors::use_arrays(object, source)
 }
 
-/// Verifies and optimizes a module of host kernels.
+/// Verifies and optimizes a module of cpu kernels.
 pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
     module.verify().map_err(|e| rejected(source, &e.to_string()))?;
     check_signatures(module, source)?;

@@ -1,4 +1,4 @@
-//! Makes each version of the host kernels a closed set, and joins the sets by dispatchers.
+//! Makes each version of the cpu kernels a closed set, and joins the sets by dispatchers.
 //!
 //! The linker would keep one of the functions of a name, whichever comes first: that of an inline function or a template may
 //! then be one with AVX-512, and the baseline would call it. So every name that a version defines gets the version's suffix,

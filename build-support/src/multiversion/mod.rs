@@ -1,6 +1,6 @@
 //! Kernels in several versions: which there are, and what compilers are told of each.
 //!
-//! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every host kernel for the baseline, as without it, and once more
+//! `.multiversion(["x86-64-v3", "x86-64-v4"])` compiles every cpu kernel for the baseline, as without it, and once more
 //! for each level. `multiversion::link` makes each version a closed set and writes the dispatchers.
 
 mod check;
@@ -20,7 +20,7 @@ use crate::multiversion::level::{Level, levels, list};
 use crate::outputs::progress;
 use crate::session::Session;
 
-/// One version of the host kernels.
+/// One version of the cpu kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     /// `None`: the baseline, which is compiled as without `.multiversion(..)`.

@@ -130,7 +130,7 @@ fn entry(session: &Session, module: &Module, compress: bool) -> Result<Entry> {
     let size = module.size(session)?;
     if size == 0 {
         return Err(Error::new(format!(
-            "the module of kind `{}` is empty; hosts cannot load that, so give it at least one byte",
+            "the module of kind `{}` is empty; the stock library cannot load that, so give it at least one byte",
             module.kind()
         )));
     }
@@ -204,7 +204,7 @@ mod tests {
         let rows = [
             (
                 Module::from_bytes("t.x", Vec::new()),
-                "the module of kind `t.x` is empty; hosts cannot load that, so give it at least one byte",
+                "the module of kind `t.x` is empty; the stock library cannot load that, so give it at least one byte",
             ),
             (
                 Module::from_bytes("_lib", *b"x"),

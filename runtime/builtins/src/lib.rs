@@ -1,4 +1,4 @@
-//! What the stock TVM FFI library has beyond the C ABI, in Rust: global functions and types under its names for hosts in any language,
+//! What the stock TVM FFI library has beyond the C ABI, in Rust: global functions and types under its names for callers in any language,
 //! and the same as typed operations on values of all languages ([`structural`], [`reflect`]).
 //!
 //! Crates use it through `kernpack`.

@@ -12,8 +12,8 @@ use crate::{Error, provider};
 #[unsafe(no_mangle)]
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The handshake: a Rust host that loads this library hands over its table. Returns the table that this library uses; NULL
-/// with an error raised in the host's slot when it cannot join or register. With NULL, only says which table it uses.
+/// The handshake: a Rust program that loads this library hands over its table. Returns the table that this library uses; NULL
+/// with an error raised in the provider's slot when it cannot join or register. With NULL, only says which table it uses.
 ///
 /// # Safety
 /// `host_table` is NULL or a table that lives forever.

@@ -1,4 +1,4 @@
-//! What this artifact brings, and its registration with the host: types, functions, kernels.
+//! What this artifact brings, and its registration with the provider: types, functions, kernels.
 //!
 //! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them. The slices
 //! are those of the crate `kernpack`, whose constructor hands them over: so this crate, which is most of the code, compiles beside
@@ -69,7 +69,7 @@ fn collected() -> &'static Collected {
 }
 
 /// Runs when the artifact is loaded, in the constructor of the crate `kernpack`: takes over what the artifact brings, and registers
-/// it at once when libtvm_ffi is there. Without one, a Rust host's handshake or the first use does it. What comes too late for that,
+/// it at once when libtvm_ffi is there. Without one, a Rust program's handshake or the first use does it. What comes too late for that,
 /// because another constructor of the artifact used it first, is registered at once, too.
 pub fn on_load(collected: fn() -> Collected) {
     // A panic must not unwind into the dynamic linker.
@@ -127,7 +127,7 @@ pub fn problems() -> Vec<String> {
     provider::load_problems()
 }
 
-/// Registers everything with the host that was just bound.
+/// Registers everything with the provider that was just bound.
 fn register(origin: Origin) -> Vec<String> {
     let mut problems = Vec::new();
     install_hook();

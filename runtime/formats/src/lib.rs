@@ -1,4 +1,4 @@
-//! What travels between libraries, hosts and build scripts, as data: the structs of the C ABI, and the binary formats of import trees and
+//! What travels between libraries, providers and build scripts, as data: the structs of the C ABI, and the binary formats of import trees and
 //! device images. Nothing here runs, and nothing is registered: `kernpack` is the runtime over it, and shows all of this under its own
 //! names; `kernpack-build` needs no more than this, so that a build script does not wait for a runtime.
 

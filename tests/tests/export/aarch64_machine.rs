@@ -82,7 +82,7 @@ pub(crate) fn describe(command: &mut Command) {
     command.env_remove("LD_LIBRARY_PATH");
 }
 
-/// The folder with everything that is built for 64-bit ARM: libraries, host programs and, in `deps`, the tests.
+/// The folder with everything that is built for 64-bit ARM: libraries, programs and, in `deps`, the tests.
 pub(crate) fn programs() -> Option<&'static Path> {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     if !is_there() {

@@ -236,7 +236,7 @@ fn mistakes_are_named() {
     );
     assert_eq!(
         message(&length(Vec::new()), &ExportOptions::new()),
-        "the module export.length has an empty payload, which stock hosts cannot load; its kind must save at least one byte"
+        "the module export.length has an empty payload, which the stock library cannot load; its kind must save at least one byte"
     );
     let nowhere = Path::new("/no/such/folder/x.so");
     let fine = Module::c_source(&constant("fine", 1), "c", &["fine"]);

@@ -1,9 +1,9 @@
-//! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that hosts in any language
+//! The `ffi.*` global functions, types and type attributes that the embedded implementation offers, so that callers in any language
 //! find them under the stock names.
 //!
 //! An artifact that serves itself brings what it uses: the list of global functions (in kernpack-core); what modules need, if it carries any or is a
 //! program that offers its functions to libraries of other languages; what constructors need, if it has types. The rest comes with the
-//! Cargo feature `builtins`, for programs and libraries that are a host to others (`libtvm_ffi.so` is one).
+//! Cargo feature `builtins`, for programs and libraries that serve others (`libtvm_ffi.so` is one).
 //!
 //! All of it is compiled always, because the typed operations of the crate are written on it; the linker drops what is not used.
 

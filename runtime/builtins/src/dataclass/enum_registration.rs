@@ -21,7 +21,7 @@ static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
 /// Size of an instance, header included.
 const SIZE: i32 = (embedded::HEADER_SIZE + size_of::<EnumBody>()) as i32;
 
-/// Registers an enum and its instances with the host. An enum that is there with the same variants is joined.
+/// Registers an enum and its instances with the provider. An enum that is there with the same variants is joined.
 ///
 /// When the key is taken by another type, this artifact's enum gets a key of its own.
 pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
@@ -46,7 +46,7 @@ pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
     registered(ours, Some(problem))
 }
 
-/// The type that enums of this kind are derived from. A host that came without is given it.
+/// The type that enums of this kind are derived from. A provider that came without is given it.
 fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
     for builtin in [&ENUM_STATE, &ENUM, &INT_ENUM, &STR_ENUM] {
         builtin.allocate()?;
@@ -67,7 +67,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
     // SAFETY: the key lives for the call, and the parent is registered.
     let index = unsafe { (api.type_get_or_alloc_index)(&name, -1, DEPTH, 0, 1, parent.index.get()) };
     let Some(info) = TypeInfo::find(index) else {
-        bail!(RuntimeError, "the host refused to register the type");
+        bail!(RuntimeError, "the provider refused to register the type");
     };
     let theirs = info.ancestor(DEPTH - 1).filter(|_| info.depth() == DEPTH);
     ensure!(
@@ -120,7 +120,7 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
         total_size: SIZE,
         structural_eq_hash_kind: seq_hash_kind::UNIQUE_INSTANCE,
     };
-    // SAFETY: the host copies what it keeps.
+    // SAFETY: the provider copies what it keeps.
     Error::check(unsafe { (provider::api().type_register_metadata)(index, &metadata) })?;
     register_attr(index, "__ffi_type_final__", &true.into_any())?;
     // SAFETY: a new function, whose reference goes over to the value.

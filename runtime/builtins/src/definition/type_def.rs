@@ -116,13 +116,13 @@ impl BuiltinType {
         // SAFETY: the key lives for the call, and the parent is registered.
         let index = unsafe { (provider::api().type_get_or_alloc_index)(&key, -1, depth, 0, 1, parent) };
         if index < 0 {
-            return Err(crate::error!(InternalError, "the host refused to register type '{}'", self.key));
+            return Err(crate::error!(InternalError, "the provider refused to register type '{}'", self.key));
         }
         self.index.0.store(index, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whether the host has this type with all that belongs to it: another implementation, or another library, brought it.
+    /// Whether the provider has this type with all that belongs to it: another implementation, or another library, brought it.
     pub(crate) fn is_registered(&self) -> bool {
         TypeInfo::find(self.index.get()).is_some_and(|info| info.metadata().is_some())
     }

@@ -31,7 +31,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// What calls of constructors need: every host has them.
+/// What calls of constructors need: every provider has them.
 pub(crate) const MARKERS: &[Builtin] = &[
     Builtin { name: "ffi.GetInvalidObject", signature: Signature::Typed(&[], &OBJECT), run: |_| Ok(own_missing()) },
     Builtin {

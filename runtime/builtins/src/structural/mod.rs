@@ -56,7 +56,7 @@ pub use walk::Walk;
 use crate::provider;
 use crate::value::{AnyView, Arg};
 
-/// What an argument lends to an operation: never an offer to take the object. Sees to it that the host is bound.
+/// What an argument lends to an operation: never an offer to take the object. Ensures that the provider is bound.
 fn lent<'a>(arg: &'a Arg<'_>) -> AnyView<'a> {
     provider::api();
     // SAFETY: the argument is a valid view as long as it lives.

@@ -11,12 +11,12 @@ use crate::provider;
 use crate::{Error, Result, embedded, error};
 use kernpack_core::reflect::{Field, TypeInfo};
 
-/// The record of a type. The provider is known: there are objects already, or an operation has asked for the host.
+/// The record of a type. The provider is known: there are objects already, or an operation has asked for it.
 #[inline]
 pub(crate) fn type_info(index: i32) -> Result<&'static TVMFFITypeInfo> {
     #[cfg(feature = "embedded")]
     if provider::origin_while_binding() == provider::Origin::Embedded {
-        // Our own table without the way through the host's.
+        // Our own table without the way through CPU memory's.
         // SAFETY: NULL, or a record that lives forever.
         return unsafe { type_table::type_info(index).as_ref() }.ok_or_else(|| unknown(index));
     }

@@ -2,7 +2,7 @@
 //!
 //! Goal: nothing unwinds into another language, and a panic in a packed function, closure or getter becomes an
 //! `InternalError` with the panic's message, file and line. Mechanism: `catch_unwind` around each entry point, and a panic
-//! hook, installed when the artifact binds to its host, that remembers where the thread last panicked and then calls the hook
+//! hook, installed when the artifact binds to its provider, that remembers where the thread last panicked and then calls the hook
 //! that was there before (so Rust's usual message still goes to stderr). Under `panic = "abort"` a panic ends the process, as
 //! that setting promises. Not promised: that data which the panicking code was changing is consistent.
 

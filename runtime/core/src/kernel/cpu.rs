@@ -8,7 +8,7 @@ use crate::function::{
 use crate::value::{Any, FromAny, IntoAny, TypeSchema};
 use crate::{Result, artifact};
 
-/// A host kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
+/// A cpu kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
     /// Exported name: the symbol is `__tvm_ffi_<name>`.
     pub name: &'static str,
@@ -26,7 +26,7 @@ pub struct KernelInfo {
     pub register: fn(&'static KernelInfo) -> Result<()>,
 }
 
-/// What a host kernel is declared to take and to give.
+/// What a cpu kernel is declared to take and to give.
 pub struct HostKernelTypes {
     /// Names of the parameters.
     pub names: &'static [&'static str],
@@ -164,7 +164,7 @@ pub unsafe fn kernel_doc(doc: &'static str, result: *mut TVMFFIAny) -> i32 {
     })
 }
 
-/// Body of a host kernel's metadata symbol.
+/// Body of a cpu kernel's metadata symbol.
 ///
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.

@@ -97,7 +97,7 @@ impl DeviceKernel {
         args.with_raw(|raw| launch(function, || self.signature().map(Some), config, raw))
     }
 
-    /// The signature, for a host that launches kernels in its own way.
+    /// The signature, for a provider that launches kernels in its own way.
     #[cold]
     fn signature(&self) -> Result<&Signature> {
         if let Some(signature) = self.signature.get() {

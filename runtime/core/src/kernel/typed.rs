@@ -12,7 +12,7 @@ pub fn kernel_arg<T: ToArg + ?Sized>(value: &T) -> Arg<'_> {
     value.to_arg()
 }
 
-/// Calls a host kernel, whose tensors must have the element types that its declaration names.
+/// Calls a cpu kernel, whose tensors must have the element types that its declaration names.
 ///
 /// # Errors
 /// TypeError that names the kernel and the argument; what the kernel raises.

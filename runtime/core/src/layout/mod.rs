@@ -226,14 +226,14 @@ fn any_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layo
     Ok((first, layout))
 }
 
-/// The addresses that a host tensor's elements take; `None` for other values, other devices and empty tensors.
+/// The addresses that a CPU tensor's elements take; `None` for other values, other devices and empty tensors.
 pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
     let tensor = dl_tensor(value)?;
     let layout = Layout::of(tensor).ok()?;
     addresses(tensor, &layout)
 }
 
-/// The addresses that a host tensor's elements take; `None` for other devices and empty tensors.
+/// The addresses that a CPU tensor's elements take; `None` for other devices and empty tensors.
 pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
     if layout.len == 0 || !Device::from_raw(tensor.device).is_host_accessible() {
         return None;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use super::elf;
 use crate::abi::TVMFFIObject;
 
-/// Address and path of the modules that `Module::load` got from a host that is not ours, which does not tell a module's path.
+/// Address and path of the modules that `Module::load` got from a provider that is not ours, which does not tell a module's path.
 static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
 /// Notes which file a module that is never freed was loaded from.

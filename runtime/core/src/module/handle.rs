@@ -23,7 +23,7 @@ pub struct Module {
 
 raw_handle!(=> Module, "`ffi.Module`");
 
-// The host's global functions do the work, where it has them: they may have been replaced.
+// The provider's global functions do the work, where it has them: they may have been replaced.
 impl Module {
     /// A module of a kind that is written in Rust.
     pub fn new(implementation: impl ModuleImpl) -> Self {
@@ -241,7 +241,7 @@ impl Module {
         self.text("ffi.ModuleGetFunctionDoc", name)
     }
 
-    /// What a global function of the host says of a function of this module.
+    /// What a global function of the provider says of a function of this module.
     fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
         match Function::find_global(ask)? {
             Some(ask) => ask.call_as((self, name, false)),

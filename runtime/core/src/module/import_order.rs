@@ -33,7 +33,7 @@ fn join(theirs: &ImportTable, own: &ImportTable) {
 }
 
 /// While it lives, no other thread changes an import tree or looks at one. The same thread may take it again: changing a tree may
-/// call a host, which calls a module, which takes it.
+/// call a provider, which calls a module, which takes it.
 pub(super) struct ImportLock {
     table: &'static ImportTable,
     /// It is given up on the thread that took it.

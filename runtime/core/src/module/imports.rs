@@ -43,7 +43,7 @@ impl Module {
     /// RuntimeError when that would make a cycle.
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
-        // The host calls a virtual function, whose error may not get through it as an exception.
+        // The provider calls a virtual function, whose error may not get through it as an exception.
         match Function::find_global("ffi.ModuleImportModule")? {
             Some(import) => error_relay::listening(|| import.call((self, other)).map(drop)),
             None => self.import_locally(other),
@@ -58,7 +58,7 @@ impl Module {
     /// Empties the imports.
     ///
     /// # Errors
-    /// What the host reports.
+    /// What the provider reports.
     pub fn clear_imports(&self) -> Result<()> {
         // They go last: what a module's release does may wait for a thread that waits for the lock.
         let _last = self.imports();

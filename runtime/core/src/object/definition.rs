@@ -35,7 +35,7 @@ pub struct TypeDef {
     pub create: Option<TVMFFIObjectCreator>,
     /// Makes an object of the same content.
     pub copy: Option<CopyFn>,
-    /// Gives other languages a constructor made of the fields, unless the type has one of its own: for a host that cannot make it.
+    /// Gives other languages a constructor made of the fields, unless the type has one of its own: for a provider that cannot make it.
     pub generated_init: Option<RegisterInit>,
     /// A number made of the names and types of all fields, private ones too.
     pub fingerprint: u64,
@@ -129,7 +129,7 @@ impl TypeIndexCell {
 }
 
 impl TypeDef {
-    /// Registers the type with the host, or joins the same type of another Kernpack library; its ancestors first.
+    /// Registers the type with the provider, or joins the same type of another Kernpack library; its ancestors first.
     ///
     /// # Errors
     /// When the key is taken by another type; this artifact's type then has a key of its own.

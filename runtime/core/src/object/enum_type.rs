@@ -43,7 +43,7 @@ pub struct EnumDef {
     pub kind: EnumKind,
     /// The variants.
     pub variants: &'static [VariantDef],
-    /// Registers the type and its instances with the host.
+    /// Registers the type and its instances with the provider.
     pub register: fn(&'static EnumDef) -> RegisteredEnum,
     /// The instances, once registered.
     pub instances: EnumInstances,
@@ -78,7 +78,7 @@ pub enum EnumKind {
 pub struct RegisteredEnum {
     /// Index of the type; negative when there is none.
     type_index: i32,
-    /// The object of each variant. Empty when the host refused the type.
+    /// The object of each variant. Empty when the provider refused the type.
     objects: Vec<Instance>,
     /// What went wrong.
     problem: Option<Error>,
@@ -214,7 +214,7 @@ impl EnumDef {
         self.instances.instances.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
     }
 
-    /// Registers the enum with the host, unless that has happened.
+    /// Registers the enum with the provider, unless that has happened.
     ///
     /// # Errors
     /// When the key is taken by another type; this artifact's enum then gets a key of its own.

@@ -226,7 +226,7 @@ fn register_method(index: i32, name: &str, info: &FunctionInfo, is_static: bool,
         flags: if is_static { field_flag::IS_STATIC_METHOD } else { 0 },
         method: *function,
     };
-    // SAFETY: the host copies the texts and takes a reference of its own; all of it lives for the call.
+    // SAFETY: the provider copies the texts and takes a reference of its own; all of it lives for the call.
     Error::check(unsafe { (provider::api().type_register_method)(index, &method) })
 }
 
@@ -254,7 +254,7 @@ fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFI
         default_value_or_factory: TVMFFIAny::NONE,
         field_static_type_index: type_index::NONE,
     };
-    // SAFETY: the host copies what it keeps; `field` and what it points to live for the call.
+    // SAFETY: the provider copies what it keeps; `field` and what it points to live for the call.
     Error::check(unsafe { (provider::api().type_register_field)(index, &field) })
 }
 

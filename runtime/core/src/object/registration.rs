@@ -1,4 +1,4 @@
-//! Registering object types with the host.
+//! Registering object types with the provider.
 //!
 //! A key that is taken is joined only when another Kernpack library registered the same definition; else this artifact's type gets a key
 //! of its own, so that objects of the two are never confused, and the problem is reported.
@@ -23,7 +23,7 @@ static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
 /// The type attribute that says what the layout of `String`, `Vec` and the rest of Rust's own types depends on.
 static BUILD: AttrColumn = AttrColumn::new("__kernpack_build__");
 
-/// The type's index; binds this artifact to its host and registers the type when that has not happened.
+/// The type's index; binds this artifact to its provider and registers the type when that has not happened.
 #[inline]
 pub fn type_index_of(def: &'static TypeDef) -> i32 {
     let index = def.index.get();
@@ -35,7 +35,7 @@ fn register_late(def: &'static TypeDef) -> i32 {
     // Binding registers every type of this artifact, this one included, unless this call is part of that.
     provider::api();
     if def.index.get() < 0 {
-        // A problem was recorded where it was found; the index is valid even then, unless the host refused the type.
+        // A problem was recorded where it was found; the index is valid even then, unless the provider refused the type.
         let _ = register_type(def);
     }
     let index = def.index.get();
@@ -48,7 +48,7 @@ fn register_late(def: &'static TypeDef) -> i32 {
     index
 }
 
-/// Registers a type with the host, or joins the same type of another Kernpack library.
+/// Registers a type with the provider, or joins the same type of another Kernpack library.
 ///
 /// # Errors
 /// When the key is taken by another type; this artifact's type then has a key of its own.
@@ -88,7 +88,7 @@ fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
     // SAFETY: what is found lives forever.
     match unsafe { (provider::api().get_type_info)(index).as_ref() } {
         Some(info) => Ok(Some(info)),
-        None => Err(crate::error!(RuntimeError, "the host knows no type '{key}' though it has an index for it")),
+        None => Err(crate::error!(RuntimeError, "the provider has no type '{key}' though it has an index for it")),
     }
 }
 
@@ -103,7 +103,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
         (api.type_get_or_alloc_index)(&TVMFFIByteArray::new(key.as_bytes()), -1, depth, def.child_slots, 1, parent)
     };
     if index < 0 {
-        return Err(crate::error!(RuntimeError, "the host refused to register type '{key}'"));
+        return Err(crate::error!(RuntimeError, "the provider refused to register type '{key}'"));
     }
     // First, so that a type which is registered at this moment is not taken for another language's.
     register_attr(index, BUILD.name(), &build().into_any())?;
@@ -119,7 +119,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
         total_size: def.size as i32,
         structural_eq_hash_kind: def.structural_kind,
     };
-    // SAFETY: the host copies what it keeps; `metadata` and what it points to live for the call.
+    // SAFETY: the provider copies what it keeps; `metadata` and what it points to live for the call.
     Error::check(unsafe { (api.type_register_metadata)(index, &metadata) })?;
     // What an impl block did wrong does not keep the rest of the type from being usable.
     let methods = super::methods::register(def, index);
@@ -139,7 +139,7 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     methods.map(drop)
 }
 
-/// Registers the constructor that the host makes of a type's fields, or else this artifact; false for a type without one.
+/// Registers the constructor that the provider makes of a type's fields, or else this artifact; false for a type without one.
 fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool> {
     let Some(own) = own else { return Ok(false) };
     match Function::find_global("ffi._RegisterFFIInit")? {
@@ -153,7 +153,7 @@ fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool
 #[doc(hidden)]
 pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
-    // SAFETY: the host takes a reference of its own to the value; all pointers live for the call.
+    // SAFETY: the provider takes a reference of its own to the value; all pointers live for the call.
     Error::check(unsafe { (provider::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
 }
 
@@ -173,7 +173,7 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
         default_value_or_factory: *default.as_view().as_raw(),
         field_static_type_index: static_type_index(field),
     };
-    // SAFETY: the host copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
+    // SAFETY: the provider copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
     // the call.
     Error::check(unsafe { (provider::api().type_register_field)(index, &info) })
 }

@@ -202,7 +202,7 @@ fn the_first_error_stops_the_loop() {
 
 #[test]
 fn panics_are_errors_and_leave_the_pool_whole() {
-    // Panics remember their place as soon as there is a host.
+    // Panics remember their place as soon as there is a provider.
     crate::provider::api();
     for round in 0..50 {
         let mut data = vec![0u8; 4096];

@@ -1,8 +1,8 @@
 //! Which implementation of the C ABI serves this process.
 //!
-//! A library or program finds its host once, at first use: the libtvm_ffi that is already in the process, else the
+//! A library or program finds its provider once, at first use: the libtvm_ffi that is already in the process, else the
 //! implementation of another Kernpack library that is already bound, else its own ([`crate::embedded`]). A Rust program
-//! hands its table to each library that it loads, so that a library and its host always share one type table, one
+//! hands its table to each library that it loads, so that a library and its provider always share one type table, one
 //! function table and one error slot. Nothing links to libtvm_ffi.
 //!
 //! ```
@@ -38,7 +38,7 @@ static REGISTER: OnceLock<Register> = OnceLock::new();
 /// What went wrong while this artifact registered; kept because a constructor cannot report it.
 static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Registers what this artifact brings with the host that it is bound to; gives what went wrong, one sentence each.
+/// Registers what this artifact brings with the provider that it is bound to; gives what went wrong, one sentence each.
 pub(crate) type Register = fn(Origin) -> Vec<String>;
 
 /// Where the implementation in use comes from.
@@ -103,7 +103,7 @@ pub(crate) fn bound() -> *const ApiTable {
     TABLE.load(Ordering::Acquire)
 }
 
-/// Binds to a host's table (the handshake of a Rust host with a library that it loads).
+/// Binds to a provider's table (the handshake of a Rust program with a library that it loads).
 ///
 /// # Errors
 /// When the table has another layout, or this library is already bound to another implementation, or what it brings
@@ -113,7 +113,7 @@ pub(crate) fn bound() -> *const ApiTable {
 /// `table` is NULL or an [`ApiTable`] of some version that lives forever.
 pub(crate) unsafe fn join(table: *const ApiTable) -> Result<(), String> {
     if table.is_null() {
-        return Err("the host handed over no function table".to_owned());
+        return Err("the program handed over no function table".to_owned());
     }
     // SAFETY: all versions of the table begin with these two fields.
     let (magic, size) = unsafe { ((*table).magic, (*table).struct_size) };

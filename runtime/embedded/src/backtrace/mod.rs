@@ -1,6 +1,6 @@
 //! Backtraces: the frame that the caller names, then the native frames below it, one line each, most recent call first.
 //!
-//! Native frames are walked with feature `builtins`, that is in libraries that are a host to others. Without it, a backtrace
+//! Native frames are walked with feature `builtins`, that is in libraries that serve others. Without it, a backtrace
 //! is the given frame, which the ABI allows.
 
 #[cfg(feature = "native-frames")]

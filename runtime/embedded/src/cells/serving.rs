@@ -12,7 +12,7 @@ use super::any_hash;
 /// NULL until another provider serves.
 static SERVING: AtomicPtr<ApiTable> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Says whose tables the cells use; the host calls it once, when it binds. Before that it is `table()` of this crate.
+/// Says whose tables the cells use; the provider calls it once, when it binds. Before that it is `table()` of this crate.
 pub fn set_serving(table: &'static ApiTable) {
     SERVING.store(core::ptr::from_ref(table).cast_mut(), Ordering::Release);
     any_hash::forget_columns();
@@ -33,7 +33,7 @@ fn own() -> &'static ApiTable {
     crate::api::table()
 }
 
-/// The tables are needed only for types and functions, and there are none before the host is bound.
+/// The tables are needed only for types and functions, and there are none before the provider is bound.
 #[cfg(not(feature = "tables"))]
 fn own() -> &'static ApiTable {
     crate::notice::notice(format_args!("kernpack: no implementation of the TVM FFI is bound yet"));

@@ -31,7 +31,7 @@ macro_rules! api_table {
     ) => {
         /// The 50 C functions of the ABI as one table: what a process's one implementation is reached through.
         ///
-        /// A Rust host hands this table to the libraries that it loads. Fields are only ever added at the end, and
+        /// A Rust program hands this table to the libraries that it loads. Fields are only ever added at the end, and
         /// `struct_size` says how many there are. Optional functions are those that a supported older implementation
         /// lacks.
         #[repr(C)]
@@ -116,7 +116,7 @@ impl ApiTable {
 }
 
 /// The C functions, with their documentation, for a macro that makes something of each: [`ApiTable`] here, the exported functions in
-/// `kernpack-capi`, those of a host program in `kernpack-core`. The C header is made from this text. The macro sees the names of types
+/// `kernpack-capi`, those of a program in `kernpack-core`. The C header is made from this text. The macro sees the names of types
 /// as they stand here.
 #[doc(hidden)]
 #[macro_export]

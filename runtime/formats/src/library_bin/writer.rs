@@ -15,7 +15,7 @@ pub enum WriteError {
     SecondLibrary,
     /// A module without a kind, or one that claims the library's kind.
     InvalidKind(String),
-    /// A module with nothing in it: stock hosts refuse to load it.
+    /// A module with nothing in it: the stock library refuses to load it.
     EmptyPayload {
         /// The module's kind.
         kind: String,
@@ -43,7 +43,7 @@ impl fmt::Display for WriteError {
             Self::SecondLibrary => write!(f, "the library itself is already in the import tree"),
             Self::InvalidKind(kind) => write!(f, "\"{kind}\" is not a module kind"),
             Self::EmptyPayload { kind } => {
-                write!(f, "the module of kind \"{kind}\" is empty; stock hosts cannot load it")
+                write!(f, "the module of kind \"{kind}\" is empty; the stock library cannot load it")
             }
             Self::UnknownModule { index, modules } => {
                 write!(f, "import of module {index}, but there are only {modules} modules")

@@ -361,7 +361,7 @@ fn required_field(field: Field, info: TypeInfo) -> Error {
 fn type_index_of(key: &[u8]) -> Result<i32> {
     #[cfg(feature = "embedded")]
     if crate::provider::origin_while_binding() == crate::provider::Origin::Embedded {
-        // Our own table without the way through the host's.
+        // Our own table without the way through CPU memory's.
         return Ok(crate::embedded::type_table::index_of(key)?);
     }
     TypeInfo::by_key(key).map(TypeInfo::index)

@@ -64,7 +64,7 @@ unsafe fn shape<'a>(tensor: &DLTensor) -> &'a [i64] {
     }
 }
 
-/// An error unless the tensor is in the host's memory. `place` and `purpose` are for the message.
+/// An error unless the tensor is in CPU memory. `place` and `purpose` are for the message.
 fn check_device(tensor: &DLTensor, place: &str, purpose: &str) -> Result<()> {
     let device = tensor.device.device_type;
     if device == device_type::CPU {
@@ -109,7 +109,7 @@ unsafe fn is_contiguous(tensor: &DLTensor) -> bool {
     }
 }
 
-/// The elements of a contiguous tensor in the host's memory.
+/// The elements of a contiguous tensor in CPU memory.
 ///
 /// # Safety
 /// The tensor is alive for `'a`, and is not written to.

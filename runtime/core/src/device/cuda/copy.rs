@@ -10,7 +10,7 @@ use crate::device::{Place, RawStream};
 enum Side {
     /// Memory of a device.
     Device(&'static CudaDevice),
-    /// Ordinary or pinned memory of the host.
+    /// Ordinary or pinned CPU memory.
     Host,
     /// Managed memory, which both reach.
     Managed,
@@ -22,16 +22,14 @@ impl Side {
             device_type::CUDA => device(place.device.index()).map(Self::Device),
             device_type::CUDA_MANAGED => Ok(Self::Managed),
             _ if place.device.is_host_accessible() => Ok(Self::Host),
-            _ => Err(crate::error!(
-                RuntimeError,
-                "CUDA cannot copy to or from {}; copy by way of the host",
-                place.device
-            )),
+            _ => {
+                Err(crate::error!(RuntimeError, "CUDA cannot copy to or from {}; copy by way of the CPU", place.device))
+            }
         }
     }
 }
 
-/// Copies `size` bytes; done when this returns if one place is in memory of the host, else in the stream.
+/// Copies `size` bytes; done when this returns if one place is in CPU memory, else in the stream.
 ///
 /// # Safety
 /// As for [`DeviceApi::copy`](crate::device::DeviceApi::copy).

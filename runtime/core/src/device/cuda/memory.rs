@@ -1,4 +1,4 @@
-//! Memory of the three kinds that CUDA has: on the device, pinned on the host, managed (moved by the driver as it is used).
+//! Memory of the three kinds that CUDA has: on the device, pinned on the CPU, managed (moved by the driver as it is used).
 
 use core::ffi::c_void;
 use core::ptr;
@@ -21,7 +21,7 @@ pub(super) enum Memory {
     Device,
     /// `cuda_host`: CPU memory that devices reach; there is one such device.
     Pinned,
-    /// `cuda_managed`: moves between the host and the devices; allocated in the name of a device.
+    /// `cuda_managed`: moves between the CPU and the devices; allocated in the name of a device.
     Managed,
 }
 

@@ -1,6 +1,6 @@
 //! CUDA devices, through the driver API.
 //!
-//! Three kinds of devices: `cuda`, and the two kinds of memory that it shares with the host, `cuda_host` (pinned) and
+//! Three kinds of devices: `cuda`, and the two kinds of memory that it shares with the CPU, `cuda_host` (pinned) and
 //! `cuda_managed`. The driver is looked for when one of them is first used; nothing of CUDA is needed to build or to load.
 //!
 //! Contexts are the primary ones, so memory, streams and events are those of PyTorch, of the CUDA runtime and of cudarc: a

@@ -108,7 +108,7 @@ pub(super) unsafe fn within(
     outcome.map_err(|why| device.failed(format_args!("{size} bytes cannot be copied within it"), why))
 }
 
-/// Between two devices. They have contexts of their own, so the bytes go through the host, in pieces: what is in the
+/// Between two devices. They have contexts of their own, so the bytes go through CPU memory, in pieces: what is in the
 /// default stream of the source's device comes before, and the copy is done on return.
 ///
 /// # Safety

@@ -160,7 +160,7 @@ impl Failure {
         if status == opencl_sys::CL_SUCCESS { Ok(()) } else { Err(Self::Status(status)) }
     }
 
-    /// Whether memory ran out, on the device or on the host.
+    /// Whether memory ran out, on the device or on the CPU.
     pub(crate) fn is_out_of_memory(self) -> bool {
         use opencl_sys::{CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY};
         matches!(self, Self::Status(CL_MEM_OBJECT_ALLOCATION_FAILURE | CL_OUT_OF_HOST_MEMORY))

@@ -10,7 +10,7 @@
 //!   alignment of a buffer is the device's own, which serves every type of OpenCL C.
 //! - OpenCL keeps memory until the work in queues that uses it is done, so freeing it early is safe.
 //! - OpenCL may find only at the first use that there is no memory; the MemoryError comes then.
-//! - Copies between two devices go through the host, and a stream that is to wait for another device's event waits on the caller's thread:
+//! - Copies between two devices go through CPU memory, and a stream that is to wait for another device's event waits on the caller's thread:
 //!   nothing of OpenCL reaches from one context into another.
 
 mod attribute;

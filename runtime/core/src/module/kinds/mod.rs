@@ -3,7 +3,7 @@
 //! Our loader uses it where no global function
 //! `ffi.Module.load_from_bytes.<kind>` is registered; we do not register these functions globally, because Apache TVM's runtime
 //! ends the process when it finds one of its own names taken. A library that carries images of a kind does register it, for
-//! hosts that are not ours ([`CarriedKind`]), unless the process has one.
+//! providers that are not ours ([`CarriedKind`]), unless the process has one.
 
 pub(in crate::module) mod c_source;
 pub(in crate::module) mod image_module;
@@ -72,7 +72,7 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
 /// are not ours have loaders of their own.
 ///
 /// # Errors
-/// What the host reports.
+/// What the provider reports.
 pub fn register_carried(kind: &str) -> Result<()> {
     if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }
 }
@@ -81,10 +81,10 @@ pub fn register_carried(kind: &str) -> Result<()> {
 /// such a function already.
 ///
 /// [`Module::load`](crate::Module::load) in a process without libtvm_ffi needs no call of this, and neither does a library that
-/// carries modules of the kind. It is for hosts that load, through libtvm_ffi, what others have exported.
+/// carries modules of the kind. It is for providers that load, through libtvm_ffi, what others have exported.
 ///
 /// # Errors
-/// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the host reports.
+/// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the provider reports.
 pub fn enable(kind: &str) -> Result<()> {
     let name = format!("ffi.Module.load_from_bytes.{kind}");
     if Function::find_global(&name)?.is_some() {

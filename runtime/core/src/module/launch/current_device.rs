@@ -1,6 +1,6 @@
 //! The device that a kernel runs on when its arguments do not say: the thread's current one of its kind.
 //!
-//! Host code that Apache TVM compiled passes plain pointers to kernels, and calls `__tvm_set_device` before.
+//! CPU code that Apache TVM compiled passes plain pointers to kernels, and calls `__tvm_set_device` before.
 
 use core::cell::Cell;
 

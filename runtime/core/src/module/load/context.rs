@@ -211,7 +211,7 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
 /// function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
-/// Compiled host code passes plain pointers to its kernels, which do not say where they are: then this does.
+/// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then this does.
 fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
 }

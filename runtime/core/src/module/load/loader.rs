@@ -129,7 +129,7 @@ pub fn note_own_loaders() -> Result<()> {
 /// Whether one of the global functions which load libraries is registered.
 ///
 /// # Errors
-/// What the host reports.
+/// What the provider reports.
 #[doc(hidden)]
 pub fn has_loaders() -> Result<bool> {
     Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())

@@ -96,7 +96,7 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
         .map_err(|error| Error::new(error.kind(), format!("the module {}: {}", tree.path(index), error.message())))?;
     if payload.is_empty() {
         return Err(problem(
-            "has an empty payload, which stock hosts cannot load; its kind must save at least one byte",
+            "has an empty payload, which the stock library cannot load; its kind must save at least one byte",
         ));
     }
     #[cfg(feature = "zstd")]
@@ -118,7 +118,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError that names the path of a module which can be neither serialized nor exported, whose payload is empty (stock
-    /// hosts cannot load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
+    /// the stock library cannot load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
     /// merging the library's parts would make. What `save_to_bytes` of a module reports.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Library, false)?;

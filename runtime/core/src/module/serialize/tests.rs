@@ -86,7 +86,7 @@ fn what_can_not_be_written_is_named_with_its_path() {
             "odd",
             serializable,
             Ok(Bytes::new(b"")),
-            "RuntimeError: the module top -> [1] odd has an empty payload, which stock hosts cannot load; its kind must save at least one byte",
+            "RuntimeError: the module top -> [1] odd has an empty payload, which the stock library cannot load; its kind must save at least one byte",
         ),
         ("odd", serializable, broken(), "ValueError: the module top -> [1] odd: no memory left"),
         (
