@@ -97,7 +97,7 @@ pub fn demo() -> Result<String> {
     lines.push(message(kernels::add_cu.launch(1, 4, (&there, 1.0))));
     lines.push(message(typed::sub_cu((1, 4), &there, 0.5, 3)));
     let opencl: Device = "opencl:0".parse()?;
-    if kernpack::device::api(opencl.kind()).and_then(|api| api.device_count()).is_ok() {
+    if kernpack::device::api(opencl.device_type()).and_then(|api| api.device_count()).is_ok() {
         lines.push(format!("{:?}", add_three(typed::add_cl, opencl)?));
         lines.push(message(kernels::add_cl.launch(1, 4, (&there, 1.0, 3))));
     }
