@@ -108,7 +108,7 @@ def test_calls():
 @pytest.mark.parametrize(
     "argument, kind, message",
     [
-        (3, ValueError, "3 is not a objects.Color; its variants are RED = 1, GREEN = 2, DARK_BLUE = 40"),
+        (3, ValueError, "3 is not a value of objects.Color; its variants are RED = 1, GREEN = 2, DARK_BLUE = 40"),
         ("RED", TypeError, r"expected objects.Color \(RED = 1, GREEN = 2, DARK_BLUE = 40\) or its int, got str"),
         (None, TypeError, "or its int, got None"),
         (True, TypeError, "or its int, got bool"),

@@ -137,7 +137,7 @@ fn other_values_are_refused() {
     let variants = "Red = 1, Green = 2, Blue = -7";
     let value = |text: String| ("ValueError".to_owned(), text);
     let ty = |text: String| ("TypeError".to_owned(), text);
-    assert_eq!(message(5.into_any()), value(format!("5 is not a enums.Color; its variants are {variants}")));
+    assert_eq!(message(5.into_any()), value(format!("5 is not a value of enums.Color; its variants are {variants}")));
     for (other, name) in [
         (1.5.into_any(), "float"),
         (true.into_any(), "bool"),
@@ -152,7 +152,7 @@ fn other_values_are_refused() {
     let variants = "'ROW_MAJOR', 'COLUMN_MAJOR', 'blocked 4x4'";
     assert_eq!(
         layout("ROWMAJOR".into_any()),
-        format!("'ROWMAJOR' is not a enums.Layout; its variants are {variants}; did you mean 'ROW_MAJOR'?")
+        format!("'ROWMAJOR' is not a value of enums.Layout; its variants are {variants}; did you mean 'ROW_MAJOR'?")
     );
     assert_eq!(layout(0.into_any()), format!("expected enums.Layout ({variants}) or its str, got int"));
 }

@@ -21,7 +21,7 @@
 //! let error = next.call((5,)).unwrap_err();
 //! assert_eq!(
 //!     error.message(),
-//!     "closure(0: docs.Color): argument 0: 5 is not a docs.Color; its variants are Red = 1, Green = 2",
+//!     "closure(0: docs.Color): argument 0: 5 is not a value of docs.Color; its variants are Red = 1, Green = 2",
 //! );
 //! ```
 
@@ -303,12 +303,12 @@ impl EnumDef {
         match (self.kind, text(value)) {
             (EnumKind::Int, _) if value.type_index() == type_index::INT => {
                 let int = value.as_raw().bits().cast_signed();
-                Mismatch::value(format!("{int} is not a {}; its variants are {variants}", self.key))
+                Mismatch::value(format!("{int} is not a value of {}; its variants are {variants}", self.key))
             }
             (EnumKind::Str, Some(text)) => {
                 let text = String::from_utf8_lossy(text);
                 let hint = did_you_mean(&text, &mut self.variants.iter().map(|variant| variant.name));
-                Mismatch::value(format!("'{text}' is not a {}; its variants are {variants}{hint}", self.key))
+                Mismatch::value(format!("'{text}' is not a value of {}; its variants are {variants}{hint}", self.key))
             }
             (kind, _) => {
                 let payload = if kind == EnumKind::Int { "int" } else { "str" };
