@@ -24,7 +24,7 @@
 @src = private unnamed_addr constant [4 x i8] c"src\00"
 @dst = private unnamed_addr constant [4 x i8] c"dst\00"
 @wrong_count = private unnamed_addr constant [94 x i8] c"sobel(src: float32[height, width], dst: float32[height, width]): expected 2 arguments, got %d\00"
-@wrong_argument = private unnamed_addr constant [157 x i8] c"sobel(src: float32[height, width], dst: float32[height, width]): argument '%s': expected a contiguous, aligned float32 tensor of 2 dimensions in host memory\00"
+@wrong_argument = private unnamed_addr constant [156 x i8] c"sobel(src: float32[height, width], dst: float32[height, width]): argument '%s': expected a contiguous, aligned float32 tensor of 2 dimensions in CPU memory\00"
 @wrong_shape = private unnamed_addr constant [106 x i8] c"sobel(src: float32[height, width], dst: float32[height, width]): argument '%s': expected the shape of src\00"
 @overlap = private unnamed_addr constant [128 x i8] c"sobel(src: float32[height, width], dst: float32[height, width]): argument '%s': overlaps src; give the result memory of its own\00"
 
@@ -194,7 +194,7 @@ define internal float @sobel_pixel(ptr %above, ptr %here, ptr %below, i64 %west,
   ret float %strength
 }
 
-; The DLTensor behind an argument if it is a contiguous, aligned float32 matrix in host memory, else null.
+; The DLTensor behind an argument if it is a contiguous, aligned float32 matrix in CPU memory, else null.
 ; Hosts pass a tensor object (type index 70, the DLTensor follows its 24 byte header) or a bare DLTensor pointer (7).
 define internal ptr @matrix_of(ptr %argument) {
   %type_index = load i32, ptr %argument, align 8
