@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_done() {
+    fn what_cannot_be_done() {
         let message = |os, features| lines(&environment(os, features, Path::new("."))).unwrap_err().to_string();
         assert_eq!(
             message("windows", ""),

@@ -202,7 +202,7 @@ def test_stubs_of_every_kind_of_type(tmp_path):
     assert re.findall(r"uses\.py:(\d+): error: .*\[([a-z-]+)\]", output) == [("2", "arg-type"), ("3", "call-arg"), ("3", "arg-type")], output
 
 
-def test_what_can_not_be_shipped(tmp_path):
+def test_what_cannot_be_shipped(tmp_path):
     """Whole messages: a package without a cdylib, one that is not there, flags for this machine, a library that is linked to others."""
     status, _, errors = run(PROGRAM, "wheel", "--package", "kernpack-cli")
     assert (status, errors) == (

@@ -206,7 +206,7 @@ fn a_closure_that_fails() {
 }
 
 #[test]
-fn ir_that_can_not_be_compiled() {
+fn ir_that_cannot_be_compiled() {
     let files = [(
         "asm.ll",
         "define i32 @__tvm_ffi_f(ptr %self, ptr %args, i32 %n, ptr %result) {\n  call void asm sideeffect \"no such instruction\", \"\"()\n  ret i32 0\n}\n",

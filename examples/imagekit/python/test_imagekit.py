@@ -104,7 +104,7 @@ def test_histogram_is_an_object_with_fields(imagekit, gray):
     assert type(histogram).__tvm_ffi_type_info__.parent_type_info.type_key == "imagekit.Statistics"
 
 
-def test_fields_can_not_be_written(imagekit, gray):
+def test_fields_cannot_be_written(imagekit, gray):
     histogram = imagekit.histogram(gray)
     with pytest.raises(AttributeError):
         histogram.total = 0

@@ -261,7 +261,7 @@ fn say_what_the_driver_says() {
 }
 
 #[test]
-fn drivers_that_can_not_serve_are_told_apart() {
+fn drivers_that_cannot_serve_are_told_apart() {
     let says = |library: Option<&Path>, variables: &[(&str, &str)]| {
         let mut command = test_again(module_path!(), "say_what_the_driver_says");
         command.args(["--ignored", "--nocapture"]);

@@ -212,7 +212,7 @@ fn copy_while_writing(mut y: TensorViewMut<i32>) -> Result<()> {
 static HELD: Mutex<Option<Tensor>> = Mutex::new(None);
 
 #[test]
-fn what_can_not_be_copied() -> Result<()> {
+fn what_cannot_be_copied() -> Result<()> {
     let _alone = alone();
     let mut values = numbers(6);
     let there = Tensor::from_vec(values.clone(), &[2, 3])?.to(MAIA_0)?;

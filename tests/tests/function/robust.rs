@@ -102,7 +102,7 @@ pub struct Unhashable {
 }
 
 #[test]
-fn keys_that_can_not_be_hashed() {
+fn keys_that_cannot_be_hashed() {
     let hash = Function::from_fn(|_key: Any| -> Result<i64> { Err(Error::type_error("unhashable")) }).into_any();
     // SAFETY: the name and the value live for the call, and the host takes a reference of its own.
     let status = unsafe {

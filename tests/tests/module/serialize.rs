@@ -240,7 +240,7 @@ fn long_chains_and_wide_stars_come_back() {
 }
 
 #[test]
-fn what_can_not_be_restored_is_an_error() {
+fn what_cannot_be_restored_is_an_error() {
     let tree = |kind: &str| {
         let mut writer = LibraryBinWriter::new();
         let root = writer.add_module("test.plain", b"x").unwrap();

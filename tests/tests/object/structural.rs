@@ -801,7 +801,7 @@ fn copies_share_what_is_shared() -> Result<()> {
 }
 
 #[test]
-fn a_hook_that_keeps_the_visitor_can_not_use_it_later() -> Result<()> {
+fn a_hook_that_keeps_the_visitor_cannot_use_it_later() -> Result<()> {
     let Some(visit) = Function::find_global("ffi.StructuralVisitorVisit")? else { return Ok(()) };
     thread_local!(static KEPT: RefCell<Option<Any>> = const { RefCell::new(None) });
     let key = TVMFFIByteArray::new(b"structural.Hooked");

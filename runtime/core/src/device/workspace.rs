@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_can_not_be_served() {
+    fn requests_that_cannot_be_served() {
         for size in [u64::MAX, isize::MAX as u64, u64::MAX - PAGE as u64] {
             let error = allocate(Device::CPU, size).unwrap_err();
             assert_eq!(error.to_string(), format!("MemoryError: no memory for a workspace of {size} bytes"));

@@ -104,7 +104,7 @@ fn strides_and_broadcasting() {
 }
 
 #[test]
-fn three_axes_that_can_not_be_joined() {
+fn three_axes_that_cannot_be_joined() {
     let base = tensor(0..120i64, &[4, 5, 6]);
     // Every second of each axis.
     let part = strided(&base, &mut [2, 3, 3], &mut [60, 12, 2], 1);

@@ -134,7 +134,7 @@ mod tests {
     use crate::abi::device_type;
 
     #[test]
-    fn what_can_not_be_allocated() {
+    fn what_cannot_be_allocated() {
         let f32 = DataType::FLOAT32;
         let void = DataType::scalar(3, 0);
         let metal = Device::new(device_type::METAL, 0);

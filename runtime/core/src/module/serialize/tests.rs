@@ -72,7 +72,7 @@ fn long_paths_are_shortened() {
 }
 
 #[test]
-fn what_can_not_be_written_is_named_with_its_path() {
+fn what_cannot_be_written_is_named_with_its_path() {
     let serializable = ModuleProperties::BINARY_SERIALIZABLE;
     let broken = || Err(crate::error!(ValueError, "no memory left"));
     let rows = [

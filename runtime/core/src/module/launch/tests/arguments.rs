@@ -180,7 +180,7 @@ fn tensors_are_on_one_device() {
 }
 
 #[test]
-fn tables_that_can_not_be_launched() {
+fn tables_that_cannot_be_launched() {
     let mapped = DeviceFunction { extra_tags: vec![1], ..kernel("mapped", &[ArgType::POINTER], &[]) };
     let kernels = vec![
         kernel("odd", &[], &["vthread.x"]),
