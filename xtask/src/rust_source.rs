@@ -18,7 +18,8 @@ const SOURCES: [(&str, &str, &str); 1] = [(
     "7b76db5b880a77f9e52975d2baa6209d2f76d2c9c2789515c3088cb960e2c83b",
 )];
 
-const SERVER: &str = "http://deb.debian.org/debian/pool/main/r/rustc/";
+/// The folder of that package, below each mirror of Debian.
+const POOL: &str = "pool/main/r/rustc/";
 
 /// Fetches a file, and checks that it is the one.
 const FETCH: &str = "import hashlib, sys, urllib.request
@@ -44,7 +45,7 @@ pub(crate) fn sysroot(environment: &Environment, target: &str) -> Result<PathBuf
     }
     let (archive, source, build) = (folder.join("rust-src.deb"), folder.join("source"), folder.join("build"));
     let mut fetch = environment.command(environment.python.interpreter());
-    fetch.args(["-c", FETCH, &format!("{SERVER}{file}"), sha256]).arg(&archive);
+    fetch.args(["-c", FETCH, &format!("{}/{POOL}{file}", mirror(environment)?), sha256]).arg(&archive);
     step::run(&format!("fetch {file}"), &mut fetch, Show::Warnings)?;
     let mut unpack = workspace.command("dpkg-deb");
     step::run(&format!("unpack {file}"), unpack.arg("-x").arg(&archive).arg(&source), Show::Warnings)?;
@@ -67,6 +68,19 @@ pub(crate) fn sysroot(environment: &Environment, target: &str) -> Result<PathBuf
     }
     let _ = fs::remove_file(archive);
     Ok(sysroot)
+}
+
+/// The mirror of Debian that apt is configured for, without a slash at its end.
+fn mirror(environment: &Environment) -> Result<String> {
+    const ADVICE: &str = "configure apt for a mirror of Debian, or install the target's standard library by rustup";
+    let mut apt = environment.workspace.command("apt-get");
+    apt.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let output = apt.output().map_err(|error| format!("apt-get cannot be run: {error}; {ADVICE}"))?;
+    let mirrors = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Security updates come from a server of their own, which has not every package.
+    let mut mirrors = mirrors.lines().filter(|mirror| !mirror.contains("security"));
+    let mirror = mirrors.next().ok_or_else(|| format!("apt knows no mirror of Debian; {ADVICE}"))?;
+    Ok(mirror.trim_end_matches('/').to_owned())
 }
 
 fn copy_libraries(from: &Path, to: &Path) -> Result {
