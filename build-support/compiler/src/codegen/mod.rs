@@ -1,0 +1,1 @@
+//! From lowered functions to machine code and C.

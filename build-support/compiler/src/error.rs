@@ -1,0 +1,216 @@
+//! What the compiler says when a program, a schedule or a target does not fit.
+
+use core::fmt;
+use core::panic::Location;
+use std::cell::RefCell;
+
+/// `Result` with [`CompileError`].
+pub type Result<T, E = CompileError> = core::result::Result<T, E>;
+
+/// Which part of the work found the mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// An expression whose types, shapes or names do not fit.
+    Type,
+    /// A schedule primitive that cannot be applied.
+    Schedule,
+    /// Bound inference cannot find a region.
+    Bound,
+    /// A pass cannot lower the program.
+    Lower,
+    /// The target has no way to do it.
+    Target,
+    /// Text that does not parse.
+    Syntax,
+    /// The program does something undefined: found by the interpreter.
+    Run,
+    /// A verifier found that a pass left a broken program: a defect of the compiler.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The name that messages begin with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Type => "TypeError",
+            Self::Schedule => "ScheduleError",
+            Self::Bound => "BoundError",
+            Self::Lower => "LowerError",
+            Self::Target => "TargetError",
+            Self::Syntax => "SyntaxError",
+            Self::Run => "RunError",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+/// A mistake, with the places in the user's program and what to do.
+///
+/// ```
+/// use kernpack_compiler::{CompileError, ErrorKind};
+///
+/// let error = CompileError::new(ErrorKind::Schedule, "split: `k.outer` of stage `c` is no loop any more")
+///     .at("build.rs:31:7")
+///     .note("it was fused at build.rs:30:20");
+/// assert_eq!(
+///     error.to_string(),
+///     "ScheduleError: split: `k.outer` of stage `c` is no loop any more\n  --> build.rs:31:7\n   = it was fused at build.rs:30:20",
+/// );
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct CompileError(Box<Content>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Content {
+    kind: ErrorKind,
+    what: String,
+    places: Vec<String>,
+    notes: Vec<String>,
+    others: Vec<CompileError>,
+}
+
+impl CompileError {
+    /// An error of this kind; `what` is one sentence in lower case without a full stop.
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Self(Box::new(Content { kind, what: what.into(), places: Vec::new(), notes: Vec::new(), others: Vec::new() }))
+    }
+
+    /// Adds a place in the user's program, `file:line:column`; an empty one is left out.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        let place = place.to_string();
+        if !place.is_empty() && !self.0.places.contains(&place) {
+            self.0.places.push(place);
+        }
+        self
+    }
+
+    /// Adds a line: a cause, or what to do.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.0.notes.push(note.into());
+        self
+    }
+
+    /// One error of several: all are shown.
+    pub fn all(errors: Vec<Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let mut first = errors.next()?;
+        first.0.others.extend(errors);
+        Some(first)
+    }
+
+    /// What kind of mistake it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence, without its kind and places.
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+
+    /// Every mistake as a complete message.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = vec![self.single()];
+        for other in &self.0.others {
+            problems.extend(other.problems());
+        }
+        problems
+    }
+
+    fn single(&self) -> String {
+        let Content { kind, what, places, notes, .. } = &*self.0;
+        let mut text = format!("{}: {what}", kind.name());
+        for place in places {
+            text.push_str("\n  --> ");
+            text.push_str(place);
+        }
+        for note in notes {
+            text.push_str("\n   = ");
+            text.push_str(note);
+        }
+        text
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems().join("\n\n"))
+    }
+}
+
+impl fmt::Debug for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+impl From<CompileError> for kernpack::Error {
+    fn from(error: CompileError) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Type => kernpack::error_kind::TypeError,
+            ErrorKind::Internal => kernpack::error_kind::InternalError,
+            ErrorKind::Run => kernpack::error_kind::RuntimeError,
+            _ => kernpack::error_kind::ValueError,
+        };
+        Self::new(kind, &error.to_string())
+    }
+}
+
+impl From<kernpack::Error> for CompileError {
+    fn from(error: kernpack::Error) -> Self {
+        Self::new(ErrorKind::Lower, format!("{}: {}", error.kind(), error.message()))
+    }
+}
+
+thread_local! {
+    static REPORTED: RefCell<Vec<CompileError>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps an error for [`take_reported`]: for operators, which cannot return one. The operation then has a value of the right type in place of its result.
+pub(crate) fn report(error: CompileError) {
+    REPORTED.with_borrow_mut(|errors| {
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    });
+}
+
+/// All errors that operators of this thread reported since the last call, as one.
+///
+/// # Errors
+/// These.
+pub fn take_reported() -> Result<()> {
+    match CompileError::all(REPORTED.take()) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// `file:line:column` of a caller.
+pub(crate) fn place(location: &Location<'_>) -> String {
+    format!("{}:{}:{}", location.file(), location.line(), location.column())
+}
+
+/// Returns an error of a kind unless a condition holds.
+macro_rules! require {
+    ($condition:expr, $kind:ident, $($text:tt)*) => {
+        if !$condition {
+            return Err($crate::CompileError::new($crate::ErrorKind::$kind, format!($($text)*)));
+        }
+    };
+}
+
+/// Returns an error of a kind.
+#[allow(unused_macros, reason = "used as rooms are added")]
+macro_rules! fail {
+    ($kind:ident, $($text:tt)*) => {
+        return Err($crate::CompileError::new($crate::ErrorKind::$kind, format!($($text)*)))
+    };
+}
+
+#[allow(unused_imports, unused_macros, reason = "used as rooms are added")]
+pub(crate) use {fail, require};

@@ -1,0 +1,1 @@
+//! Math functions and integer divisions as plain arithmetic.

@@ -1,0 +1,170 @@
+//! Element types: what the compiler asks of `DataType`.
+
+use kernpack::DataType;
+
+// The ABI's codes.
+const INT: u8 = 0;
+const UINT: u8 = 1;
+const FLOAT: u8 = 2;
+const HANDLE: u8 = 3;
+const BFLOAT: u8 = 4;
+const BOOL: u8 = 6;
+
+/// 8-bit signed integer.
+pub const I8: DataType = DataType::INT8;
+/// 16-bit signed integer.
+pub const I16: DataType = DataType::INT16;
+/// 32-bit signed integer.
+pub const I32: DataType = DataType::INT32;
+/// 64-bit signed integer: the type of indices.
+pub const I64: DataType = DataType::INT64;
+/// 8-bit unsigned integer.
+pub const U8: DataType = DataType::UINT8;
+/// 16-bit unsigned integer.
+pub const U16: DataType = DataType::UINT16;
+/// 32-bit unsigned integer.
+pub const U32: DataType = DataType::UINT32;
+/// 64-bit unsigned integer.
+pub const U64: DataType = DataType::UINT64;
+/// Half precision.
+pub const F16: DataType = DataType::FLOAT16;
+/// bfloat16.
+pub const BF16: DataType = DataType::BFLOAT16;
+/// Single precision.
+pub const F32: DataType = DataType::FLOAT32;
+/// Double precision.
+pub const F64: DataType = DataType::FLOAT64;
+/// Truth value: one bit in registers, one byte in memory.
+pub const BOOLEAN: DataType = DataType::BOOL;
+/// A pointer.
+pub const POINTER: DataType = DataType::scalar(HANDLE, 64);
+
+/// What the compiler asks of an element type.
+pub trait DataTypeExt: Copy {
+    /// The same element with this number of lanes.
+    fn with_lanes(self, lanes: u16) -> DataType;
+    /// The same with one lane.
+    fn element(self) -> DataType;
+    /// Signed integer.
+    fn is_int(self) -> bool;
+    /// Unsigned integer; `bool` is none.
+    fn is_uint(self) -> bool;
+    /// Signed or unsigned integer.
+    fn is_integer(self) -> bool;
+    /// Floating point, bfloat16 included.
+    fn is_float(self) -> bool;
+    /// bfloat16.
+    fn is_bfloat(self) -> bool;
+    /// Truth value.
+    fn is_bool(self) -> bool;
+    /// Pointer.
+    fn is_handle(self) -> bool;
+    /// One lane.
+    fn is_scalar(self) -> bool;
+    /// Bytes of one lane in memory.
+    fn lane_bytes(self) -> usize;
+    /// Whether an integer of this type can hold the value; for floats, whether it is exact.
+    fn can_hold(self, value: i64) -> bool;
+    /// `f32`, `i64x4`, `bool`, `ptr`: as the text form writes it.
+    fn short_name(self) -> String;
+}
+
+impl DataTypeExt for DataType {
+    fn with_lanes(self, lanes: u16) -> DataType {
+        let mut raw = self.as_raw();
+        raw.lanes = lanes;
+        Self::from_raw(raw)
+    }
+
+    fn element(self) -> DataType {
+        self.with_lanes(1)
+    }
+
+    fn is_int(self) -> bool {
+        self.code() == INT
+    }
+
+    fn is_uint(self) -> bool {
+        self.code() == UINT
+    }
+
+    fn is_integer(self) -> bool {
+        self.is_int() || self.is_uint()
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self.code(), FLOAT | BFLOAT)
+    }
+
+    fn is_bfloat(self) -> bool {
+        self.code() == BFLOAT
+    }
+
+    fn is_bool(self) -> bool {
+        self.code() == BOOL
+    }
+
+    fn is_handle(self) -> bool {
+        self.code() == HANDLE
+    }
+
+    fn is_scalar(self) -> bool {
+        self.lanes() == 1
+    }
+
+    fn lane_bytes(self) -> usize {
+        usize::from(self.bits()).div_ceil(8)
+    }
+
+    fn can_hold(self, value: i64) -> bool {
+        match (self.code(), self.bits()) {
+            (INT, 64) => true,
+            (INT, bits) => (-(1i64 << (bits - 1))..1i64 << (bits - 1)).contains(&value),
+            (UINT, 64) => value >= 0,
+            (UINT, bits) => (0..1i64 << bits).contains(&value),
+            (BOOL, _) => value == 0 || value == 1,
+            (FLOAT, 64) => value.unsigned_abs() <= 1 << 53,
+            (FLOAT, 32) => value.unsigned_abs() <= 1 << 24,
+            (FLOAT, _) => value.unsigned_abs() <= 1 << 11,
+            (BFLOAT, _) => value.unsigned_abs() <= 1 << 8,
+            _ => false,
+        }
+    }
+
+    fn short_name(self) -> String {
+        let base = match self.code() {
+            INT => format!("i{}", self.bits()),
+            UINT => format!("u{}", self.bits()),
+            FLOAT => format!("f{}", self.bits()),
+            BFLOAT => format!("bf{}", self.bits()),
+            BOOL => "bool".to_owned(),
+            HANDLE => "ptr".to_owned(),
+            _ => return self.to_string(),
+        };
+        if self.lanes() == 1 { base } else { format!("{base}x{}", self.lanes()) }
+    }
+}
+
+/// Reads what [`DataTypeExt::short_name`] writes.
+pub fn parse_short_name(text: &str) -> Option<DataType> {
+    let (base, lanes) = match text.split_once('x') {
+        Some((base, lanes)) => (base, lanes.parse().ok()?),
+        None => (text, 1),
+    };
+    let scalar = match base {
+        "bool" => BOOLEAN,
+        "ptr" => POINTER,
+        _ => {
+            let digits = base.find(|c: char| c.is_ascii_digit())?;
+            let bits = base[digits..].parse().ok()?;
+            match &base[..digits] {
+                "i" => DataType::scalar(INT, bits),
+                "u" => DataType::scalar(UINT, bits),
+                "f" => DataType::scalar(FLOAT, bits),
+                "bf" => DataType::scalar(BFLOAT, bits),
+                _ => return None,
+            }
+        }
+    };
+    Some(scalar.with_lanes(lanes))
+}

@@ -1,0 +1,17 @@
+//! Tensor expressions to machine code: what to compute (`te`), how (`schedule`), loops (`ir`), passes over them, and code generators.
+//!
+//! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite them through their registered fields.
+
+pub mod arith;
+pub mod codegen;
+pub mod error;
+pub mod interpret;
+pub mod intrin;
+pub mod ir;
+pub mod pass;
+pub mod rules;
+pub mod schedule;
+pub mod te;
+pub mod text;
+
+pub use error::{CompileError, ErrorKind, Result, take_reported};

@@ -1,0 +1,1 @@
+//! How to compute it: loops, where stages are computed, and the way from both to statements.

@@ -1,0 +1,1 @@
+//! Programs as text that people read in a diff, printed and parsed.
