@@ -9,7 +9,7 @@ pub mod builtin;
 pub mod dtype;
 pub mod expr;
 pub mod function;
-mod handle;
+pub(crate) mod handle;
 pub mod mutate;
 pub mod stmt;
 pub mod substitute;
