@@ -11,6 +11,7 @@ pub mod expr;
 pub mod function;
 pub(crate) mod handle;
 pub mod mutate;
+pub mod refresh;
 pub mod stmt;
 pub mod substitute;
 pub mod tensor;
