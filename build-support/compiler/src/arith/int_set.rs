@@ -6,11 +6,11 @@
 //! use kernpack_compiler::ir::{Expr, Range, Var};
 //!
 //! let (i, o) = (Var::index("i"), Var::index("o"));
-//! let mut analyzer = Analyzer::new();
+//! let analyzer = Analyzer::new();
 //! let inner = IntSet::of_range(&Range::until(8));
 //! let sets = HashMap::from([(i.clone(), inner)]);
-//! let read = IntSet::evaluate(&(&o * 8 + &i + 1), &sets, &mut analyzer);
-//! let range = read.cover_range(None, &mut analyzer).unwrap();
+//! let read = IntSet::evaluate(&(&o * 8 + &i + 1), &sets, &analyzer);
+//! let range = read.cover_range(None, &analyzer).unwrap();
 //! assert!(range.extent.is_int(8));
 //! ```
 
@@ -102,7 +102,7 @@ impl IntSet {
 
     /// All integers that are in one of both or between them.
     #[must_use]
-    pub fn union(&self, other: &Self, analyzer: &mut Analyzer) -> Self {
+    pub fn union(&self, other: &Self, analyzer: &Analyzer) -> Self {
         match (self, other) {
             (Self::Nothing, set) | (set, Self::Nothing) => set.clone(),
             (Self::Interval { min: a, max: b }, Self::Interval { min: c, max: d }) => Self::Interval {
@@ -113,7 +113,7 @@ impl IntSet {
     }
 
     /// The set as a range. Ends that are missing are those of `default`; none: they are missing there, too.
-    pub fn cover_range(&self, default: Option<&Range>, analyzer: &mut Analyzer) -> Option<Range> {
+    pub fn cover_range(&self, default: Option<&Range>, analyzer: &Analyzer) -> Option<Range> {
         let (min, max) = match self {
             Self::Nothing => return Some(Range::new(default.map_or_else(|| Expr::int(0), |range| range.min.clone()), 0)),
             Self::Interval { min, max } => (min, max),
@@ -135,7 +135,7 @@ impl IntSet {
     }
 
     /// Whether it is provably the range.
-    pub fn matches(&self, range: &Range, analyzer: &mut Analyzer) -> bool {
+    pub fn matches(&self, range: &Range, analyzer: &Analyzer) -> bool {
         let Self::Interval { min: Some(min), max: Some(max) } = self else {
             return self.is_nothing() && range.extent.is_int(0);
         };
@@ -145,7 +145,7 @@ impl IntSet {
 
     /// The set without what is provably outside of a range: where it reaches beyond an end of the range, it ends there.
     #[must_use]
-    pub fn clipped(&self, range: &Range, analyzer: &mut Analyzer) -> Self {
+    pub fn clipped(&self, range: &Range, analyzer: &Analyzer) -> Self {
         let Self::Interval { min, max } = self else {
             return Self::Nothing;
         };
@@ -162,7 +162,7 @@ impl IntSet {
     }
 
     /// The values of an expression where each variable of `sets` takes every value of its set; other variables are fixed.
-    pub fn evaluate(expr: &Expr, sets: &SetMap, analyzer: &mut Analyzer) -> Self {
+    pub fn evaluate(expr: &Expr, sets: &SetMap, analyzer: &Analyzer) -> Self {
         let mut points = VarMap::new();
         let mut rest = SetMap::new();
         for (var, set) in sets {
@@ -186,7 +186,7 @@ impl IntSet {
     }
 
     /// The integers of a range whose ends depend on variables of `sets`.
-    pub fn evaluate_range(range: &Range, sets: &SetMap, analyzer: &mut Analyzer) -> Self {
+    pub fn evaluate_range(range: &Range, sets: &SetMap, analyzer: &Analyzer) -> Self {
         let set = Self::of_range(range);
         let Self::Interval { min: Some(min), max: Some(max) } = &set else {
             return set;
@@ -202,7 +202,7 @@ impl IntSet {
         }
     }
 
-    fn simplified(self, analyzer: &mut Analyzer) -> Self {
+    fn simplified(self, analyzer: &Analyzer) -> Self {
         let point = self.as_point().is_some();
         match self {
             Self::Nothing => Self::Nothing,
@@ -220,7 +220,7 @@ fn same(a: &Expr, b: &Expr) -> bool {
     a == b || a.as_int().is_some() && a.as_int() == b.as_int()
 }
 
-fn equal(a: &Expr, b: &Expr, analyzer: &mut Analyzer) -> bool {
+fn equal(a: &Expr, b: &Expr, analyzer: &Analyzer) -> bool {
     analyzer.can_prove(&a.equals(b))
 }
 
@@ -228,7 +228,7 @@ fn both<'a>(a: &'a Option<Expr>, b: &'a Option<Expr>) -> Option<(&'a Expr, &'a E
     Some((a.as_ref()?, b.as_ref()?))
 }
 
-fn smaller(a: &Expr, b: &Expr, analyzer: &mut Analyzer) -> Expr {
+fn smaller(a: &Expr, b: &Expr, analyzer: &Analyzer) -> Expr {
     if same(a, b) || analyzer.can_prove(&a.less_equal(b)) {
         a.clone()
     } else if analyzer.can_prove(&b.less_equal(a)) {
@@ -238,7 +238,7 @@ fn smaller(a: &Expr, b: &Expr, analyzer: &mut Analyzer) -> Expr {
     }
 }
 
-fn larger(a: &Expr, b: &Expr, analyzer: &mut Analyzer) -> Expr {
+fn larger(a: &Expr, b: &Expr, analyzer: &Analyzer) -> Expr {
     if same(a, b) || analyzer.can_prove(&a.greater_equal(b)) {
         a.clone()
     } else if analyzer.can_prove(&b.greater_equal(a)) {
@@ -251,7 +251,7 @@ fn larger(a: &Expr, b: &Expr, analyzer: &mut Analyzer) -> Expr {
 struct Evaluation<'a> {
     /// Sets of variables that are no points.
     sets: &'a mut SetMap,
-    analyzer: &'a mut Analyzer,
+    analyzer: &'a Analyzer,
 }
 
 impl Evaluation<'_> {

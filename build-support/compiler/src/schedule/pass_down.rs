@@ -35,9 +35,8 @@ fn range_of<'a>(ranges: &'a RangeMap, axis: &IterVar, stage: &Stage) -> Result<&
 ///
 /// # Errors
 /// It is not: two uses of a thread with different extents.
-pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &Stage, analyzer: &mut Analyzer) -> Result<()> {
+pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &Stage, analyzer: &Analyzer) -> Result<()> {
     let Some(known) = ranges.get(axis) else {
-        analyzer.bind_range(&axis.var, &range);
         ranges.insert(axis.clone(), range);
         return Ok(());
     };
@@ -67,7 +66,7 @@ pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &St
 ///
 /// # Errors
 /// A thread with two extents.
-pub fn pass_down_ranges(stage: &Stage, ranges: &mut RangeMap, analyzer: &mut Analyzer) -> Result<()> {
+pub fn pass_down_ranges(stage: &Stage, ranges: &mut RangeMap, analyzer: &Analyzer) -> Result<()> {
     for relation in &stage.relations {
         match relation {
             Relation::Split { parent, outer, inner, factor, nparts, .. } => {
@@ -87,8 +86,6 @@ pub fn pass_down_ranges(stage: &Stage, ranges: &mut RangeMap, analyzer: &mut Ana
             }
             Relation::Fuse { outer, inner, fused } => {
                 let (a, b) = (&range_of(ranges, outer, stage)?.extent, &range_of(ranges, inner, stage)?.extent);
-                // The product of two extents below 0 is above.
-                let (a, b) = (natural(a, analyzer), natural(b, analyzer));
                 let range = Range::until(analyzer.simplify(&(a * b)));
                 set_range(ranges, fused, range, stage, analyzer)?;
             }
@@ -123,13 +120,8 @@ fn factor_for(extent: &Expr, factor: &Expr, threads: bool) -> Expr {
     }
 }
 
-/// The extent, or 0 if it may be below.
-pub fn natural(extent: &Expr, analyzer: &mut Analyzer) -> Expr {
-    if analyzer.can_prove(&extent.greater_equal(0)) { extent.clone() } else { analyzer.simplify(&extent.max(0)) }
-}
-
 /// Where a part of a split begins, counted from the beginning of the axis.
-fn part_start(outer: &Expr, extent: &Expr, inner_extent: &Expr, tail: Tail, analyzer: &mut Analyzer) -> Expr {
+fn part_start(outer: &Expr, extent: &Expr, inner_extent: &Expr, tail: Tail, analyzer: &Analyzer) -> Expr {
     let start = outer * inner_extent;
     match tail {
         Tail::Guard => start,
@@ -148,7 +140,7 @@ pub fn pass_up_values(
     stage: &Stage,
     ranges: &RangeMap,
     values: &mut HashMap<IterVar, Expr>,
-    analyzer: &mut Analyzer,
+    analyzer: &Analyzer,
 ) -> Result<()> {
     for relation in stage.relations.iter().rev() {
         match relation {
@@ -195,7 +187,7 @@ pub fn pass_up_sets(
     stage: &Stage,
     ranges: &RangeMap,
     sets: &mut HashMap<IterVar, IntSet>,
-    analyzer: &mut Analyzer,
+    analyzer: &Analyzer,
 ) -> Result<()> {
     for relation in stage.relations.iter().rev() {
         match relation {
@@ -245,7 +237,7 @@ pub fn pass_up_sets(
 }
 
 /// Which parts of two axes a part of their fusion is.
-fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &mut Analyzer) -> (IntSet, IntSet) {
+fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &Analyzer) -> (IntSet, IntSet) {
     let (Some(low), Some(high)) = (set.min().cloned(), set.max().cloned()) else {
         return match set {
             IntSet::Nothing => (IntSet::Nothing, IntSet::Nothing),
@@ -259,7 +251,7 @@ fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &mut Analyzer) ->
     if extent.is_int(1) || extent.is_int(0) {
         return (IntSet::interval(low + &slow.min, high + &slow.min), IntSet::of_range(fast));
     }
-    let mut simplify = |expr: Expr| analyzer.simplify(&expr);
+    let simplify = |expr: Expr| analyzer.simplify(&expr);
     let (first, last) = (simplify(low.floor_div(extent)), simplify(high.floor_div(extent)));
     if set.as_point().is_some() {
         let rest = simplify(low.floor_mod(extent) + &fast.min);
@@ -294,7 +286,7 @@ fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &mut Analyzer) ->
 ///
 /// # Errors
 /// An axis without a range.
-pub fn overrunning(stage: &Stage, ranges: &RangeMap, analyzer: &mut Analyzer) -> Result<HashSet<IterVar>> {
+pub fn overrunning(stage: &Stage, ranges: &RangeMap, analyzer: &Analyzer) -> Result<HashSet<IterVar>> {
     let mut overrunning = HashSet::new();
     let mut implied = HashSet::new();
     for relation in &stage.relations {
