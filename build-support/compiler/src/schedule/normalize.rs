@@ -30,12 +30,11 @@ impl Schedule {
             if self[id].attach != Attach::Inline {
                 continue;
             }
+            self.check_inline(id)?;
             self[id].attach = Attach::Inlined;
             let op = self[id].operation().clone();
-            let OperationNode::Compute { axes, bodies, .. } = &*op else {
-                crate::error::fail!(Schedule, "compute_inline: `{}` is not computed by an expression", op.name());
-            };
-            let mut inline = InlineReads { op: &op, axes, bodies };
+            let OperationNode::Compute { axes, bodies, .. } = &*op else { unreachable!("checked") };
+            let mut inline = InlineReads { op: &op, axes, bodies, memo: HashMap::new() };
             for reader in self.order[position..].to_vec() {
                 let reader_op = self[reader].operation().clone();
                 let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*reader_op else {
@@ -142,10 +141,22 @@ struct InlineReads<'a> {
     op: &'a Operation,
     axes: &'a Array<IterVar>,
     bodies: &'a Array<Expr>,
+    memo: HashMap<Expr, Expr>,
 }
 
 impl Mutate for InlineReads<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let Some(known) = self.memo.get(expr) {
+            return Ok(known.clone());
+        }
+        let new = self.inlined(expr)?;
+        self.memo.insert(expr.clone(), new.clone());
+        Ok(new)
+    }
+}
+
+impl InlineReads<'_> {
+    fn inlined(&mut self, expr: &Expr) -> Result<Expr> {
         let expr = mutate_expr_parts(self, expr)?;
         match &*expr {
             ExprNode::TensorRead { tensor, indices } if tensor.op == *self.op => {

@@ -39,6 +39,8 @@ pub struct AxisAttr {
     pub align: Option<(i64, i64)>,
     /// Pragmas: key and value.
     pub pragmas: Vec<(String, Expr)>,
+    /// What was done with the axis last, and where, for messages.
+    pub(crate) note: String,
 }
 
 /// Where a stage is computed.
@@ -109,6 +111,8 @@ pub struct Stage {
     pub num_children: usize,
     /// What became of axes that are no leaves: primitive and place.
     pub(crate) consumed: HashMap<IterVar, String>,
+    /// Where the user said in which loop it is computed.
+    pub(crate) attach_place: String,
 }
 
 impl Stage {
@@ -130,6 +134,7 @@ impl Stage {
             group: None,
             num_children: 0,
             consumed: HashMap::new(),
+            attach_place: String::new(),
         }
     }
 
@@ -150,6 +155,7 @@ impl Stage {
             group: None,
             num_children: 0,
             consumed: HashMap::new(),
+            attach_place: String::new(),
         }
     }
 
@@ -259,6 +265,12 @@ impl Schedule {
     /// The stage of an operation: one of the user's, or one that a stage computes now.
     pub fn stage_of(&self, op: &Operation) -> Option<StageId> {
         self.by_op.get(op).copied()
+    }
+
+    /// The tensor as the schedule computes it now: primitives replace operations, the user's tensors stay.
+    pub fn current(&self, tensor: &Tensor) -> Tensor {
+        let op = self.stage_of(&tensor.op).and_then(|id| self[id].op.clone());
+        op.filter(|op| *op != tensor.op).map_or_else(|| tensor.clone(), |op| op.output(tensor.value_index as usize))
     }
 
     /// The stages that read a tensor of this stage, in order.

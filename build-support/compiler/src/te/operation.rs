@@ -90,12 +90,12 @@ pub fn post_order(outputs: &[Operation]) -> Vec<Operation> {
 
 struct ReplaceReads<'a> {
     new: &'a dyn Fn(&Tensor) -> Option<Tensor>,
-    memo: HashMap<usize, Expr>,
+    memo: HashMap<Expr, Expr>,
 }
 
 impl Mutate for ReplaceReads<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        if let Some(known) = self.memo.get(&expr.address()) {
+        if let Some(known) = self.memo.get(expr) {
             return Ok(known.clone());
         }
         let mut new = mutate_expr_parts(self, expr)?;
@@ -104,7 +104,7 @@ impl Mutate for ReplaceReads<'_> {
         {
             new = Expr::from_node(ExprNode::TensorRead { tensor: other, indices: indices.clone() });
         }
-        self.memo.insert(expr.address(), new.clone());
+        self.memo.insert(expr.clone(), new.clone());
         Ok(new)
     }
 }
