@@ -185,21 +185,25 @@ impl IntSet {
         set.simplified(analyzer)
     }
 
-    /// The integers of a range whose ends depend on variables of `sets`.
-    pub fn evaluate_range(range: &Range, sets: &SetMap, analyzer: &Analyzer) -> Self {
-        let set = Self::of_range(range);
-        let Self::Interval { min: Some(min), max: Some(max) } = &set else {
-            return set;
+    /// The set where variables that its ends depend on take all values of other sets.
+    #[must_use]
+    pub fn relaxed(&self, sets: &SetMap, analyzer: &Analyzer) -> Self {
+        let Self::Interval { min, max } = self else {
+            return Self::Nothing;
         };
-        let low = Self::evaluate(min, sets, analyzer);
-        if set.as_point().is_some() {
-            return low;
+        if let Some(point) = self.as_point() {
+            return Self::evaluate(point, sets, analyzer);
         }
-        let high = Self::evaluate(max, sets, analyzer);
-        match (low, high) {
-            (Self::Interval { min, .. }, Self::Interval { max, .. }) => Self::Interval { min, max },
-            _ => Self::Nothing,
+        let mut ends = [None, None];
+        for (end, (value, is_max)) in ends.iter_mut().zip([(min, false), (max, true)]) {
+            match value.as_ref().map(|value| Self::evaluate(value, sets, analyzer)) {
+                Some(Self::Nothing) => return Self::Nothing,
+                Some(Self::Interval { min, max }) => *end = if is_max { max } else { min },
+                None => {}
+            }
         }
+        let [min, max] = ends;
+        Self::Interval { min, max }
     }
 
     fn simplified(self, analyzer: &Analyzer) -> Self {

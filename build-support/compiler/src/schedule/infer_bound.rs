@@ -166,7 +166,7 @@ impl Inference<'_> {
     /// What the consumer's root axes are while one instance of the producer is in use.
     fn consumer_sets(&mut self, producer: StageId, consumer: StageId) -> Result<HashMap<Var, IntSet>> {
         let (schedule, attachments) = (self.schedule, self.attachments);
-        let point = super::attach::attach_of(schedule, producer).point().map(|(_, axis)| axis.clone());
+        let point = attachments.point(producer).map(|point| point.axis.clone());
         let rank = scope_rank(&scope_of(schedule, attachments, producer));
         let stage = &schedule[consumer];
         let mut found = false;
@@ -225,7 +225,9 @@ impl Inference<'_> {
 
     fn not_on_path(&self, producer: StageId, consumer: StageId) -> CompileError {
         let name = |id: StageId| self.schedule[id].name().to_owned();
-        let (stage, axis) = super::attach::attach_of(self.schedule, producer).point().expect("it is attached");
+        let place = self.attachments.point(producer).map_or_else(String::new, |point| {
+            format!("`{}` is computed at `{}` of `{}`", name(producer), point.axis.var.name(), name(point.stage))
+        });
         let around: Vec<String> = loops(&self.schedule[consumer])
             .rev()
             .map(|leaf| (name(consumer), leaf))
@@ -242,7 +244,7 @@ impl Inference<'_> {
         )
         .at(self.schedule[producer].operation().span())
         .at(self.schedule[consumer].operation().span())
-        .note(format!("`{}` is computed at `{}` of `{}`", name(producer), axis.var.name(), name(stage)))
+        .note(place)
         .note(format!("`{}` is computed in the loops {}", name(consumer), around.join(", ")))
         .note("compute the producer at a loop around all its readers, or compute the reader inside that loop, too")
     }
