@@ -24,7 +24,7 @@
 /// The kind of an error: the name of the class that it is in Python. In other languages it is the name.
 ///
 /// Python knows RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError and MemoryError. For other kinds, a class is registered
-/// there (`tvm_ffi.register_error("OSError", OSError)`); without one, the error is a RuntimeError with the attribute `kind`.
+/// there (`tvm_ffi.register_error("OSError", OSError)`); without one, the error is a RuntimeError.
 ///
 /// Constants of the usual kinds are in [`error_kind`](self).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
