@@ -61,6 +61,8 @@ pub const CONTINUE_LOOP: &str = "continue_loop";
 pub const HANDLE_ADD_BYTE_OFFSET: &str = "handle_add_byte_offset";
 /// `warp_shuffle(mask, value, lane, width, warp_size)` and its relatives `_up`, `_down`, `_xor`.
 pub const WARP_SHUFFLE: &str = "warp_shuffle";
+/// `any_lane(mask)`: whether a lane of a vector of truth values holds.
+pub const ANY_LANE: &str = "any_lane";
 /// `parallel_barrier()`: waits for all tasks of a parallel launch.
 pub const PARALLEL_BARRIER: &str = "parallel_barrier";
 
@@ -169,6 +171,7 @@ const PURE: &[(&str, usize)] = &[
     ("popcount", 1),
     ("clz", 1),
     ("ctz", 1),
+    (ANY_LANE, 1),
     ("isnan", 1),
     ("isinf", 1),
     ("isfinite", 1),

@@ -1,1 +1,26 @@
-//! Tensor expressions: what to compute.
+//! Tensor expressions: what is computed, one element at a time.
+//!
+//! ```
+//! use kernpack_compiler::ir::F32;
+//! use kernpack_compiler::te::{compute, placeholder, reduce_axis, size, sum};
+//!
+//! let n = size("n");
+//! let a = placeholder((&n, 64), F32, "a");
+//! let k = reduce_axis(0, 64, "k");
+//! let rows = compute([&n], |[i]| sum(a.at([&i, &k]), &k)).named("rows");
+//! assert_eq!(rows.shape.len(), 1);
+//! kernpack_compiler::take_reported().unwrap();
+//! ```
+
+pub mod axis;
+pub mod compute;
+pub mod exprs;
+pub mod operation;
+pub mod placeholder;
+pub mod reduce;
+
+pub use axis::{reduce_axis, thread_axis};
+pub use compute::{Bodies, compute, compute_dyn};
+pub use exprs::{Axes, ExprArray, Exprs};
+pub use placeholder::{placeholder, size, var};
+pub use reduce::{argmax, argmin, product, reduce_all, reduce_any, reduce_max, reduce_min, sum};
