@@ -5,8 +5,8 @@ use super::machine::{Frame, Run, from_packed, lanes, packed_value};
 use super::memory::Fault;
 use super::number;
 use super::packed::{PackedValue, tensor};
-use crate::ir::builtin::{self, StructField};
 use crate::ir::builder::wrap_int;
+use crate::ir::builtin::{self, StructField};
 use crate::ir::{DataType, DataTypeExt, F64, I32, I64, U8, U16, U64};
 
 /// Bytes of an FFI value.
@@ -74,10 +74,12 @@ impl Run<'_> {
             builtin::HANDLE_ADD_BYTE_OFFSET => Value::One(bits(0)?.wrapping_add(bits(1)?)),
             "popcount" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).count_ones()))?,
             // Of 0: all bits.
-            "clz" => each(&|dtype, bits| {
-                u64::from(unsigned(dtype, bits).leading_zeros() + u32::from(dtype.bits()) - 64)
-            })?,
-            "ctz" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).trailing_zeros().min(u32::from(dtype.bits()))))?,
+            "clz" => {
+                each(&|dtype, bits| u64::from(unsigned(dtype, bits).leading_zeros() + u32::from(dtype.bits()) - 64))?
+            }
+            "ctz" => {
+                each(&|dtype, bits| u64::from(unsigned(dtype, bits).trailing_zeros().min(u32::from(dtype.bits()))))?
+            }
             "isnan" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_nan()))?,
             "isinf" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_infinite()))?,
             "isfinite" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_finite()))?,
@@ -192,7 +194,10 @@ impl Run<'_> {
             "rint" | "nearbyint" | "roundeven" => "round",
             other => other,
         };
-        if dtype.is_float() && builtin::math_arity(known) == Some(args.len()) && (known != "round" || name != "round" && name != "roundf") {
+        if dtype.is_float()
+            && builtin::math_arity(known) == Some(args.len())
+            && (known != "round" || name != "round" && name != "roundf")
+        {
             let mut values = Vec::new();
             for arg in args {
                 let Operand::Value(reg, _) = arg else { return Err(format!("`{name}` of a text")) };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::code::{
-    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place,
-    Reg, Value, Visible,
+    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place, Reg,
+    Value, Visible,
 };
 use super::number::{self, Lane};
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
@@ -697,13 +697,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
     }
 
     fn same_lanes(&self, what: &str, a: &Expr, b: &Expr) -> Result<()> {
-        require!(
-            a.dtype() == b.dtype(),
-            Run,
-            "{what} of {} and {}",
-            a.dtype().short_name(),
-            b.dtype().short_name()
-        );
+        require!(a.dtype() == b.dtype(), Run, "{what} of {} and {}", a.dtype().short_name(), b.dtype().short_name());
         Ok(())
     }
 
@@ -940,7 +934,11 @@ impl<'a, 'b> Compiler<'a, 'b> {
         self.free_to(allocated);
         let at = self.emit(Op::Jump { target: 0 });
         let labels = self.loops.last_mut().expect("there is one");
-        if leaves { labels.breaks.push(at) } else { labels.continues.push(at) }
+        if leaves {
+            labels.breaks.push(at)
+        } else {
+            labels.continues.push(at)
+        }
         Ok(())
     }
 
@@ -982,7 +980,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
         for var in reducer.lhs.iter().chain(reducer.rhs.iter()) {
             inner.define(&var);
         }
-        let outputs: Vec<Reg> = reducer.results.iter().chain(reducer.identity.iter()).map(|_| inner.lasting()).collect();
+        let outputs: Vec<Reg> =
+            reducer.results.iter().chain(reducer.identity.iter()).map(|_| inner.lasting()).collect();
         for (value, to) in reducer.results.iter().chain(reducer.identity.iter()).zip(outputs) {
             let from = inner.value(&value)?;
             inner.emit(Op::Copy { to, from });

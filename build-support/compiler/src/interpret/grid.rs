@@ -67,7 +67,9 @@ enum State {
     Ready,
     Waiting(Stop),
     /// Its copies run.
-    Forked { children: usize },
+    Forked {
+        children: usize,
+    },
     Done,
 }
 
@@ -145,8 +147,7 @@ impl Run<'_> {
                     let linear = members.len() as u32;
                     let mut copy = frame.copy();
                     copy.pc += 1;
-                    let thread =
-                        Thread { block, index: [x, y, z], linear, warp: linear / warp_size, path: Vec::new() };
+                    let thread = Thread { block, index: [x, y, z], linear, warp: linear / warp_size, path: Vec::new() };
                     members.push(Member {
                         context: Context { frames: vec![copy], thread: Some(thread) },
                         state: State::Ready,
@@ -228,9 +229,8 @@ impl Run<'_> {
         let mut progress = false;
         let warps = members.iter().map(|member| member.thread().warp).max().unwrap_or(0);
         for warp in 0..=warps {
-            let group: Vec<usize> = (0..members.len())
-                .filter(|at| members[*at].is_live() && members[*at].thread().warp == warp)
-                .collect();
+            let group: Vec<usize> =
+                (0..members.len()).filter(|at| members[*at].is_live() && members[*at].thread().warp == warp).collect();
             let Some(first) = group.first() else { continue };
             let place = self.waits_at(&members[*first]);
             let together = |this: &Self, wanted: fn(&Stop) -> bool| {

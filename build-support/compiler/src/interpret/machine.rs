@@ -15,7 +15,11 @@ use crate::error::{CompileError, ErrorKind, Result, fail, require};
 use crate::ir::{DataType, DataTypeExt, F64, FuncKind, I32, I64, IrModule, LoweredFunc, U8, U16, U64};
 
 /// The return type of a function that returns nothing.
-pub const NOTHING: DataType = DataType::from_raw(kernpack::sys::DLDataType { code: 3, bits: 0, lanes: 0 });
+pub const NOTHING: DataType = {
+    let mut raw = crate::ir::POINTER.as_raw();
+    raw.lanes = 0;
+    DataType::from_raw(raw)
+};
 
 type Packed = Box<dyn Fn(&mut PackedCall<'_>) -> Result<PackedValue>>;
 
@@ -177,7 +181,11 @@ fn map(value: &Value, mut change: impl FnMut(u64) -> u64) -> Value {
     }
 }
 
-fn map_two(a: &Value, b: &Value, mut combine: impl FnMut(usize, u64, u64) -> Result<u64, Fault>) -> Result<Value, Fault> {
+fn map_two(
+    a: &Value,
+    b: &Value,
+    mut combine: impl FnMut(usize, u64, u64) -> Result<u64, Fault>,
+) -> Result<Value, Fault> {
     if let (Value::One(a), Value::One(b)) = (a, b) {
         return Ok(Value::One(combine(0, *a, *b)?));
     }
@@ -196,14 +204,7 @@ fn element_bytes(dtype: DataType) -> i64 {
 
 impl Frame {
     pub(super) fn new(function: usize, code: &FunctionCode) -> Self {
-        Self {
-            function,
-            pc: 0,
-            registers: vec![Value::Unset; code.registers],
-            allocated: Vec::new(),
-            to: 0,
-            races: 0,
-        }
+        Self { function, pc: 0, registers: vec![Value::Unset; code.registers], allocated: Vec::new(), to: 0, races: 0 }
     }
 
     /// The same registers, for a thread that begins at the next operation.
@@ -220,7 +221,9 @@ impl Frame {
 
     pub(super) fn get(&self, reg: Reg) -> Result<&Value, Fault> {
         match &self.registers[reg] {
-            Value::Unset => Err("a value that is not known here: a size that only the shape of an argument gives".to_owned()),
+            Value::Unset => {
+                Err("a value that is not known here: a size that only the shape of an argument gives".to_owned())
+            }
             value => Ok(value),
         }
     }
@@ -246,13 +249,7 @@ impl<'m> Run<'m> {
             return self.call_host(function, args, blocks);
         }
         let expected = code.params.len() + code.launch.len();
-        require!(
-            args.len() == expected,
-            Run,
-            "`{}` takes {expected} arguments, got {}",
-            code.name,
-            args.len()
-        );
+        require!(args.len() == expected, Run, "`{}` takes {expected} arguments, got {}", code.name, args.len());
         let mut frame = Frame::new(function, code);
         for (position, (param, arg)) in code.params.iter().zip(args).enumerate() {
             let bound = match (arg, &param.buffer) {
@@ -289,10 +286,13 @@ impl<'m> Run<'m> {
             if blocks.iter().any(|(known, _)| Rc::ptr_eq(&known.0, &block.0)) {
                 continue;
             }
-            let same = args.iter().enumerate().filter(|(_, other)| matches!(other, Arg::Block(other) if Rc::ptr_eq(&other.0, &block.0)));
-            let writable = same.map(|(at, _)| code.params.get(at)).any(|param| {
-                param.and_then(|param| param.buffer.as_ref()).is_none_or(|buffer| buffer.output)
-            });
+            let same = args
+                .iter()
+                .enumerate()
+                .filter(|(_, other)| matches!(other, Arg::Block(other) if Rc::ptr_eq(&other.0, &block.0)));
+            let writable = same
+                .map(|(at, _)| code.params.get(at))
+                .any(|param| param.and_then(|param| param.buffer.as_ref()).is_none_or(|buffer| buffer.output));
             let name = match code.params.get(position).and_then(|param| param.buffer.as_ref()) {
                 Some(buffer) => buffer.name.clone(),
                 None => format!("argument {position}"),
@@ -348,8 +348,7 @@ impl<'m> Run<'m> {
         frame.registers[buffer.data] = Value::One(address);
         if var != buffer.data {
             let size = element_bytes(content.dtype);
-            let tensor =
-                self.make_tensor(address, content.dtype, &content.shape, &strides, content.offset * size)?;
+            let tensor = self.make_tensor(address, content.dtype, &content.shape, &strides, content.offset * size)?;
             frame.registers[var] = Value::One(tensor);
         }
         Ok(())
@@ -458,6 +457,10 @@ impl<'m> Run<'m> {
         let code = &self.machine.functions[frame.function];
         let origin = &self.machine.origins[code.origins[frame.pc.min(code.origins.len() - 1)] as usize];
         let mut error = report::error(fault, origin, &frame.registers);
+        if let Some(stmt) = self.memory.races.other.and_then(|other| self.machine.origins[other as usize].stmt.as_ref())
+        {
+            error = error.note(format!("the other access is in `{}`", report::headline(stmt)));
+        }
         if let Some(thread) = &context.thread {
             error = error.note(thread.describe());
         }
@@ -561,9 +564,7 @@ impl<'m> Run<'m> {
         let (to, value) = match &code.ops[frame.pc] {
             Op::Constant { to, value } => (*to, value.clone()),
             Op::Copy { to, from } => (*to, frame.get(*from)?.clone()),
-            Op::Cast { to, from, old, new } => {
-                (*to, map(frame.get(*from)?, |bits| number::cast(*old, *new, bits)))
-            }
+            Op::Cast { to, from, old, new } => (*to, map(frame.get(*from)?, |bits| number::cast(*old, *new, bits))),
             Op::Binary { to, op, lane, a, b, checked, active } => {
                 let active = active.map(|active| frame.get(active)).transpose()?;
                 let value = map_two(frame.get(*a)?, frame.get(*b)?, |position, x, y| {
@@ -747,7 +748,10 @@ impl<'m> Run<'m> {
             }
         } else if let Some((_, offset)) = self.memory.describe(data) {
             let size = self.memory.size_at(data).unwrap_or(0) as i64;
-            let (bytes, at) = (element_bytes(place.dtype), i128::from(offset) + i128::from(index) * i128::from(element_bytes(place.dtype)));
+            let (bytes, at) = (
+                element_bytes(place.dtype),
+                i128::from(offset) + i128::from(index) * i128::from(element_bytes(place.dtype)),
+            );
             // Memory that is gone has no size; that error is better.
             if size > 0 && !(0..=i128::from(size - bytes)).contains(&at) {
                 return Err(out(&format!("is not in {}..{}", -offset / bytes, (size - offset) / bytes)));
@@ -823,9 +827,10 @@ impl<'m> Run<'m> {
             if extent < 0 {
                 return Err(format!("`{}` has a negative extent of {extent}", allocation.name));
             }
-            bytes = bytes.checked_mul(extent).filter(|bytes| *bytes < 1 << 32).ok_or_else(|| {
-                format!("`{}` is larger than the 4 GiB that the interpreter gives", allocation.name)
-            })?;
+            bytes = bytes
+                .checked_mul(extent)
+                .filter(|bytes| *bytes < 1 << 32)
+                .ok_or_else(|| format!("`{}` is larger than the 4 GiB that the interpreter gives", allocation.name))?;
         }
         if allocation.alignment > 0 && !(allocation.alignment as u64).is_power_of_two() {
             return Err(format!("an alignment of {} is no power of two", allocation.alignment));
@@ -978,9 +983,7 @@ fn math(name: &str, dtype: DataType, args: &[&Value], active: Option<&Value>) ->
 pub(super) fn packed_value(frame: &Frame, operand: &Operand) -> Result<PackedValue, Fault> {
     Ok(match operand {
         Operand::Text(text) => PackedValue::Text(text.clone()),
-        Operand::Value(reg, dtype) if dtype.is_float() => {
-            PackedValue::Float(number::to_f64(*dtype, frame.bits(*reg)?))
-        }
+        Operand::Value(reg, dtype) if dtype.is_float() => PackedValue::Float(number::to_f64(*dtype, frame.bits(*reg)?)),
         Operand::Value(reg, dtype) if dtype.is_handle() => match frame.bits(*reg)? {
             0 => PackedValue::Nothing,
             address => PackedValue::Pointer(address),

@@ -95,7 +95,9 @@ impl PackedCall<'_> {
         for (extent, stride) in shape.iter().zip(strides) {
             addresses = addresses
                 .iter()
-                .flat_map(|address| (0..*extent).map(move |position| address.wrapping_add((position * stride * size) as u64)))
+                .flat_map(|address| {
+                    (0..*extent).map(move |position| address.wrapping_add((position * stride * size) as u64))
+                })
                 .collect();
         }
         Ok((dtype, shape, addresses))

@@ -69,14 +69,14 @@ struct Thread {
 #[derive(Default)]
 pub(super) struct Races {
     levels: Vec<Level>,
+    /// The statement of the earlier access of the race that was found.
+    pub(super) other: Option<u32>,
 }
 
 /// Two accesses without an order.
 pub(super) struct Race {
     pub(super) byte: usize,
     pub(super) text: String,
-    /// The statement of the other access.
-    pub(super) other: u32,
 }
 
 impl Races {
@@ -151,23 +151,27 @@ impl Races {
         access: Access,
         stmt: u32,
     ) -> Result<(), Race> {
+        let found = &mut self.other;
+        let mut race = |byte, (text, other)| {
+            *found = Some(other);
+            Race { byte, text }
+        };
         for level in &mut self.levels {
             match level {
                 Level::Tasks { current, newer, shadows, what } if region < *newer => {
                     let shadow = shadows.entry(region).or_insert_with(|| vec![Task::default(); length]);
                     for byte in bytes.clone() {
                         touch_task(&mut shadow[byte], *current, access, stmt, what)
-                            .map_err(|(text, other)| Race { byte, text, other })?;
+                            .map_err(|conflict| race(byte, conflict))?;
                     }
                 }
                 Level::Threads { current, warp_size, epoch, warp_epochs, shadows } if !private => {
                     let warp = (*current - 1) / *warp_size;
-                    let now =
-                        Touch { thread: *current, epoch: *epoch, warp_epoch: warp_epochs[warp as usize], stmt };
+                    let now = Touch { thread: *current, epoch: *epoch, warp_epoch: warp_epochs[warp as usize], stmt };
                     let shadow = shadows.entry(region).or_insert_with(|| vec![Thread::default(); length]);
                     for byte in bytes.clone() {
                         touch_thread(&mut shadow[byte], now, *warp_size, access)
-                            .map_err(|(text, other)| Race { byte, text, other })?;
+                            .map_err(|conflict| race(byte, conflict))?;
                     }
                 }
                 _ => {}
@@ -215,8 +219,7 @@ fn touch_task(seen: &mut Task, current: u32, access: Access, stmt: u32, what: &s
 fn touch_thread(seen: &mut Thread, now: Touch, warp_size: u32, access: Access) -> Result<(), (String, u32)> {
     let same_warp = |other: &Touch| (other.thread - 1) / warp_size == (now.thread - 1) / warp_size;
     // Whether a barrier lies between the two.
-    let ordered =
-        |other: &Touch| other.epoch < now.epoch || same_warp(other) && other.warp_epoch < now.warp_epoch;
+    let ordered = |other: &Touch| other.epoch < now.epoch || same_warp(other) && other.warp_epoch < now.warp_epoch;
     let this = format_args!("thread {} {}", now.thread - 1, verb(access)).to_string();
     let write = &seen.write;
     if write.thread != 0 && write.thread != now.thread && !ordered(write) {

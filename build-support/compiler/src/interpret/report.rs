@@ -57,10 +57,7 @@ fn variables(stmt: &Stmt) -> Vec<Var> {
         | StmtNode::Evaluate { value }
         | StmtNode::While { condition: value, .. }
         | StmtNode::Return { value } => look(value),
-        StmtNode::Seq { .. }
-        | StmtNode::TensorWrite { .. }
-        | StmtNode::Realize { .. }
-        | StmtNode::Prefetch { .. } => {}
+        StmtNode::Seq { .. } | StmtNode::TensorWrite { .. } | StmtNode::Realize { .. } | StmtNode::Prefetch { .. } => {}
     }
     found
 }
