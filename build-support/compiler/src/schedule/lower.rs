@@ -10,7 +10,7 @@ use super::lower_compute::binding;
 use super::lower_scan::BUFFER_BIND;
 use super::memory::constant_extent;
 use super::nest::{Header, Level};
-use super::pass_down::{RangeMap, loops, thread_of};
+use super::pass_down::{RangeMap, thread_of};
 use super::stage::{Annotation, Schedule, Stage, StageId};
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::{CompileError, ErrorKind, Result};
@@ -134,7 +134,7 @@ impl Lowering<'_> {
             }
         }
         if !aligned.is_empty() {
-            let aligned: kernpack::Array<i64> = aligned.into_iter().collect();
+            let aligned: Array<i64> = aligned.into_iter().collect();
             annotations = with_annotation(&annotations, "storage_align", aligned.into());
         }
         if stage.double_buffer {
@@ -238,7 +238,7 @@ impl Lowering<'_> {
                 "loop `{}` of stage `{}` cannot be {what}: its extent {} is no constant",
                 leaf.var.name(),
                 stage.name(),
-                crate::text::print_expr(extent)
+                crate::te::exprs::describe(extent)
             ),
         )
         .at(&leaf.span)

@@ -62,6 +62,10 @@ impl Lowering<'_> {
         Ok(nest(&levels, conditions, self.writes(id, &main, &bodies)))
     }
 
+    fn tensorized(&mut self, id: StageId, _leaves: &[IterVar]) -> Result<Stmt> {
+        crate::error::fail!(Lower, "stage `{}`: tensorize", self.schedule[id].name());
+    }
+
     /// The axes of the reduction and what is made of them.
     pub(crate) fn reduced_axes(&self, id: StageId) -> HashSet<IterVar> {
         let stage = &self.schedule[id];

@@ -51,8 +51,8 @@ pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &St
             "stage `{}`: domain of `{}` already inferred, cannot prove their extents are the same: {} and {}",
             stage.name(),
             axis.var.name(),
-            crate::text::print_expr(&known.extent),
-            crate::text::print_expr(&range.extent),
+            crate::te::exprs::describe(&known.extent),
+            crate::te::exprs::describe(&range.extent),
         ),
     )
     .at(&axis.span);
