@@ -115,7 +115,9 @@ impl IntSet {
     /// The set as a range. Ends that are missing are those of `default`; none: they are missing there, too.
     pub fn cover_range(&self, default: Option<&Range>, analyzer: &Analyzer) -> Option<Range> {
         let (min, max) = match self {
-            Self::Nothing => return Some(Range::new(default.map_or_else(|| Expr::int(0), |range| range.min.clone()), 0)),
+            Self::Nothing => {
+                return Some(Range::new(default.map_or_else(|| Expr::int(0), |range| range.min.clone()), 0));
+            }
             Self::Interval { min, max } => (min, max),
         };
         let min = match (min, default) {
@@ -337,14 +339,12 @@ impl Evaluation<'_> {
             return IntSet::Nothing;
         };
         match op {
-            BinaryOp::Add => IntSet::Interval {
-                min: both(a, c).map(|(a, c)| a + c),
-                max: both(b, d).map(|(b, d)| b + d),
-            },
-            BinaryOp::Sub => IntSet::Interval {
-                min: both(a, d).map(|(a, d)| a - d),
-                max: both(b, c).map(|(b, c)| b - c),
-            },
+            BinaryOp::Add => {
+                IntSet::Interval { min: both(a, c).map(|(a, c)| a + c), max: both(b, d).map(|(b, d)| b + d) }
+            }
+            BinaryOp::Sub => {
+                IntSet::Interval { min: both(a, d).map(|(a, d)| a - d), max: both(b, c).map(|(b, c)| b - c) }
+            }
             BinaryOp::Mul => match (left.as_point(), right.as_point()) {
                 (_, Some(factor)) => self.scaled(left, factor),
                 (Some(factor), _) => self.scaled(right, factor),
@@ -372,10 +372,9 @@ impl Evaluation<'_> {
                 _ => IntSet::everything(),
             },
             BinaryOp::ShiftRight => match right.as_point() {
-                Some(shift) => IntSet::Interval {
-                    min: a.as_ref().map(|a| a >> shift),
-                    max: b.as_ref().map(|b| b >> shift),
-                },
+                Some(shift) => {
+                    IntSet::Interval { min: a.as_ref().map(|a| a >> shift), max: b.as_ref().map(|b| b >> shift) }
+                }
                 None => IntSet::everything(),
             },
             BinaryOp::BitAnd => {
@@ -408,10 +407,9 @@ impl Evaluation<'_> {
     /// Of two sets without negative integers.
     fn product(&mut self, left: &IntSet, right: &IntSet) -> IntSet {
         match (left, right) {
-            (
-                IntSet::Interval { min: Some(a), max: Some(b) },
-                IntSet::Interval { min: Some(c), max: Some(d) },
-            ) if self.proves(&a.greater_equal(0)) && self.proves(&c.greater_equal(0)) => {
+            (IntSet::Interval { min: Some(a), max: Some(b) }, IntSet::Interval { min: Some(c), max: Some(d) })
+                if self.proves(&a.greater_equal(0)) && self.proves(&c.greater_equal(0)) =>
+            {
                 IntSet::interval(a * c, b * d)
             }
             _ => IntSet::everything(),

@@ -168,9 +168,10 @@ impl StorageFlatten {
         let load = Expr::load(&memory.buffer, memory.index(&indices.into_iter().collect()));
         let address = Expr::builtin(builtin::ADDRESS_OF, POINTER, [load]);
         let hint = Expr::builtin(builtin::PREFETCH, I32, [address, Expr::int(0), Expr::int(3), Expr::int(1)]);
-        Ok(loops.into_iter().rev().fold(Stmt::evaluate(hint), |body, (var, count)| {
-            Stmt::for_loop(var, 0, count, ForKind::Serial, body)
-        }))
+        Ok(loops
+            .into_iter()
+            .rev()
+            .fold(Stmt::evaluate(hint), |body, (var, count)| Stmt::for_loop(var, 0, count, ForKind::Serial, body)))
     }
 }
 

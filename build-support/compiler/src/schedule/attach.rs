@@ -119,7 +119,9 @@ impl Attachments {
                 }
                 return Err(error);
             };
-            path.extend(leaves[..=position].iter().rev().map(|leaf| EnclosingLoop { stage: *stage, axis: (*leaf).clone() }));
+            path.extend(
+                leaves[..=position].iter().rev().map(|leaf| EnclosingLoop { stage: *stage, axis: (*leaf).clone() }),
+            );
             current = *stage;
         }
         Ok(path)
@@ -165,7 +167,8 @@ fn points(schedule: &Schedule) -> HashMap<StageId, EnclosingLoop> {
 fn step_operations(updates: &[Operation], states: &[Operation]) -> Vec<Operation> {
     let mut depends: HashMap<Operation, bool> = HashMap::new();
     for op in crate::te::operation::post_order(updates) {
-        let reads = states.contains(&op) || input_tensors(&op).iter().any(|input| depends.get(&input.op) == Some(&true));
+        let reads =
+            states.contains(&op) || input_tensors(&op).iter().any(|input| depends.get(&input.op) == Some(&true));
         depends.insert(op, reads);
     }
     let mut steps: Vec<Operation> = updates.to_vec();
@@ -196,7 +199,10 @@ impl Walk<'_> {
                 Some(false) => {
                     return Err(CompileError::new(
                         ErrorKind::Bound,
-                        format!("stage `{}` is computed in a loop of a stage that it depends on", self.schedule[id].name()),
+                        format!(
+                            "stage `{}` is computed in a loop of a stage that it depends on",
+                            self.schedule[id].name()
+                        ),
                     )
                     .at(self.schedule[id].operation().span())
                     .note("compute_at takes a loop of a stage that reads the tensor, or one around such a stage"));

@@ -92,7 +92,12 @@ pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analy
         OperationNode::Extern { inputs, .. } => {
             for tensor in inputs.iter().filter(|tensor| tensor.op == *op) {
                 for (dimension, extent) in tensor.shape.iter().enumerate() {
-                    regions.add(tensor.value_index as usize, dimension, &IntSet::of_range(&Range::until(extent)), analyzer);
+                    regions.add(
+                        tensor.value_index as usize,
+                        dimension,
+                        &IntSet::of_range(&Range::until(extent)),
+                        analyzer,
+                    );
                 }
             }
         }
@@ -115,7 +120,8 @@ pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analy
                 }
             }
         }
-    }    regions
+    }
+    regions
 }
 
 /// The ranges of an operation's root axes that compute these regions.
@@ -136,7 +142,8 @@ pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyze
         }
         OperationNode::Scan { scan_axis, update, spatial_axes, .. } => {
             let own = own_range(scan_axis);
-            let steps = regions.of_dimension(0, analyzer).cover_range(Some(&own), analyzer).unwrap_or_else(|| own.clone());
+            let steps =
+                regions.of_dimension(0, analyzer).cover_range(Some(&own), analyzer).unwrap_or_else(|| own.clone());
             let extent = analyzer.simplify(&(&steps.min + &steps.extent - &own.min));
             let whole = analyzer.can_prove(&extent.greater_equal(&own.extent));
             ranges.insert(scan_axis.clone(), if whole { own } else { Range::new(&own.min, extent) });
@@ -235,7 +242,9 @@ fn fixed_axes(op: &Operation) -> HashSet<IterVar> {
             }
             let merged: Vec<_> = match labels.get(&input.key()) {
                 None => dims,
-                Some(known) => known.iter().zip(&dims).map(|(a, b)| a.clone().filter(|a| Some(a) == b.as_ref())).collect(),
+                Some(known) => {
+                    known.iter().zip(&dims).map(|(a, b)| a.clone().filter(|a| Some(a) == b.as_ref())).collect()
+                }
             };
             if labels.get(&input.key()) != Some(&merged) {
                 labels.insert(input.key(), merged);

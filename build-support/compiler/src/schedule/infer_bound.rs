@@ -219,7 +219,10 @@ impl Inference<'_> {
     fn range(&self, axis: &IterVar, stage: StageId) -> Result<Range> {
         self.ranges.get(axis).cloned().ok_or_else(|| {
             let stage = self.schedule[stage].name();
-            CompileError::new(ErrorKind::Bound, format!("no range is known for axis `{}` of stage `{stage}`", axis.var.name()))
+            CompileError::new(
+                ErrorKind::Bound,
+                format!("no range is known for axis `{}` of stage `{stage}`", axis.var.name()),
+            )
         })
     }
 

@@ -110,8 +110,11 @@ impl Lowering<'_> {
             OperationNode::Scan { scan_axis, update, spatial_axes, .. } => {
                 let steps = self.range(scan_axis, stage)?;
                 region.push(Range::new(0, self.analyzer.simplify(&(&steps.min + &steps.extent))));
-                let before: usize =
-                    update.iter().take(tensor.value_index as usize).map(|state| state.shape.len().saturating_sub(1)).sum();
+                let before: usize = update
+                    .iter()
+                    .take(tensor.value_index as usize)
+                    .map(|state| state.shape.len().saturating_sub(1))
+                    .sum();
                 for axis in spatial_axes.iter().skip(before).take(tensor.shape.len().saturating_sub(1)) {
                     region.push(self.range(&axis, stage)?);
                 }
@@ -290,7 +293,8 @@ impl ScanTensors {
                     let Some(stage) = schedule.stage_of(&part) else { continue };
                     let placed = !is_init || attachments.point(stage).is_none();
                     let alone = attachments.consumers(&part) == [id] && uses == part.num_outputs();
-                    if !alone || !placed || schedule[stage].is_output || !matches!(*part, OperationNode::Compute { .. }) {
+                    if !alone || !placed || schedule[stage].is_output || !matches!(*part, OperationNode::Compute { .. })
+                    {
                         continue;
                     }
                     for (number, tensor) in steps.iter().enumerate().filter(|(_, tensor)| tensor.op == part) {
@@ -322,7 +326,11 @@ fn place_of(id: StageId, attachments: &Attachments, scans: &ScanTensors) -> (Pla
 }
 
 /// The stages at each place: those that others read, or read in their loops, come first.
-fn children(schedule: &Schedule, attachments: &Attachments, scans: &ScanTensors) -> Result<HashMap<Place, Vec<StageId>>> {
+fn children(
+    schedule: &Schedule,
+    attachments: &Attachments,
+    scans: &ScanTensors,
+) -> Result<HashMap<Place, Vec<StageId>>> {
     let stages: Vec<StageId> = schedule.stages().filter(|&id| is_computed(&schedule[id])).collect();
     let mut children: HashMap<Place, Vec<StageId>> = HashMap::new();
     let mut chains: HashMap<StageId, Vec<(Place, StageId)>> = HashMap::new();
@@ -363,7 +371,8 @@ fn in_order(
     let mut waits: HashMap<StageId, usize> = HashMap::new();
     let mut after: HashMap<StageId, Vec<StageId>> = HashMap::new();
     for &id in stages {
-        let first: Vec<StageId> = before.get(&id).into_iter().flatten().copied().filter(|id| here.contains(id)).collect();
+        let first: Vec<StageId> =
+            before.get(&id).into_iter().flatten().copied().filter(|id| here.contains(id)).collect();
         waits.insert(id, first.len());
         first.into_iter().for_each(|first| after.entry(first).or_default().push(id));
     }
@@ -385,9 +394,13 @@ fn in_order(
     if order.len() == stages.len() {
         return Ok(order);
     }
-    let stuck: Vec<_> = stages.iter().filter(|id| !order.contains(id)).map(|&id| schedule[id].name().to_owned()).collect();
-    Err(CompileError::new(ErrorKind::Lower, format!("stages that need each other's results first: {}", stuck.join(", ")))
-        .note("a stage that is computed in another one's loops keeps that one waiting for all that it reads"))
+    let stuck: Vec<_> =
+        stages.iter().filter(|id| !order.contains(id)).map(|&id| schedule[id].name().to_owned()).collect();
+    Err(CompileError::new(
+        ErrorKind::Lower,
+        format!("stages that need each other's results first: {}", stuck.join(", ")),
+    )
+    .note("a stage that is computed in another one's loops keeps that one waiting for all that it reads"))
 }
 
 /// The buffer of an extern operation and its tensor, if an attribute binds them.

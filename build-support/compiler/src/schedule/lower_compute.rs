@@ -12,8 +12,8 @@ use super::pass_down::{loops, made_of, pass_up_values, thread_of};
 use super::stage::{Annotation, StageId};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
-    Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap, builtin,
-    substitute,
+    Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap,
+    builtin, substitute,
 };
 
 /// The parts of a reduction.
@@ -44,7 +44,10 @@ impl Lowering<'_> {
             crate::error::fail!(Internal, "`{}` is not computed by expressions", op.name());
         };
         let leaves: Vec<IterVar> = loops(stage).cloned().collect();
-        if leaves.iter().any(|leaf| stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Tensorized))) {
+        if leaves
+            .iter()
+            .any(|leaf| stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Tensorized)))
+        {
             return self.tensorized(id, &leaves);
         }
         if let Some(reduction) = bodies.get(0).and_then(|body| Reduction::of(&body)) {
@@ -88,13 +91,17 @@ impl Lowering<'_> {
         let common = self.levels(id, &leaves[..first], &mut main)?;
 
         let open = self.open_threads();
-        let mut init = Nest { suffix: Some("init"), values: main.values.clone(), sets: main.sets.clone(), has_children: false };
+        let mut init =
+            Nest { suffix: Some("init"), values: main.values.clone(), sets: main.sets.clone(), has_children: false };
         let OperationNode::Compute { axes, .. } = &**stage.operation() else {
             crate::error::fail!(Internal, "a reduction of `{}`", stage.name());
         };
         let data = made_of(stage, axes.iter());
-        let init_leaves: Vec<IterVar> =
-            leaves[first..].iter().filter(|leaf| data.contains(*leaf) && !is_reduced.contains(*leaf)).cloned().collect();
+        let init_leaves: Vec<IterVar> = leaves[first..]
+            .iter()
+            .filter(|leaf| data.contains(*leaf) && !is_reduced.contains(*leaf))
+            .cloned()
+            .collect();
         let init_levels = self.levels(id, &init_leaves, &mut init)?;
         // Memory of its own has room for what is outside of the tensor.
         let is_shared = stage.is_output || self.scans.is_part(stage.operation());
@@ -203,14 +210,24 @@ impl Lowering<'_> {
                 Some(thread) if is_reduced.contains(leaf) => threads.push(thread.var.expr().clone()),
                 Some(_) => {}
                 None if was_reduced && !self.range(leaf, stage)?.extent.is_int(1) => {
-                    let what = if is_reduced.contains(leaf) { "no thread runs this axis of the reduction" } else { "it is inside the loops of the reduction" };
+                    let what = if is_reduced.contains(leaf) {
+                        "no thread runs this axis of the reduction"
+                    } else {
+                        "it is inside the loops of the reduction"
+                    };
                     return Err(CompileError::new(
                         ErrorKind::Lower,
-                        format!("loop `{}` of stage `{}`, a reduction across threads: {what}", leaf.var.name(), stage.name()),
+                        format!(
+                            "loop `{}` of stage `{}`, a reduction across threads: {what}",
+                            leaf.var.name(),
+                            stage.name()
+                        ),
                     )
                     .at(&leaf.span)
                     .at(stage.operation().span())
-                    .note("use rfactor to reduce in each thread first, and bind all of what is left of the reduction"));
+                    .note(
+                        "use rfactor to reduce in each thread first, and bind all of what is left of the reduction",
+                    ));
                 }
                 None => {}
             }

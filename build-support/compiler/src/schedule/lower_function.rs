@@ -7,9 +7,7 @@ use kernpack::{DataType, Map};
 use super::stage::Schedule;
 use super::{infer_bound, lower};
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::{
-    Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Tensor, Var, visit,
-};
+use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Tensor, Var, visit};
 use crate::pass::PassContext;
 use crate::pass::inject_prefetch::inject_prefetch;
 use crate::pass::storage_flatten::storage_flatten;
@@ -137,7 +135,9 @@ fn is_output(schedule: &Schedule, tensor: &Tensor) -> Result<bool> {
             format!("argument `{}` is neither an input nor an output of the schedule", tensor.name()),
         )
         .at(tensor.op.span())
-        .note("an intermediate result that the caller wants is an output: add its operation to those of create_schedule"));
+        .note(
+            "an intermediate result that the caller wants is an output: add its operation to those of create_schedule",
+        ));
     }
     Ok(stage.is_output)
 }

@@ -42,8 +42,8 @@ pub mod stage;
 pub mod tensorize;
 
 pub use infer_bound::infer_bound;
-pub use lower::lower;
 pub(crate) use lower::bound_buffer;
+pub use lower::lower;
 pub use lower_function::{Argument, lower_function};
 pub(crate) use nest::PREFETCH_SCOPE;
 pub use primitives::{StageHandle, StageKey};

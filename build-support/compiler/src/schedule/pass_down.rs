@@ -35,7 +35,13 @@ fn range_of<'a>(ranges: &'a RangeMap, axis: &IterVar, stage: &Stage) -> Result<&
 ///
 /// # Errors
 /// It is not: two uses of a thread with different extents.
-pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &Stage, analyzer: &Analyzer) -> Result<()> {
+pub fn set_range(
+    ranges: &mut RangeMap,
+    axis: &IterVar,
+    range: Range,
+    stage: &Stage,
+    analyzer: &Analyzer,
+) -> Result<()> {
     let Some(known) = ranges.get(axis) else {
         ranges.insert(axis.clone(), range);
         return Ok(());
@@ -57,7 +63,9 @@ pub fn set_range(ranges: &mut RangeMap, axis: &IterVar, range: Range, stage: &St
     )
     .at(&axis.span);
     if axis.kind == IterKind::ThreadIndex {
-        error = error.note("all stages of a kernel that bind a thread use as many of them: split by the thread's extent before bind");
+        error = error.note(
+            "all stages of a kernel that bind a thread use as many of them: split by the thread's extent before bind",
+        );
     }
     Err(error)
 }

@@ -1,15 +1,15 @@
 //! Runs lowered functions in the interpreter and compares every element with the graph's own values.
 
 use kernpack_compiler::Result;
+use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{Expr, OperationNode, Tensor, Var, VarMap, substitute};
-use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::operation::post_order;
 
 /// A graph with its inputs and sizes.
-pub struct Graph {
+pub(crate) struct Graph {
     outputs: Vec<Tensor>,
     inputs: Vec<Tensor>,
     sizes: Vec<Var>,
@@ -17,7 +17,10 @@ pub struct Graph {
 
 impl Graph {
     /// Of outputs; `sizes` are the variables in shapes.
-    pub fn new<'a>(outputs: impl IntoIterator<Item = &'a Tensor>, sizes: impl IntoIterator<Item = &'a Var>) -> Self {
+    pub(crate) fn new<'a>(
+        outputs: impl IntoIterator<Item = &'a Tensor>,
+        sizes: impl IntoIterator<Item = &'a Var>,
+    ) -> Self {
         kernpack_compiler::take_reported().expect("the graph is well formed");
         let outputs: Vec<Tensor> = outputs.into_iter().cloned().collect();
         let ops: Vec<_> = outputs.iter().map(|tensor| tensor.op.clone()).collect();
@@ -38,13 +41,18 @@ impl Graph {
     }
 
     /// One size, each of the values.
-    pub fn check_sizes(&self, what: &str, values: &[i64], make: impl Fn(&mut Schedule) -> Result<()>) {
+    pub(crate) fn check_sizes(&self, what: &str, values: &[i64], make: impl Fn(&mut Schedule) -> Result<()>) {
         let sizes: Vec<Vec<i64>> = values.iter().map(|value| vec![*value; self.sizes.len()]).collect();
         self.check_lists(what, &sizes, make);
     }
 
     /// Sizes together.
-    pub fn check_all<const N: usize>(&self, what: &str, sizes: &[[i64; N]], make: impl Fn(&mut Schedule) -> Result<()>) {
+    pub(crate) fn check_all<const N: usize>(
+        &self,
+        what: &str,
+        sizes: &[[i64; N]],
+        make: impl Fn(&mut Schedule) -> Result<()>,
+    ) {
         let sizes: Vec<Vec<i64>> = sizes.iter().map(|sizes| sizes.to_vec()).collect();
         self.check_lists(what, &sizes, make);
     }
@@ -63,11 +71,20 @@ impl Graph {
     }
 
     /// The first difference or error, in words.
-    pub fn try_lists(&self, sizes: &[Vec<i64>], make: impl Fn(&mut Schedule) -> Result<()>) -> Result<(), String> {
+    pub(crate) fn try_lists(
+        &self,
+        sizes: &[Vec<i64>],
+        make: impl Fn(&mut Schedule) -> Result<()>,
+    ) -> Result<(), String> {
         let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
         let plain = self.schedule(|_| Ok(())).map_err(|error| format!("schedule: {error}"))?;
-        let args: Vec<Argument> =
-            self.inputs.iter().chain(&self.outputs).map(Argument::from).chain(self.sizes.iter().map(Argument::from)).collect();
+        let args: Vec<Argument> = self
+            .inputs
+            .iter()
+            .chain(&self.outputs)
+            .map(Argument::from)
+            .chain(self.sizes.iter().map(Argument::from))
+            .collect();
         let context = PassContext::default();
         let lower = |schedule: &Schedule| {
             let func = lower_function(schedule, &args, "f", &context).map_err(|error| format!("lowering: {error}"))?;
@@ -121,11 +138,12 @@ impl Graph {
 }
 
 fn shown(func: &kernpack_compiler::ir::LoweredFunc) -> String {
-    kernpack::reflect::to_json(&func.body).map_or_else(|error| error.to_string(), |json| format!("{} bytes of json", json.len()))
+    kernpack::reflect::to_json(&func.body)
+        .map_or_else(|error| error.to_string(), |json| format!("{} bytes of json", json.len()))
 }
 
 /// Small whole numbers, the same ones each time.
-pub fn numbers(seed: u64, count: i64) -> Vec<f64> {
+pub(crate) fn numbers(seed: u64, count: i64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
     let next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
