@@ -72,6 +72,7 @@ impl Run<'_> {
                 reinterpret(lanes(value), from, dtype)?
             }
             builtin::HANDLE_ADD_BYTE_OFFSET => Value::One(bits(0)?.wrapping_add(bits(1)?)),
+            builtin::ANY_LANE => Value::One(u64::from(lanes(value(0)?.0).iter().any(|lane| lane & 1 != 0))),
             "popcount" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).count_ones()))?,
             // Of 0: all bits.
             "clz" => {
