@@ -70,6 +70,12 @@ impl Graph {
         }
     }
 
+    /// Whether an output depends on a tensor.
+    pub(crate) fn has(&self, tensor: &Tensor) -> bool {
+        let ops: Vec<_> = self.outputs.iter().map(|tensor| tensor.op.clone()).collect();
+        post_order(&ops).contains(&tensor.op)
+    }
+
     /// What is wrong with a schedule.
     pub(crate) fn problem(&self, make: impl Fn(&mut Schedule) -> Result<()>) -> String {
         self.try_lists(&[], make).expect_err("the schedule is wrong")
