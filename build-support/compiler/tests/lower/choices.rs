@@ -1,5 +1,10 @@
 //! Random decisions as a list of numbers: what is made of a shorter or smaller list is simpler, so that shrinking needs to know nothing else.
 
+use std::time::{Duration, Instant};
+
+/// Shrinking ends after this time, with what it has.
+const LONGEST: Duration = Duration::from_secs(60);
+
 /// A list of decisions. After its end every decision is the first choice.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
@@ -44,11 +49,16 @@ impl Choices {
 }
 
 /// A shorter and smaller list for which the test still fails, and its problem.
-pub(crate) fn shrunk(choices: Choices, problem: String, fails: impl Fn(&[u32]) -> Option<String>) -> (Vec<u32>, String) {
+pub(crate) fn shrunk(
+    choices: Choices,
+    problem: String,
+    fails: impl Fn(&[u32]) -> Option<String>,
+) -> (Vec<u32>, String) {
     let mut best = (choices.numbers, problem);
-    let mut attempts = 0;
+    let started = Instant::now();
+    let is_over = || started.elapsed() > LONGEST;
     let mut improved = true;
-    while improved && attempts < 3000 {
+    while improved && !is_over() {
         improved = false;
         let mut candidates: Vec<Vec<u32>> = Vec::new();
         let numbers = &best.0;
@@ -69,8 +79,7 @@ pub(crate) fn shrunk(choices: Choices, problem: String, fails: impl Fn(&[u32]) -
             }
         }
         for candidate in candidates {
-            attempts += 1;
-            if attempts > 3000 {
+            if is_over() {
                 break;
             }
             if let Some(problem) = fails(&candidate) {

@@ -89,7 +89,8 @@ impl Maker<'_> {
         let (tensor, extents) = self.tensors[number].clone();
         let analyzer = Analyzer::new();
         for (axis, extent) in axes {
-            analyzer.bind(&axis.var, &Range::until(&extent.expr));
+            let range = axis.dom.clone().unwrap_or_else(|| Range::until(&extent.expr));
+            analyzer.bind(&axis.var, &range);
         }
         let mut indices = Vec::new();
         let mut inside = Expr::bool(true);
@@ -158,7 +159,8 @@ impl Maker<'_> {
             let near: Vec<(IterVar, Extent)> = axes.iter().cloned().zip(shape.iter().cloned()).collect();
             let mut all = near.clone();
             all.extend(reduced.iter().cloned());
-            let near = if is_reduction && self.choices.below(2) == 0 { all.iter().rev().cloned().collect() } else { near };
+            let near =
+                if is_reduction && self.choices.below(2) == 0 { all.iter().rev().cloned().collect() } else { near };
             let mut bodies = Vec::new();
             for _ in 0..results {
                 bodies.push(self.expression(&all, &near));
