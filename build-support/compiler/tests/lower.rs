@@ -501,7 +501,8 @@ fn random_problem(choices: &mut choices::Choices) -> Option<String> {
     });
     match result {
         Ok(()) => None,
-        Err(problem) if problem.starts_with("schedule:") => None,
+        // Refused, or so much computed more than once that it takes too long.
+        Err(problem) if problem.starts_with("schedule:") || problem.contains("the limit of") => None,
         Err(problem) => Some(format!("{}\n{}\n{problem}", random.words.join("\n"), log.borrow().join("\n"))),
     }
 }

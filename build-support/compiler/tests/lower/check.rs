@@ -11,6 +11,9 @@ use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::text::print;
 
+/// Operations that one run takes at most.
+const MOST_STEPS: u64 = 2_000_000;
+
 /// A graph with its inputs and sizes.
 pub(crate) struct Graph {
     outputs: Vec<Tensor>,
@@ -102,6 +105,7 @@ impl Graph {
             .map_err(|error| format!("lowering: {error}"))?;
         verify(&func, Stage::Flat).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
         let machine = Machine::new(&func).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
+        let machine = machine.with_step_limit(MOST_STEPS);
         for sizes in sizes {
             let problem = |error: String| format!("sizes {sizes:?}: {error}\n{}", print(&func));
             let found = self.run(&machine, sizes).map_err(problem)?;
