@@ -6,6 +6,7 @@ pub mod inject_prefetch;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
+pub mod simplify;
 pub mod storage_flatten;
 pub mod storage_rewrite;
 pub mod unroll_loop;
