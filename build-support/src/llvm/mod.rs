@@ -182,7 +182,7 @@ fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
 }
 
 /// What LLVM compiles for. Each thread makes its own machine of it.
-struct Machine {
+pub(crate) struct Machine {
     version: Version,
     triple: String,
     cpu: String,
@@ -190,7 +190,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn of(target: &Target, version: Version) -> Result<Self> {
+    pub(crate) fn of(target: &Target, version: Version) -> Result<Self> {
         let config = InitializationConfig::default();
         match target.arch.as_str() {
             "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
@@ -215,7 +215,31 @@ impl Machine {
         Ok(Self { version, triple: target.triple.clone(), cpu, features })
     }
 
-    fn create(&self) -> Result<TargetMachine> {
+    /// Which version of the kernels it compiles.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// LLVM's name of the target.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// LLVM's name of the CPU.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn cpu(&self) -> &str {
+        &self.cpu
+    }
+
+    /// What the CPU has besides, as LLVM takes it.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn features(&self) -> &str {
+        &self.features
+    }
+
+    pub(crate) fn create(&self) -> Result<TargetMachine> {
         let triple = TargetTriple::create(&self.triple);
         let target = LlvmTarget::from_triple(&triple)
             .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", self.triple)))?;
@@ -232,7 +256,7 @@ impl Machine {
     }
 
     /// All that decides what LLVM makes of a source, but the source.
-    fn recipe(&self, session: &Session) -> Digester {
+    pub(crate) fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
         digester.field(self.version.llvm_features()).field("init_array");
@@ -273,7 +297,7 @@ pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str
 }
 
 /// Verifies, optimizes and writes the object.
-fn emit(
+pub(crate) fn emit(
     module: &Module<'_>,
     machine: &TargetMachine,
     diagnostics: &Diagnostics,

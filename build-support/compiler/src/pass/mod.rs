@@ -2,6 +2,7 @@
 
 mod context;
 pub mod hoist_if;
+pub mod loop_partition;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;

@@ -12,6 +12,26 @@ use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
 /// What the names of our own passes begin with.
 pub const PREFIX: &str = "kernpack.pass.";
 
+/// The usual pipeline, between flat storage and the code generators.
+pub const USUAL: &[&str] = &[
+    "Simplify",
+    "LoopPartition",
+    "Simplify",
+    "VectorizeLoop",
+    "StorageRewrite",
+    "UnrollLoop",
+    "Simplify",
+    "HoistIf",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
+];
+
+/// The pipeline of a context: its own, or the usual one.
+pub fn of(context: &PassContext) -> Array<Any> {
+    let own = context.pipeline.get();
+    if own.is_empty() { USUAL.iter().map(|name| Any::from(*name)).collect() } else { own }
+}
+
 /// Applies a pass on functions to a program: a lowered function, or each one of a module.
 ///
 /// # Errors

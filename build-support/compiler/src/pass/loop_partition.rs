@@ -1,0 +1,279 @@
+//! `LoopPartition`: iterations for which all guards hold become a loop of their own, without the guards.
+//!
+//! A guard is a condition in `likely(..)`. For each loop whose variable occurs in guards, the interval of iterations is solved for which they hold, whatever
+//! the variables of the loops inside are; the loop becomes three: before, clean, after. A parallel loop stays one, with a condition in its body. Guards of
+//! vectorized and unrolled loops are solved by the loops around them. Only the clean part is partitioned further.
+//!
+//! After it there is no `likely(..)`.
+
+use std::collections::{HashMap, HashSet};
+
+use kernpack::{Any, Result as PackedResult, packed_func};
+
+use super::PassContext;
+use super::hoist_if::conjuncts;
+use super::pipeline::on_functions;
+use crate::arith::Analyzer;
+use crate::arith::int_set::{IntSet, SetMap};
+use crate::error::Result;
+use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::refresh::fresh_copy;
+use crate::ir::visit::{Visit, uses_var, walk_expr, walk_stmt};
+use crate::ir::{
+    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap, substitute,
+    with_stack,
+};
+
+/// Splits loops so that guards vanish from most iterations.
+///
+/// # Errors
+/// None of its own.
+pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
+    let mut partition = Partition { context, analyzer: Analyzer::new() };
+    let body = partition.mutate_stmt(&function.body)?;
+    Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
+}
+
+/// [`loop_partition`] of a function or of all functions of a module.
+#[packed_func(name = "kernpack.pass.LoopPartition")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    on_functions(&program, &context, loop_partition)
+}
+
+/// Removes `likely`.
+struct Unlikely;
+
+impl Mutate for Unlikely {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let (bare, was_likely) = expr.without_likely();
+        if was_likely { self.mutate_expr(&bare) } else { mutate_expr_parts(self, expr) }
+    }
+}
+
+struct Partition<'a> {
+    context: &'a PassContext,
+    analyzer: Analyzer,
+}
+
+impl Mutate for Partition<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        match &**stmt {
+            StmtNode::For { var, min, extent, kind, .. } => {
+                let is_const = extent.as_int().is_some();
+                let wanted = matches!(kind, ForKind::Serial | ForKind::Parallel | ForKind::ThreadBinding)
+                    && (!is_const || self.context.options.partition_const_loop)
+                    && extent.as_int() != Some(1);
+                let parts = if wanted { with_stack(|| self.parts(stmt))? } else { None };
+                match parts {
+                    Some(parts) => Ok(parts),
+                    None => {
+                        self.analyzer.bind(var, &Range::new(min, extent));
+                        mutate_stmt_parts(self, stmt)
+                    }
+                }
+            }
+            _ => mutate_stmt_parts(self, stmt),
+        }
+    }
+}
+
+impl Partition<'_> {
+    /// The parts of a loop, if there is anything to gain.
+    fn parts(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
+        let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
+        let range = Range::new(min, extent);
+        self.analyzer.bind(var, &range);
+        let mut guards = Guards { var, sets: SetMap::new(), inner: HashSet::new(), analyzer: &mut self.analyzer, found: Vec::new() };
+        guards.visit_stmt(body);
+        let found = guards.found;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let end = min + extent;
+        let (mut begin, mut stop) = (min.clone(), end.clone());
+        let mut solved = HashMap::new();
+        for (guard, lower, upper) in found {
+            for lower in lower {
+                begin = begin.max(lower);
+            }
+            for upper in upper {
+                stop = stop.min(upper);
+            }
+            solved.insert(guard, Expr::bool(true));
+        }
+        let begin = self.analyzer.simplify(&begin.min(&end));
+        let stop = self.analyzer.simplify(&stop.max(&begin));
+        let clean_extent = self.analyzer.simplify(&(&stop - &begin));
+        if clean_extent.as_int().is_some_and(|extent| extent < 1) {
+            return Ok(None);
+        }
+        let clean_body = ReplaceGuards(&solved).mutate_stmt(body)?;
+        if matches!(kind, ForKind::Parallel | ForKind::ThreadBinding) {
+            let clean_body = self.mutate_stmt(&clean_body)?;
+            let mut conditions = Vec::new();
+            if !self.analyzer.can_prove(&min.equals(&begin)) {
+                conditions.push(begin.less_equal(var));
+            }
+            if !self.analyzer.can_prove(&stop.equals(&end)) {
+                conditions.push(var.less(&stop));
+            }
+            let body = match conditions.into_iter().reduce(|all, part| all.and(part)) {
+                None => clean_body,
+                Some(condition) => Stmt::if_then(condition, clean_body, Some(fresh_copy(body, VarMap::new()))),
+            };
+            return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
+        }
+        let mut parts = Vec::new();
+        let before = self.analyzer.simplify(&(&begin - min));
+        if !before.is_int(0) {
+            parts.push(fresh_copy(
+                &Stmt::for_with(var.clone(), min, &before, *kind, annotations.clone(), body.clone()),
+                VarMap::new(),
+            ));
+        }
+        self.analyzer.bind(var, &Range::new(&begin, &clean_extent));
+        let clean_body = self.mutate_stmt(&clean_body)?;
+        parts.push(Stmt::for_with(var.clone(), &begin, &clean_extent, *kind, annotations.clone(), clean_body));
+        let after = self.analyzer.simplify(&(&end - &stop));
+        if !after.is_int(0) {
+            let rest = if after.is_int(1) {
+                // One iteration needs no loop.
+                fresh_copy(body, [(var.clone(), stop.clone())].into_iter().collect())
+            } else {
+                fresh_copy(
+                    &Stmt::for_with(var.clone(), &stop, &after, *kind, annotations.clone(), body.clone()),
+                    VarMap::new(),
+                )
+            };
+            parts.push(rest);
+        }
+        Ok(Some(Stmt::seq(parts)))
+    }
+}
+
+/// A guard, the bounds from which on it holds, and those below which it does.
+type Solved = (Expr, Vec<Expr>, Vec<Expr>);
+
+/// Finds the guards in which a loop's variable occurs, and solves them for it.
+struct Guards<'a> {
+    var: &'a Var,
+    /// Intervals of the variables of loops inside.
+    sets: SetMap,
+    /// All that is defined inside.
+    inner: HashSet<Var>,
+    analyzer: &'a mut Analyzer,
+    found: Vec<Solved>,
+}
+
+impl Visit for Guards<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        let (condition, was_likely) = expr.without_likely();
+        if !was_likely {
+            return walk_expr(self, expr);
+        }
+        if !uses_var(&condition, |var| var == self.var) {
+            return;
+        }
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        for part in conjuncts(&condition) {
+            if self.solve(&part, &mut lower, &mut upper).is_none() {
+                return;
+            }
+        }
+        self.found.push((expr.clone(), lower, upper));
+    }
+
+    fn visit_stmt(&mut self, stmt: &Stmt) {
+        match &**stmt {
+            StmtNode::For { var, min, extent, .. } => {
+                let range = Range::new(min, extent);
+                let set = IntSet::evaluate_range(&range, &self.sets, self.analyzer);
+                self.sets.insert(var.clone(), set);
+                self.inner.insert(var.clone());
+                self.analyzer.bind(var, &range);
+            }
+            StmtNode::Bind { var, .. } => {
+                self.inner.insert(var.clone());
+            }
+            _ => {}
+        }
+        walk_stmt(self, stmt);
+    }
+}
+
+impl Guards<'_> {
+    /// Adds the bounds of one comparison; none: it cannot be solved.
+    fn solve(&mut self, part: &Expr, lower: &mut Vec<Expr>, upper: &mut Vec<Expr>) -> Option<()> {
+        let ExprNode::Compare { op, a, b } = &**part else { return None };
+        if !a.dtype().is_int() || !a.dtype().is_scalar() {
+            return None;
+        }
+        // It holds where this is negative.
+        let difference = match op {
+            CompareOp::Lt => a - b,
+            CompareOp::Le => a - b - 1,
+            CompareOp::Gt => b - a,
+            CompareOp::Ge => b - a - 1,
+            CompareOp::Eq | CompareOp::Ne => return None,
+        };
+        let difference = self.analyzer.simplify(&difference);
+        let worst = IntSet::evaluate(&difference, &self.sets, self.analyzer);
+        let worst = self.analyzer.simplify(worst.max()?);
+        if uses_var(&worst, |var| self.inner.contains(var)) {
+            return None;
+        }
+        let next = substitute(&worst, &[(self.var.clone(), self.var + 1)].into_iter().collect());
+        let step = self.analyzer.simplify(&(next - &worst)).as_int()?;
+        let rest = substitute(&worst, &[(self.var.clone(), Expr::constant(self.var.dtype(), 0))].into_iter().collect());
+        let rest = self.analyzer.simplify(&rest);
+        match step {
+            0 => self.analyzer.can_prove(&worst.less(0)).then_some(()),
+            1.. => {
+                upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
+                Some(())
+            }
+            _ => {
+                lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
+                Some(())
+            }
+        }
+    }
+}
+
+/// Puts conditions in place of guards.
+struct ReplaceGuards<'a>(&'a HashMap<Expr, Expr>);
+
+impl Mutate for ReplaceGuards<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        match self.0.get(expr) {
+            Some(new) => Ok(new.clone()),
+            None => folded(mutate_expr_parts(self, expr)?),
+        }
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        let stmt = mutate_stmt_parts(self, stmt)?;
+        Ok(match &*stmt {
+            StmtNode::If { condition, then_body, .. } if condition.is_true() => then_body.clone(),
+            _ => stmt,
+        })
+    }
+}
+
+/// Conjunctions and choices whose condition has become constant.
+fn folded(expr: Expr) -> Result<Expr> {
+    match &*expr {
+        ExprNode::Logic { op, a, b } => crate::ir::builder::try_logic(*op, a, b),
+        ExprNode::Select { condition, true_value, false_value } => {
+            crate::ir::builder::try_select(condition, true_value, false_value, false)
+        }
+        ExprNode::IfThenElse { condition, then_value, else_value } => {
+            crate::ir::builder::try_select(condition, then_value, else_value, true)
+        }
+        _ => Ok(expr),
+    }
+}
