@@ -129,7 +129,7 @@ fn running_sum(k: &mut Kernel) -> Result<(), CompileError> {
     let state = placeholder([&m, &n], F32, "state");
     let first = compute((1, &n), |[_, j]| x.at((0, &j))).named("first");
     let next = compute([&m, &n], |[t, j]| state.at((&t - 1, &j)) + x.at([&t, &j])).named("next");
-    k.output("out", scan([first], [next], [state], [&x]).remove(0));
+    k.output("out", scan([&first], [&next], [&state])[0].clone());
     Ok(())
 }
 
@@ -150,8 +150,8 @@ fn histogram(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("How often each of 256 values occurs.");
     let n = k.size("n");
     let x = k.input("x", [&n], U8);
-    let counts = extern_call("count_bins", [&x], [256], I32).named("counts");
-    k.output("counts", counts);
+    let counts = extern_op("counts", [&x]).output([256], I32).call_c("count_bins", [&n]);
+    k.output("counts", counts[0].clone());
     Ok(())
 }
 

@@ -84,11 +84,11 @@ fn one(
     source: &str,
     dump: bool,
 ) -> Result<(Compiled, TeOutcome)> {
-    let target = Target::llvm(machine.triple(), machine.cpu(), machine.features());
+    let target = Target::llvm(&machine.triple, &machine.cpu, &machine.features);
     let context = PassContext::new(PassOptions { verify: dump, dump, ..PassOptions::default() });
     let module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
     let printed = text::print(&module);
-    let version = machine.version();
+    let version = machine.version;
     let mut outcome = TeOutcome::default();
     for warning in context.take_warnings() {
         let _ = writeln!(outcome.warnings, "{}: {warning}", version.source(source));
