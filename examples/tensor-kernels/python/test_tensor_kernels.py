@@ -139,10 +139,10 @@ def test_resize(kernels, shape):
         matrix = np.zeros((2 * size, size))
         for row, (first, share) in enumerate(zip(before, at - before, strict=True)):
             matrix[row, max(first, 0)] += 1 - share
-            matrix[row, min(max(first, 0) + 1, size - 1)] += share
+            matrix[row, min(first + 1, size - 1)] += share
         return matrix
 
-    # Outside of the image its border is repeated, which the clamped places above do not do for the first row: mend it.
+    # Outside of the image its border is repeated.
     vertical, horizontal = weights(shape[0]), weights(shape[1])
     expected = np.einsum("ya,xb,abc->yxc", vertical, horizontal, image.astype(np.float64))
     close(out, expected, 1e-4)
