@@ -6,11 +6,17 @@ use std::sync::Arc;
 use kernpack::DataType;
 
 use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
-use crate::ir::{LoweredFunc, Operation, OperationNode, Tensor, Var};
+use crate::ir::{Buffer, BufferNode, LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
 use crate::rules::{self, TargetDescription};
 use crate::schedule::{Argument, Schedule, create_schedule, lower_function};
 use crate::te::{self, Exprs};
+
+/// Compact memory of a tensor, under the name of the argument.
+fn named_buffer(tensor: &Tensor, name: &str, context: &PassContext) -> Buffer {
+    let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
+    Buffer::from_node(BufferNode { data_alignment: context.options.data_alignment, ..node })
+}
 
 /// A schedule of the user's.
 type UserSchedule = Arc<dyn Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync>;
@@ -197,9 +203,9 @@ impl Kernel {
             .iter()
             .map(|param| match &param.kind {
                 KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
-                    Argument::tensor(&param.name, tensor.clone())
+                    Argument::Buffer(tensor.clone(), named_buffer(tensor, &param.name, context))
                 }
-                KernelParamKind::Scalar(var) => Argument::scalar(var.clone()),
+                KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
             })
             .collect();
         let function = lower_function(&schedule, &arguments, &self.name, context)?;

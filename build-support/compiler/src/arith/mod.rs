@@ -5,6 +5,7 @@ mod compare;
 mod division;
 mod extreme;
 mod facts;
+mod int_set;
 mod interval;
 mod lanes;
 mod logic;
@@ -16,6 +17,7 @@ mod same;
 mod sum;
 
 pub use analyzer::{Analyzer, Mark};
+pub use int_set::{IntSet, SetMap};
 pub use interval::ConstInterval;
 pub use modular::ModularSet;
 pub use same::same;

@@ -13,8 +13,7 @@ use kernpack::{Any, Result as PackedResult, packed_func};
 use super::PassContext;
 use super::hoist_if::conjuncts;
 use super::pipeline::on_functions;
-use crate::arith::Analyzer;
-use crate::arith::int_set::{IntSet, SetMap};
+use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
@@ -87,7 +86,7 @@ impl Partition<'_> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
         let range = Range::new(min, extent);
         self.analyzer.bind(var, &range);
-        let mut guards = Guards { var, sets: SetMap::new(), inner: HashSet::new(), analyzer: &mut self.analyzer, found: Vec::new() };
+        let mut guards = Guards { var, sets: SetMap::new(), inner: HashSet::new(), analyzer: &self.analyzer, found: Vec::new() };
         guards.visit_stmt(body);
         let found = guards.found;
         if found.is_empty() {
@@ -165,7 +164,7 @@ struct Guards<'a> {
     sets: SetMap,
     /// All that is defined inside.
     inner: HashSet<Var>,
-    analyzer: &'a mut Analyzer,
+    analyzer: &'a Analyzer,
     found: Vec<Solved>,
 }
 
@@ -191,7 +190,12 @@ impl Visit for Guards<'_> {
         match &**stmt {
             StmtNode::For { var, min, extent, .. } => {
                 let range = Range::new(min, extent);
-                let set = IntSet::evaluate_range(&range, &self.sets, self.analyzer);
+                let first = IntSet::evaluate(min, &self.sets, self.analyzer);
+                let last = IntSet::evaluate(&(min + extent - 1), &self.sets, self.analyzer);
+                let set = match (first.min(), last.max()) {
+                    (Some(first), Some(last)) => IntSet::interval(first, last),
+                    _ => IntSet::everything(),
+                };
                 self.sets.insert(var.clone(), set);
                 self.inner.insert(var.clone());
                 self.analyzer.bind(var, &range);

@@ -91,9 +91,9 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
 /// Whether a product's operands are reads, or casts of reads.
 fn is_plain(source: &Expr) -> bool {
     let ExprNode::Binary { a, b, .. } = &**source else { return false };
-    [a, b].into_iter().all(|side| match &***side {
+    [a, b].into_iter().all(|side| match &**side {
         ExprNode::TensorRead { .. } => true,
-        ExprNode::Cast { value, .. } => matches!(**value, ExprNode::TensorRead { .. }),
+        ExprNode::Cast { value, .. } => matches!(&**value, ExprNode::TensorRead { .. }),
         _ => false,
     })
 }
