@@ -459,7 +459,7 @@ impl<'m> Run<'m> {
         let mut error = report::error(fault, origin, &frame.registers);
         if let Some(stmt) = self.memory.races.other.and_then(|other| self.machine.origins[other as usize].stmt.as_ref())
         {
-            error = error.note(format!("the other access is in `{}`", report::headline(stmt)));
+            error = error.note(format!("the other access is in `{}`", crate::text::headline(stmt)));
         }
         if let Some(thread) = &context.thread {
             error = error.note(thread.describe());
