@@ -71,11 +71,27 @@ fn product() {
                 let expected: Vec<f32> = (0..m * n)
                     .map(|at| {
                         let (i, j) = (at / n, at % n);
-                        (0..depth).map(|k| left[(i * depth + k) as usize] * right[(j * depth + k) as usize]).sum::<f32>() + 1.0
+                        (0..depth)
+                            .map(|k| left[(i * depth + k) as usize] * right[(j * depth + k) as usize])
+                            .sum::<f32>()
+                            + 1.0
                     })
                     .collect();
                 assert_eq!(out.to_f32().unwrap(), expected, "{}: {m} {n} {depth}", target.name);
             }
         }
+    }
+}
+
+#[test]
+fn show() {
+    let mut k = Kernel::new("f");
+    let m = k.size("m");
+    let x = k.input("x", [&m], F32);
+    k.output("out", compute([&m], |[i]| (x.at([&i]) * 2.0).max(0.0)));
+    let context = PassContext::new(kernpack_compiler::PassOptions { dump: true, ..Default::default() });
+    k.lower(&TargetDescription::x86_64_v3(), &context).unwrap();
+    for (pass, text) in context.take_dumps() {
+        println!("== {pass}\n{text}");
     }
 }

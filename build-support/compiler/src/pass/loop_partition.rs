@@ -2,7 +2,8 @@
 //!
 //! A guard is a condition in `likely(..)`. For each loop whose variable occurs in guards, the interval of iterations is solved for which they hold, whatever
 //! the variables of the loops inside are; the loop becomes three: before, clean, after. A parallel loop stays one, with a condition in its body. Guards of
-//! vectorized and unrolled loops are solved by the loops around them. Only the clean part is partitioned further.
+//! vectorized and unrolled loops are solved by the loops around them. Iterations in which nothing can happen are left out. The parts beside a clean part are
+//! partitioned as well, but twice at most, so that the code does not grow without end.
 //!
 //! After it there is no `likely(..)`.
 
@@ -19,8 +20,8 @@ use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::{Visit, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap, substitute,
-    with_stack,
+    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
+    substitute, with_stack,
 };
 
 /// Splits loops so that guards vanish from most iterations.
@@ -28,7 +29,7 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut partition = Partition { context, analyzer: Analyzer::new() };
+    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0 };
     let body = partition.mutate_stmt(&function.body)?;
     Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
 }
@@ -49,9 +50,13 @@ impl Mutate for Unlikely {
     }
 }
 
+/// How often parts beside a clean part are partitioned themselves.
+const MAX_DEPTH: usize = 2;
+
 struct Partition<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
+    depth: usize,
 }
 
 impl Mutate for Partition<'_> {
@@ -84,34 +89,48 @@ impl Partition<'_> {
     /// The parts of a loop, if there is anything to gain.
     fn parts(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
-        let range = Range::new(min, extent);
-        self.analyzer.bind(var, &range);
-        let mut guards = Guards { var, sets: SetMap::new(), inner: HashSet::new(), analyzer: &self.analyzer, found: Vec::new() };
+        self.analyzer.bind(var, &Range::new(min, extent));
+        let mut guards = Guards {
+            var,
+            sets: SetMap::new(),
+            inner: HashSet::new(),
+            analyzer: &self.analyzer,
+            covers: true,
+            found: Vec::new(),
+            possible: Bounds::default(),
+        };
         guards.visit_stmt(body);
-        let found = guards.found;
-        if found.is_empty() {
+        let Guards { found, possible, .. } = guards;
+        if found.is_empty() && possible.is_empty() {
             return Ok(None);
         }
-        let end = min + extent;
+        // Iterations in which a guard of the whole body cannot hold do nothing.
+        let is_shared = matches!(kind, ForKind::Parallel | ForKind::ThreadBinding);
+        let (min, end) = if is_shared {
+            (min.clone(), min + extent)
+        } else {
+            let end = possible.upper.iter().fold(min + extent, |end, upper| end.min(upper));
+            let min = possible.lower.iter().fold(min.clone(), |min, lower| min.max(lower));
+            (self.analyzer.simplify(&min), self.analyzer.simplify(&end.max(&min)))
+        };
         let (mut begin, mut stop) = (min.clone(), end.clone());
         let mut solved = HashMap::new();
-        for (guard, lower, upper) in found {
-            for lower in lower {
-                begin = begin.max(lower);
-            }
-            for upper in upper {
-                stop = stop.min(upper);
-            }
+        for (guard, bounds) in found {
+            begin = bounds.lower.into_iter().fold(begin, |begin, lower| begin.max(lower));
+            stop = bounds.upper.into_iter().fold(stop, |stop, upper| stop.min(upper));
             solved.insert(guard, Expr::bool(true));
         }
         let begin = self.analyzer.simplify(&begin.min(&end));
         let stop = self.analyzer.simplify(&stop.max(&begin));
         let clean_extent = self.analyzer.simplify(&(&stop - &begin));
-        if clean_extent.as_int().is_some_and(|extent| extent < 1) {
-            return Ok(None);
+        if solved.is_empty() || clean_extent.as_int().is_some_and(|extent| extent < 1) {
+            let extent = self.analyzer.simplify(&(&end - &min));
+            self.analyzer.bind(var, &Range::new(&min, &extent));
+            let body = self.mutate_stmt(body)?;
+            return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
         }
         let clean_body = ReplaceGuards(&solved).mutate_stmt(body)?;
-        if matches!(kind, ForKind::Parallel | ForKind::ThreadBinding) {
+        if is_shared {
             let clean_body = self.mutate_stmt(&clean_body)?;
             let mut conditions = Vec::new();
             if !self.analyzer.can_prove(&min.equals(&begin)) {
@@ -122,40 +141,71 @@ impl Partition<'_> {
             }
             let body = match conditions.into_iter().reduce(|all, part| all.and(part)) {
                 None => clean_body,
-                Some(condition) => Stmt::if_then(condition, clean_body, Some(fresh_copy(body, VarMap::new()))),
+                Some(condition) => {
+                    let outside = self.analyzer.mark();
+                    self.analyzer.enter_negation(&condition);
+                    let guarded = self.guarded(&fresh_copy(body, VarMap::new()))?;
+                    self.analyzer.restore(outside);
+                    Stmt::if_then(condition, clean_body, Some(guarded))
+                }
             };
             return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
         }
         let mut parts = Vec::new();
-        let before = self.analyzer.simplify(&(&begin - min));
+        let before = self.analyzer.simplify(&(&begin - &min));
         if !before.is_int(0) {
-            parts.push(fresh_copy(
-                &Stmt::for_with(var.clone(), min, &before, *kind, annotations.clone(), body.clone()),
-                VarMap::new(),
-            ));
+            parts.push(self.rest(stmt, &min, &before)?);
         }
         self.analyzer.bind(var, &Range::new(&begin, &clean_extent));
         let clean_body = self.mutate_stmt(&clean_body)?;
         parts.push(Stmt::for_with(var.clone(), &begin, &clean_extent, *kind, annotations.clone(), clean_body));
         let after = self.analyzer.simplify(&(&end - &stop));
         if !after.is_int(0) {
-            let rest = if after.is_int(1) {
-                // One iteration needs no loop.
-                fresh_copy(body, [(var.clone(), stop.clone())].into_iter().collect())
-            } else {
-                fresh_copy(
-                    &Stmt::for_with(var.clone(), &stop, &after, *kind, annotations.clone(), body.clone()),
-                    VarMap::new(),
-                )
-            };
-            parts.push(rest);
+            parts.push(self.rest(stmt, &stop, &after)?);
         }
         Ok(Some(Stmt::seq(parts)))
     }
+
+    /// A copy of a loop over some of its iterations, with its guards; one iteration needs no loop.
+    fn rest(&mut self, stmt: &Stmt, min: &Expr, extent: &Expr) -> Result<Stmt> {
+        let StmtNode::For { var, kind, annotations, body, .. } = &**stmt else { return Ok(stmt.clone()) };
+        if extent.is_int(1) {
+            return self.guarded(&fresh_copy(body, [(var.clone(), min.clone())].into_iter().collect()));
+        }
+        let copy = Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body.clone());
+        let copy = fresh_copy(&copy, VarMap::new());
+        let StmtNode::For { var, body, .. } = &*copy else { return Ok(copy) };
+        self.analyzer.bind(var, &Range::new(min, extent));
+        let body = self.guarded(body)?;
+        Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
+    }
+
+    /// Loops inside of what is beside the clean part: partitioned, too, but not without end.
+    fn guarded(&mut self, body: &Stmt) -> Result<Stmt> {
+        if self.depth >= MAX_DEPTH {
+            return Ok(body.clone());
+        }
+        self.depth += 1;
+        let body = self.mutate_stmt(body);
+        self.depth -= 1;
+        body
+    }
 }
 
-/// A guard, the bounds from which on it holds, and those below which it does.
-type Solved = (Expr, Vec<Expr>, Vec<Expr>);
+/// Bounds of a variable.
+#[derive(Default)]
+struct Bounds {
+    /// It is at least all of these.
+    lower: Vec<Expr>,
+    /// It is below all of these.
+    upper: Vec<Expr>,
+}
+
+impl Bounds {
+    fn is_empty(&self) -> bool {
+        self.lower.is_empty() && self.upper.is_empty()
+    }
+}
 
 /// Finds the guards in which a loop's variable occurs, and solves them for it.
 struct Guards<'a> {
@@ -165,7 +215,12 @@ struct Guards<'a> {
     /// All that is defined inside.
     inner: HashSet<Var>,
     analyzer: &'a Analyzer,
-    found: Vec<Solved>,
+    /// Whether what is visited is all that an iteration does.
+    covers: bool,
+    /// Guards, with the bounds between which they hold in any case.
+    found: Vec<(Expr, Bounds)>,
+    /// Bounds beyond which no iteration does anything.
+    possible: Bounds,
 }
 
 impl Visit for Guards<'_> {
@@ -177,19 +232,19 @@ impl Visit for Guards<'_> {
         if !uses_var(&condition, |var| var == self.var) {
             return;
         }
-        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        let mut bounds = Bounds::default();
         for part in conjuncts(&condition) {
-            if self.solve(&part, &mut lower, &mut upper).is_none() {
+            if self.solve(&part, true, &mut bounds).is_none() {
                 return;
             }
         }
-        self.found.push((expr.clone(), lower, upper));
+        self.found.push((expr.clone(), bounds));
     }
 
     fn visit_stmt(&mut self, stmt: &Stmt) {
+        let covers = self.covers;
         match &**stmt {
             StmtNode::For { var, min, extent, .. } => {
-                let range = Range::new(min, extent);
                 let first = IntSet::evaluate(min, &self.sets, self.analyzer);
                 let last = IntSet::evaluate(&(min + extent - 1), &self.sets, self.analyzer);
                 let set = match (first.min(), last.max()) {
@@ -198,20 +253,37 @@ impl Visit for Guards<'_> {
                 };
                 self.sets.insert(var.clone(), set);
                 self.inner.insert(var.clone());
-                self.analyzer.bind(var, &range);
+                self.analyzer.bind(var, &Range::new(min, extent));
+            }
+            StmtNode::If { condition, else_body, .. } => {
+                if covers && else_body.is_none() {
+                    let mut possible = std::mem::take(&mut self.possible);
+                    for part in conjuncts(condition) {
+                        let (part, _) = part.without_likely();
+                        if uses_var(&part, |var| var == self.var) {
+                            // What cannot be solved bounds nothing.
+                            let _ = self.solve(&part, false, &mut possible);
+                        }
+                    }
+                    self.possible = possible;
+                }
+                self.covers &= else_body.is_none();
             }
             StmtNode::Bind { var, .. } => {
                 self.inner.insert(var.clone());
             }
+            StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
             _ => {}
         }
         walk_stmt(self, stmt);
+        self.covers = covers;
     }
 }
 
 impl Guards<'_> {
-    /// Adds the bounds of one comparison; none: it cannot be solved.
-    fn solve(&mut self, part: &Expr, lower: &mut Vec<Expr>, upper: &mut Vec<Expr>) -> Option<()> {
+    /// Adds the bounds of one comparison: those between which it holds for all values of inner variables (`always`), or those beyond which it holds for
+    /// none. None: it cannot be solved.
+    fn solve(&mut self, part: &Expr, always: bool, bounds: &mut Bounds) -> Option<()> {
         let ExprNode::Compare { op, a, b } = &**part else { return None };
         if !a.dtype().is_int() || !a.dtype().is_scalar() {
             return None;
@@ -225,23 +297,24 @@ impl Guards<'_> {
             CompareOp::Eq | CompareOp::Ne => return None,
         };
         let difference = self.analyzer.simplify(&difference);
-        let worst = IntSet::evaluate(&difference, &self.sets, self.analyzer);
-        let worst = self.analyzer.simplify(worst.max()?);
-        if uses_var(&worst, |var| self.inner.contains(var)) {
+        let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
+        let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
+        if uses_var(&extreme, |var| self.inner.contains(var)) {
             return None;
         }
-        let next = substitute(&worst, &[(self.var.clone(), self.var + 1)].into_iter().collect());
-        let step = self.analyzer.simplify(&(next - &worst)).as_int()?;
-        let rest = substitute(&worst, &[(self.var.clone(), Expr::constant(self.var.dtype(), 0))].into_iter().collect());
+        let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
+        let step = self.analyzer.simplify(&(next - &extreme)).as_int()?;
+        let zero = Expr::constant(self.var.dtype(), 0);
+        let rest = substitute(&extreme, &[(self.var.clone(), zero)].into_iter().collect());
         let rest = self.analyzer.simplify(&rest);
         match step {
-            0 => self.analyzer.can_prove(&worst.less(0)).then_some(()),
+            0 => (always && self.analyzer.can_prove(&extreme.less(0))).then_some(()),
             1.. => {
-                upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
+                bounds.upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
                 Some(())
             }
             _ => {
-                lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
+                bounds.lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
                 Some(())
             }
         }

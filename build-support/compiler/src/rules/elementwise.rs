@@ -25,7 +25,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let lanes = target.lanes(bits.max(if op.output(0).dtype.is_bool() { 8 } else { 16 }));
     let extents: Vec<Option<i64>> = parts.axes.iter().map(extent_of).collect();
     let elements = extents.iter().try_fold(1i64, |product, extent| product.checked_mul((*extent)?));
-    let is_large = elements.is_none_or(|elements| elements * (cost(&parts.body) as i64).clamp(1, 16) >= PARALLEL_ELEMENTS);
+    let is_large =
+        elements.is_none_or(|elements| elements * (cost(&parts.body) as i64).clamp(1, 16) >= PARALLEL_ELEMENTS);
     let mut stage = schedule.stage(id);
     let mut outer: Vec<IterVar> = parts.axes[..parts.axes.len() - 1].to_vec();
     let inner_extent = extents.last().copied().flatten();

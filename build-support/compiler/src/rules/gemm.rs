@@ -50,14 +50,18 @@ fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -
 
 /// The operands, if a reduction is a product.
 fn product(parts: &Computed) -> core::result::Result<Product, String> {
-    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else { return Err("it is no reduction".into()) };
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return Err("it is no reduction".into());
+    };
     let is_sum = reducer.results.len() == 1
         && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
     if !is_sum || sources.len() != 1 || !condition.is_true() || !init.is_empty() {
         return Err("it is no plain sum".into());
     }
     let source = source_of(&parts.body).expect("a reduction has a source");
-    let ExprNode::Binary { op: BinaryOp::Mul, .. } = &*source else { return Err("what is summed is no product".into()) };
+    let ExprNode::Binary { op: BinaryOp::Mul, .. } = &*source else {
+        return Err("what is summed is no product".into());
+    };
     let operands = reads(&source);
     let [(x, x_indices), (y, y_indices)] = &operands[..] else { return Err("it does not read two tensors".into()) };
     if !is_plain(&source) {
@@ -65,7 +69,9 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
     }
     let [k] = &parts.reduce_axes[..] else { return Err("it sums over several axes".into()) };
     let all: Vec<IterVar> = parts.axes.iter().chain([k]).cloned().collect();
-    let axes_of = |indices: &[Expr]| -> Option<Vec<IterVar>> { indices.iter().map(|index| axis_of(index, &all).cloned()).collect() };
+    let axes_of = |indices: &[Expr]| -> Option<Vec<IterVar>> {
+        indices.iter().map(|index| axis_of(index, &all).cloned()).collect()
+    };
     let (Some(x_axes), Some(y_axes)) = (axes_of(x_indices), axes_of(y_indices)) else {
         return Err("its operands are read at computed places".into());
     };
@@ -78,8 +84,10 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
     if !a_axes.contains(k) || !b_axes.contains(k) {
         return Err("an operand is not read along the sum".into());
     }
-    let batch: Vec<IterVar> = parts.axes.iter().filter(|axis| a_axes.contains(axis) && b_axes.contains(axis)).cloned().collect();
-    let rows: Vec<IterVar> = parts.axes.iter().filter(|axis| a_axes.contains(axis) && !b_axes.contains(axis)).cloned().collect();
+    let batch: Vec<IterVar> =
+        parts.axes.iter().filter(|axis| a_axes.contains(axis) && b_axes.contains(axis)).cloned().collect();
+    let rows: Vec<IterVar> =
+        parts.axes.iter().filter(|axis| a_axes.contains(axis) && !b_axes.contains(axis)).cloned().collect();
     let columns = parts.axes.iter().filter(|axis| b_axes.contains(axis) && !a_axes.contains(axis)).count();
     if columns != 1 {
         return Err("it has columns in several dimensions".into());
@@ -149,7 +157,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let width = lanes * vectors;
     // Copying B pays when it is read often, and when it is not in order.
     let is_transposed = product.b_column + 1 != product.b.shape.len();
-    let packs = row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
+    let packs =
+        row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     // The panels of B.
     if packs {
         pack(schedule, core, &product, width, lanes)?;
@@ -213,16 +222,17 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
 
 /// Whether each element of one stage is an expression of the same element of another.
 fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
-    let (Some(out), Some(inner)) = (computed(schedule[id].operation()), computed(schedule[core].operation())) else { return false };
+    let (Some(out), Some(inner)) = (computed(schedule[id].operation()), computed(schedule[core].operation())) else {
+        return false;
+    };
     if out.axes.len() != inner.axes.len() {
         return false;
     }
     let op = schedule[core].operation().clone();
     let direct = |body: &Expr, axes: &[IterVar]| {
-        reads(body)
-            .iter()
-            .filter(|(tensor, _)| tensor.op == op)
-            .all(|(_, indices)| indices.len() == axes.len() && indices.iter().zip(axes).all(|(index, axis)| index == axis.var.expr()))
+        reads(body).iter().filter(|(tensor, _)| tensor.op == op).all(|(_, indices)| {
+            indices.len() == axes.len() && indices.iter().zip(axes).all(|(index, axis)| index == axis.var.expr())
+        })
     };
     // Stages that are inlined in between read in place as well.
     schedule.stages().all(|other| {

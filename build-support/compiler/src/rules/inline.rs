@@ -36,7 +36,10 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
                     uses += 1;
                     // A reader with more axes than it reads at computes each element several times.
                     let is_reduction = matches!(&*body, ExprNode::Reduce { .. });
-                    let read: usize = axes.iter().filter(|axis| indices.iter().any(|index| super::pattern::depends_on(index, axis))).count();
+                    let read: usize = axes
+                        .iter()
+                        .filter(|axis| indices.iter().any(|index| super::pattern::depends_on(index, axis)))
+                        .count();
                     is_repeated |= read < axes.len() || is_reduction && indices.len() > parts.axes.len();
                 }
             }

@@ -32,9 +32,7 @@ pub enum Outcome {
 type Rule = fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome>;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[(&str, Rule)] = &[
-    ("elementwise", elementwise::apply),
-];
+const RULES: &[(&str, Rule)] = &[("elementwise", elementwise::apply)];
 
 /// Schedules everything that is not scheduled.
 ///
@@ -45,9 +43,10 @@ pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &P
     // From the last one on: a rule takes in what its stage reads.
     let mut done: Vec<StageId> = Vec::new();
     loop {
-        let next = schedule.stages().rev().find(|id| {
-            !done.contains(id) && !schedule[*id].is_placeholder() && schedule[*id].attach == Attach::Root
-        });
+        let next = schedule
+            .stages()
+            .rev()
+            .find(|id| !done.contains(id) && !schedule[*id].is_placeholder() && schedule[*id].attach == Attach::Root);
         let Some(id) = next else { return Ok(()) };
         let name = schedule[id].name().to_owned();
         for (rule, apply) in RULES {

@@ -37,7 +37,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
                 decline!("`{}` is not computed by the rows of `{}`", stage.name(), op.name());
             }
             if is_reduction(stage.operation()) {
-                if inner.reduce_axes.len() != 1 || inner.axes.len() != count || !is_contiguous(&inner.body, &inner.reduce_axes[0]) {
+                if inner.reduce_axes.len() != 1
+                    || inner.axes.len() != count
+                    || !is_contiguous(&inner.body, &inner.reduce_axes[0])
+                {
                     decline!("`{}` reduces over something else than a row", stage.name());
                 }
                 reductions += 1;
