@@ -82,16 +82,3 @@ fn product() {
         }
     }
 }
-
-#[test]
-fn show() {
-    let mut k = Kernel::new("f");
-    let m = k.size("m");
-    let x = k.input("x", [&m], F32);
-    k.output("out", compute([&m], |[i]| (x.at([&i]) * 2.0).max(0.0)));
-    let context = PassContext::new(kernpack_compiler::PassOptions { dump: true, ..Default::default() });
-    k.lower(&TargetDescription::x86_64_v3(), &context).unwrap();
-    for (pass, text) in context.take_dumps() {
-        println!("== {pass}\n{text}");
-    }
-}
