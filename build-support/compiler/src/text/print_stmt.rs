@@ -263,8 +263,8 @@ impl Printer {
             // Another node for a pointer that is bound already.
             let data = self.names.var(&buffer.data);
             self.push(&format!(" same {data}"));
-        } else {
-            self.names.data_of(buffer);
+        } else if let Some(data) = self.names.data_of(buffer) {
+            self.push(&format!(" data {data}"));
         }
         self.push(": ");
         self.push(&text);
@@ -288,8 +288,8 @@ impl Printer {
         if again {
             let data = self.names.var(&buffer.data);
             self.push(&format!(" same {data}"));
-        } else {
-            self.names.data_of(buffer);
+        } else if let Some(data) = self.names.data_of(buffer) {
+            self.push(&format!(" data {data}"));
         }
         self.push(if param.output { ": mut " } else { ": " });
         self.buffer_type_with(buffer, |this, expr| match Var::of(expr) {
