@@ -135,7 +135,9 @@ impl Library {
         self.te.push(match (made, checked) {
             (Ok(()), Ok(())) => Ok(kernel),
             (Err(error), Ok(())) | (Ok(()), Err(error)) => Err(error),
-            (Err(first), Err(second)) => Err(kernpack_compiler::CompileError::all(vec![first, second]).expect("two errors")),
+            (Err(first), Err(second)) => {
+                Err(kernpack_compiler::CompileError::all(vec![first, second]).expect("two errors"))
+            }
         });
         self
     }

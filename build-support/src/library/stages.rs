@@ -265,13 +265,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// All five, or the problems of all five.
-fn all<A, B, C, D, E>(
-    a: Result<A>,
-    b: Result<B>,
-    c: Result<C>,
-    d: Result<D>,
-    e: Result<E>,
-) -> Result<(A, B, C, D, E)> {
+fn all<A, B, C, D, E>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>, e: Result<E>) -> Result<(A, B, C, D, E)> {
     match (a, b, c, d, e) {
         (Ok(a), Ok(b), Ok(c), Ok(d), Ok(e)) => Ok((a, b, c, d, e)),
         (a, b, c, d, e) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop), e.map(drop)]) {

@@ -8,9 +8,9 @@ use kernpack_compiler::ir::{DataTypeExt, IrModule};
 use kernpack_compiler::{CompileError, Kernel, KernelParamKind, PassContext, PassOptions, TargetDescription, text};
 
 use crate::cache::step::{Ran, Step};
+use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
 use crate::describe::symbols::Compiled;
-use crate::describe::Description;
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
@@ -137,9 +137,8 @@ fn keep(path: &Path, text: &str) -> Result<()> {
 /// What is known of a kernel's arguments: all of it.
 pub(crate) fn description(kernel: &Kernel) -> Description {
     let params = kernel.params().iter().map(|param| {
-        let element = |dtype: kernpack_compiler::ir::DataType| {
-            ELEMENTS.into_iter().find(|name| *name == dtype.to_string())
-        };
+        let element =
+            |dtype: kernpack_compiler::ir::DataType| ELEMENTS.into_iter().find(|name| *name == dtype.to_string());
         let ty = match &param.kind {
             KernelParamKind::Input(tensor) => Type::Tensor { element: element(tensor.dtype), written: false },
             KernelParamKind::Output(tensor) => Type::Tensor { element: element(tensor.dtype), written: true },
