@@ -1,5 +1,6 @@
 //! Axes: the variables that elements of tensors are numbered with.
 
+use core::fmt;
 use core::panic::Location;
 
 use super::exprs::{as_index, describe};
@@ -128,4 +129,10 @@ as_expr! {
     floor_div;
     /// Remainder with the sign of the divisor.
     floor_mod;
+}
+
+impl fmt::Debug for IterVar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis {}", self.name())
+    }
 }

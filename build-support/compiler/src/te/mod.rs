@@ -14,13 +14,22 @@
 
 pub mod axis;
 pub mod compute;
+pub mod eval;
 pub mod exprs;
+pub mod extern_op;
+pub mod math;
 pub mod operation;
 pub mod placeholder;
 pub mod reduce;
+pub mod reducer;
+pub mod scan;
 
 pub use axis::{reduce_axis, thread_axis};
-pub use compute::{Bodies, compute, compute_dyn};
+pub use compute::{Bodies, Named, compute, compute_dyn};
 pub use exprs::{Axes, ExprArray, Exprs};
+pub use extern_op::{ExternOp, extern_op, pointer_argument, tensor_argument};
+pub use math::*;
 pub use placeholder::{placeholder, size, var};
-pub use reduce::{argmax, argmin, product, reduce_all, reduce_any, reduce_max, reduce_min, sum};
+pub use reduce::{argmax, argmin, max_value, min_value, product, reduce_all, reduce_any, reduce_max, reduce_min, sum};
+pub use reducer::{CommReducer, comm_reducer};
+pub use scan::{scan, scan_dyn};

@@ -1,5 +1,6 @@
 //! Inputs of a graph: tensors and sizes.
 
+use core::fmt;
 use core::panic::Location;
 
 use kernpack::DataType;
@@ -101,5 +102,11 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
         (_, "index") => format!("{count} indices"),
         (_, "axis") => format!("{count} axes"),
         _ => format!("{count} {what}s"),
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor {}", self.name())
     }
 }

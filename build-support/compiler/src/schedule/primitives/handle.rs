@@ -1,5 +1,6 @@
 //! The handle that primitives are methods of, and their errors.
 
+use core::fmt;
 use core::panic::Location;
 
 use crate::error::{CompileError, ErrorKind, Result, place};
@@ -63,6 +64,15 @@ pub struct StageHandle<'a> {
     pub(crate) id: Result<StageId>,
 }
 
+impl fmt::Debug for StageHandle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.id {
+            Ok(id) => write!(f, "stage {}", self.schedule[*id].name()),
+            Err(error) => error.fmt(f),
+        }
+    }
+}
+
 /// What an error of a primitive says besides its cause.
 pub(crate) struct Context {
     pub(crate) primitive: &'static str,
@@ -80,7 +90,7 @@ impl Context {
     }
 
     /// An error of this primitive without loops.
-    pub(crate) fn error(&self, what: impl core::fmt::Display) -> CompileError {
+    pub(crate) fn error(&self, what: impl fmt::Display) -> CompileError {
         CompileError::new(ErrorKind::Schedule, format!("{}: {what}", self.primitive)).at(self.place())
     }
 
@@ -98,7 +108,7 @@ impl Context {
     }
 
     /// An error of this primitive that says which loops the stage has.
-    pub(crate) fn stage_error(&self, stage: &Stage, what: impl core::fmt::Display) -> CompileError {
+    pub(crate) fn stage_error(&self, stage: &Stage, what: impl fmt::Display) -> CompileError {
         self.error(what).note(loops_of(stage))
     }
 }
