@@ -90,6 +90,8 @@ pub struct PassContextNode {
     #[field(skip, default = Mutex::default())]
     notes: Mutex<Vec<String>>,
     #[field(skip, default = Mutex::default())]
+    warnings: Mutex<Vec<String>>,
+    #[field(skip, default = Mutex::default())]
     dumps: Mutex<Vec<(Str, String)>>,
 }
 
@@ -100,17 +102,24 @@ impl PassContext {
             options: ObjRef::new(options),
             pipeline: Field::new(Array::default()),
             notes: Mutex::default(),
+            warnings: Mutex::default(),
             dumps: Mutex::default(),
         })
     }
 
-    /// Leaves a note: something that was asked for was not done, and why.
+    /// Leaves a note for people who ask why a kernel is as it is: what a rule did or declined.
     pub fn note(&self, note: impl Into<String>) {
-        let note = note.into();
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
+        add_once(&self.notes, note.into());
+    }
+
+    /// Leaves a warning: something that was asked for was not done, and why.
+    pub fn warn(&self, warning: impl Into<String>) {
+        add_once(&self.warnings, warning.into());
+    }
+
+    /// The warnings so far, which are given up.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The notes so far, which are given up.
@@ -126,6 +135,13 @@ impl PassContext {
     /// Names of passes with the program after each, in order, which are given up. Empty unless the option `dump` is set.
     pub fn take_dumps(&self) -> Vec<(Str, String)> {
         std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn add_once(list: &Mutex<Vec<String>>, text: String) {
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    if !list.contains(&text) {
+        list.push(text);
     }
 }
 

@@ -85,7 +85,7 @@ impl Mutate for Loops<'_> {
         match lanewise.stmt(body) {
             Ok(body) => Ok(body),
             Err(reason) => {
-                self.context.note(format!("loop `{}` is not vectorized: {reason}", var.name()));
+                self.context.warn(format!("loop `{}` is not vectorized: {reason}", var.name()));
                 Ok(Stmt::for_loop(var.clone(), min, extent, ForKind::Serial, body.clone()))
             }
         }
@@ -378,7 +378,7 @@ impl Lanewise<'_> {
         if !self.scalars.values().all(is_cheap) {
             return Err(reason.to_owned());
         }
-        self.context.note(format!("a statement in vectorized loop `{}` runs lane by lane: {reason}", self.var.name()));
+        self.context.warn(format!("a statement in vectorized loop `{}` runs lane by lane: {reason}", self.var.name()));
         let lane = self.var.renamed(self.var.name());
         let mut values = self.scalars.clone();
         values.insert(self.var.clone(), &self.min + &lane);

@@ -24,12 +24,28 @@
 //! # }
 //! ```
 
+pub(crate) mod attach;
+pub(crate) mod gather;
+pub(crate) mod guards;
+pub mod infer_bound;
+pub mod lower;
+pub(crate) mod lower_compute;
+pub mod lower_function;
+pub(crate) mod lower_scan;
+pub(crate) mod memory;
+pub(crate) mod nest;
 pub mod normalize;
+pub mod pass_down;
 pub mod primitives;
 pub mod relations;
 pub mod stage;
 pub mod tensorize;
 
+pub use infer_bound::infer_bound;
+pub(crate) use lower::bound_buffer;
+pub use lower::lower;
+pub use lower_function::{Argument, lower_function};
+pub(crate) use nest::PREFETCH_SCOPE;
 pub use primitives::{StageHandle, StageKey};
 pub use relations::{Relation, Tail};
 pub use stage::{Annotation, Attach, AxisAttr, Schedule, Stage, StageId, create_schedule};
