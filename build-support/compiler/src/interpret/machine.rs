@@ -14,13 +14,6 @@ use super::report;
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
 use crate::ir::{DataType, DataTypeExt, F64, FuncKind, I32, I64, IrModule, LoweredFunc, U8, U16, U64};
 
-/// The return type of a function that returns nothing.
-pub const NOTHING: DataType = {
-    let mut raw = crate::ir::POINTER.as_raw();
-    raw.lanes = 0;
-    DataType::from_raw(raw)
-};
-
 type Packed = Box<dyn Fn(&mut PackedCall<'_>) -> Result<PackedValue>>;
 
 /// Runs the functions of a module.
@@ -459,7 +452,7 @@ impl<'m> Run<'m> {
         let mut error = report::error(fault, origin, &frame.registers);
         if let Some(stmt) = self.memory.races.other.and_then(|other| self.machine.origins[other as usize].stmt.as_ref())
         {
-            error = error.note(format!("the other access is in `{}`", report::headline(stmt)));
+            error = error.note(format!("the other access is in `{}`", crate::text::headline(stmt)));
         }
         if let Some(thread) = &context.thread {
             error = error.note(thread.describe());

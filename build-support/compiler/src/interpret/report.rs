@@ -6,25 +6,7 @@ use super::code::{Origin, Reg, Value};
 use super::number;
 use crate::error::{CompileError, ErrorKind};
 use crate::ir::{DataTypeExt, Expr, Stmt, StmtNode, Var, visit};
-
-/// The first line of a statement.
-pub(super) fn headline(stmt: &Stmt) -> String {
-    match &**stmt {
-        StmtNode::Seq { .. } => "a sequence".to_owned(),
-        StmtNode::For { var, .. } => format!("for {}", var.name()),
-        StmtNode::Store { buffer, .. } => format!("store to {}", buffer.name),
-        StmtNode::Alloc { buffer, .. } => format!("alloc {}", buffer.name),
-        StmtNode::Alias { buffer, .. } => format!("alias {}", buffer.name),
-        StmtNode::Bind { var, .. } => format!("let {}", var.name()),
-        StmtNode::Attr { key, .. } => format!("#[{key}]"),
-        StmtNode::Assert { .. } => "assert".to_owned(),
-        StmtNode::If { .. } => "if".to_owned(),
-        StmtNode::Evaluate { .. } => "evaluate".to_owned(),
-        StmtNode::While { .. } => "while".to_owned(),
-        StmtNode::Return { .. } => "return".to_owned(),
-        StmtNode::TensorWrite { .. } | StmtNode::Realize { .. } | StmtNode::Prefetch { .. } => "tensors".to_owned(),
-    }
-}
+use crate::text::headline;
 
 /// Variables of a statement's own expressions, not of its bodies, in order.
 fn variables(stmt: &Stmt) -> Vec<Var> {

@@ -15,6 +15,7 @@ pub mod refresh;
 pub mod stmt;
 pub mod substitute;
 pub mod tensor;
+pub mod verify;
 pub mod visit;
 
 pub use buffer::{Buffer, BufferNode, DEFAULT_ALIGNMENT};

@@ -47,8 +47,6 @@ impl Attachments {
             if !is_computed(stage) {
                 continue;
             }
-            let path = attachments.path_of(schedule, id)?;
-            attachments.paths.insert(id, path);
             let mut seen = HashSet::new();
             for input in input_tensors(stage.operation()) {
                 if seen.insert(input.op.clone()) {
@@ -56,7 +54,38 @@ impl Attachments {
                 }
             }
         }
+        attachments.follow_scans(schedule);
+        for id in schedule.stages().filter(|&id| is_computed(&schedule[id])) {
+            let path = attachments.path_of(schedule, id)?;
+            attachments.paths.insert(id, path);
+        }
         Ok(attachments)
+    }
+
+    /// The first steps of a scan are computed where the scan is.
+    fn follow_scans(&mut self, schedule: &Schedule) {
+        for id in schedule.stages() {
+            let OperationNode::Scan { init, .. } = &**schedule[id].operation() else { continue };
+            let Some(point) = self.points.get(&id).cloned() else { continue };
+            for tensor in init.iter() {
+                if let Some(stage) =
+                    schedule.stage_of(&tensor.op).filter(|&stage| self.is_scan_init(schedule, stage, id))
+                {
+                    self.points.insert(stage, point.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether a stage computes the first steps of a scan and nothing else.
+    pub(crate) fn is_scan_init(&self, schedule: &Schedule, stage: StageId, scan: StageId) -> bool {
+        let Stage { attach, group, is_output, .. } = &schedule[stage];
+        let op = schedule[stage].operation();
+        *attach == Attach::Root
+            && group.is_none()
+            && !is_output
+            && matches!(**op, OperationNode::Compute { .. })
+            && self.consumers(op) == [scan]
     }
 
     /// The loop in which a stage is computed; none: outside of all.

@@ -291,7 +291,7 @@ impl ScanTensors {
                 for part in ops {
                     let uses = init.iter().chain(update.iter()).filter(|tensor| tensor.op == part).count();
                     let Some(stage) = schedule.stage_of(&part) else { continue };
-                    let placed = !is_init || attachments.point(stage).is_none();
+                    let placed = !is_init || attachments.is_scan_init(schedule, stage, id);
                     let alone = attachments.consumers(&part) == [id] && uses == part.num_outputs();
                     if !alone || !placed || schedule[stage].is_output || !matches!(*part, OperationNode::Compute { .. })
                     {
@@ -318,9 +318,9 @@ impl ScanTensors {
 
 /// Where a stage stands, with the stage around it.
 fn place_of(id: StageId, attachments: &Attachments, scans: &ScanTensors) -> (Place, Option<StageId>) {
-    match (attachments.point(id), scans.init_of.get(&id)) {
-        (Some(point), _) => (Place::Loop(point.stage, point.axis.clone()), Some(point.stage)),
-        (None, Some(&scan)) => (Place::ScanInit(scan), Some(scan)),
+    match (scans.init_of.get(&id), attachments.point(id)) {
+        (Some(&scan), _) => (Place::ScanInit(scan), Some(scan)),
+        (None, Some(point)) => (Place::Loop(point.stage, point.axis.clone()), Some(point.stage)),
         (None, None) => (Place::Root, None),
     }
 }

@@ -70,6 +70,11 @@ impl Graph {
         }
     }
 
+    /// What is wrong with a schedule.
+    pub(crate) fn problem(&self, make: impl Fn(&mut Schedule) -> Result<()>) -> String {
+        self.try_lists(&[], make).expect_err("the schedule is wrong")
+    }
+
     /// The first difference or error, in words.
     pub(crate) fn try_lists(
         &self,
