@@ -1,1 +1,3 @@
 //! From lowered functions to machine code and C.
+
+pub mod c;
