@@ -4,13 +4,10 @@
 //! itself; the first one that fits schedules it, together with the stages that it takes in. A rule that declines says why, in the notes of the context.
 
 mod elementwise;
-#[cfg(any())]
 mod gemm;
 mod inline;
 mod pattern;
-#[cfg(any())]
 mod reduction;
-#[cfg(any())]
 mod rows;
 mod target;
 
@@ -32,7 +29,10 @@ pub enum Outcome {
 type Rule = fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome>;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[(&str, Rule)] = &[("elementwise", elementwise::apply)];
+const RULES: &[(&str, Rule)] = &[
+    ("gemm", gemm::apply),
+    ("rows", rows::apply),
+    ("reduction", reduction::apply),("elementwise", elementwise::apply)];
 
 /// Schedules everything that is not scheduled.
 ///
