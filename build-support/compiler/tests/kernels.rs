@@ -269,3 +269,19 @@ fn scans() {
         check("running sum", &k, &[&[m, n]], 0.0);
     }
 }
+
+#[test]
+#[ignore = "prints"]
+fn show() {
+    let mut k = Kernel::new("f");
+    let a = k.input("a", [29, 64], F32);
+    let b = k.input("b", [64, 70], F32);
+    let r = reduce_axis(0, 64, "r");
+    let c = compute([29, 70], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)).named("c");
+    k.output("out", c);
+    let context = PassContext::new(kernpack_compiler::PassOptions { dump: true, ..Default::default() });
+    k.lower(&TargetDescription::x86_64_v3(), &context).unwrap();
+    for (pass, text) in context.take_dumps() {
+        println!("== {pass}\n{text}");
+    }
+}
