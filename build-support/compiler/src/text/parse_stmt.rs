@@ -5,7 +5,7 @@ use kernpack::{Any, Array, Map, Str};
 use super::parser::{Item, Parser};
 use super::token::Token;
 use crate::error::Result;
-use crate::interpret::NOTHING;
+use crate::ir::dtype::NOTHING;
 use crate::ir::{
     BOOLEAN, Buffer, BufferNode, DEFAULT_ALIGNMENT, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IrModule,
     IrModuleNode, LoweredFunc, LoweredFuncNode, Operation, OperationNode, POINTER, Param, ParamNode, Stmt, StmtNode,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::names::{quoted, string};
 use super::printer::Printer;
-use crate::interpret::NOTHING;
+use crate::ir::dtype::NOTHING;
 use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IrModule, LoweredFunc, Param, Stmt, StmtNode, Var,
     visit, with_stack,
