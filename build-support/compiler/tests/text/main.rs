@@ -42,3 +42,7 @@ func dense(a: f32[m, 784], w: f32[512, 784], out: mut f32[m, 512]) {
 fn a_function_reads_back() {
     round_trip(DENSE);
 }
+
+mod mistakes;
+mod programs;
+mod properties;
