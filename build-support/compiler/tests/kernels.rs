@@ -127,7 +127,7 @@ fn one_long_dimension() {
 
 #[test]
 fn products() {
-    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (2, 3, 4), (33, 17, 5), (14, 32, 7), (29, 70, 9), (70, 33, 3)] {
+    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (29, 17, 5), (14, 70, 3)] {
         for symbolic in [false, true] {
             for transposed in [false, true] {
                 for epilogue in [false, true] {
@@ -267,21 +267,5 @@ fn scans() {
     k.output("out", scan([&first], [&next], [&state])[0].clone());
     for (m, n) in [(1, 1), (2, 7), (9, 33)] {
         check("running sum", &k, &[&[m, n]], 0.0);
-    }
-}
-
-#[test]
-#[ignore = "prints"]
-fn show() {
-    let mut k = Kernel::new("f");
-    let a = k.input("a", [29, 64], F32);
-    let b = k.input("b", [64, 70], F32);
-    let r = reduce_axis(0, 64, "r");
-    let c = compute([29, 70], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)).named("c");
-    k.output("out", c);
-    let context = PassContext::new(kernpack_compiler::PassOptions { dump: true, ..Default::default() });
-    k.lower(&TargetDescription::x86_64_v3(), &context).unwrap();
-    for (pass, text) in context.take_dumps() {
-        println!("== {pass}\n{text}");
     }
 }
