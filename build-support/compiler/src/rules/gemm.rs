@@ -40,7 +40,7 @@ fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -
         (_, _, true) => (6, 2),
         _ => (4, 2),
     };
-    if let Some(rows) = rows {
+    if let Some(rows) = rows.map(|rows| rows.max(1)) {
         // Evenly: no tile is much lower than the others.
         let tiles = (rows + height - 1) / height;
         height = (rows + tiles - 1) / tiles;
@@ -243,7 +243,7 @@ fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
 
 /// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
 fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64, lanes: i64) -> Result<()> {
-    let copy = schedule.cache_read(&product.b, "global", &[core])?;
+    let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
     let column = own[product.b_column].clone();
