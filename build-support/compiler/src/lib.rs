@@ -8,6 +8,7 @@ pub mod error;
 pub mod interpret;
 pub mod intrin;
 pub mod ir;
+pub mod kernel;
 pub mod pass;
 pub mod rules;
 pub mod schedule;
@@ -15,3 +16,6 @@ pub mod te;
 pub mod text;
 
 pub use error::{CompileError, ErrorKind, Result, take_reported};
+pub use kernel::{Kernel, KernelParam, KernelParamKind};
+pub use pass::{PassContext, PassOptions};
+pub use rules::TargetDescription;

@@ -3,9 +3,12 @@
 mod context;
 pub mod hoist_if;
 pub mod inject_prefetch;
+pub mod loop_partition;
+pub mod make_packed_api;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
+pub mod simplify;
 pub mod storage_flatten;
 pub mod storage_rewrite;
 pub mod unroll_loop;

@@ -1,0 +1,385 @@
+//! `MakePackedAPI`: a function with parameters by name becomes a packed function that checks its arguments.
+//!
+//! The result is `i32 (ptr self, ptr args, i32 num_args, ptr result)`: 0, or -1 with an error raised. Kinds and texts of the errors are those of functions that
+//! Apache TVM 0.27 generates (`../shared/spec/tvm.md` D.1). Beyond these it refuses numbers that do not fit into the parameter's type, negative extents, and
+//! outputs that overlap another argument, because the code relies on that; and it takes tensors with a byte offset, strides of dimensions with one element, and
+//! any strides of empty tensors.
+//!
+//! The body becomes an `Attr` `compute_scope`, which code generators make a function of its own.
+
+use std::collections::HashMap;
+
+use kernpack::{Any, DataType, Map, Result as PackedResult, Str, packed_func};
+
+use super::PassContext;
+use super::pipeline::on_functions;
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, REINTERPRET, STRUCT_GET, StructField};
+use crate::ir::visit::uses_var;
+use crate::ir::{
+    Buffer, DataTypeExt, Expr, F64, FuncKind, I32, I64, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt,
+    U8, U16, U64, Var,
+};
+use crate::text;
+
+/// What the symbol of a packed function begins with.
+pub const PACKED_PREFIX: &str = "__tvm_ffi_";
+
+// Type indices of the ABI.
+const NONE: i64 = 0;
+const INT: i64 = 1;
+const BOOL: i64 = 2;
+const FLOAT: i64 = 3;
+const TENSOR_POINTER: i64 = 7;
+const TENSOR: i64 = 70;
+/// From the beginning of a tensor object to its `DLTensor`.
+const TENSOR_HEADER: i64 = 24;
+const CPU: i64 = 1;
+
+/// Makes packed functions of kind `Host` of those of kind `Mixed`; others stay.
+///
+/// # Errors
+/// A size in a shape that no argument tells.
+pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
+    if function.kind != FuncKind::Mixed {
+        return Ok(function.clone());
+    }
+    let [this, args, num_args, result] = [("self", POINTER), ("args", POINTER), ("num_args", I32), ("result", POINTER)]
+        .map(|(name, dtype)| Var::new(name, dtype));
+    let mut entry = Entry {
+        args: args.clone(),
+        signature: signature(function),
+        known: HashMap::new(),
+        late: Vec::new(),
+        device_id: None,
+        stmts: Vec::new(),
+    };
+    let params = function.params.to_vec();
+    let count = params.len() as i64;
+    entry.check(num_args.equals(count), "TypeError", &format!("Expected {count} arguments"), None);
+    if count > 0 {
+        entry.check(is_null(&args).negated(), "TypeError", "args pointer is NULL", None);
+    }
+    let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
+    let tensors: Vec<Tensor> = values.into_iter().flatten().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
+    entry.late()?;
+    for tensor in &tensors {
+        entry.data(tensor);
+    }
+    entry.overlaps(&tensors);
+    let Entry { mut stmts, .. } = entry;
+    let name = function.name.as_str();
+    stmts.push(Stmt::attr("compute_scope", Any::from(format!("{name}_compute_").as_str()), 0, function.body.clone()));
+    stmts.push(Stmt::return_value(Expr::constant(I32, 0)));
+    let plain = |var: Var| Param::from_node(ParamNode { var, buffer: None, output: false });
+    let symbol = function.attr("global_symbol").and_then(|symbol| symbol.to::<String>().ok());
+    let symbol = symbol.unwrap_or_else(|| format!("{PACKED_PREFIX}{name}"));
+    let mut attrs: Vec<(Str, Any)> = function.attrs.iter().filter(|(key, _)| key.as_str() != "global_symbol").collect();
+    attrs.push(("global_symbol".into(), Any::from(symbol.as_str())));
+    Ok(LoweredFunc::from_node(LoweredFuncNode {
+        params: [plain(this), plain(args), plain(num_args), plain(result)].into(),
+        ret: I32,
+        kind: FuncKind::Host,
+        body: Stmt::seq(stmts),
+        attrs: attrs.into_iter().collect::<Map<Str, Any>>(),
+        ..function.to_node()
+    }))
+}
+
+/// [`make_packed_api`] of a function or of all functions of a module.
+#[packed_func(name = "kernpack.pass.MakePackedAPI")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    on_functions(&program, &context, make_packed_api)
+}
+
+/// `f(a: Tensor([n, 4], float32), k: int32)`.
+pub fn signature(function: &LoweredFunc) -> String {
+    let params = function.params.iter().map(|param| match &param.buffer {
+        Some(buffer) => {
+            let extents: Vec<String> = buffer.shape.iter().map(|extent| text::print(&extent)).collect();
+            format!("{}: Tensor([{}], {})", buffer.name, extents.join(", "), buffer.dtype)
+        }
+        None => format!("{}: {}", param.var.name(), param.var.dtype()),
+    });
+    format!("{}({})", function.name, params.collect::<Vec<_>>().join(", "))
+}
+
+fn struct_get(of: &Expr, index: i64, field: StructField, dtype: DataType) -> Expr {
+    Expr::builtin(STRUCT_GET, dtype, [of.clone(), Expr::constant(I32, index), Expr::constant(I32, field as i64)])
+}
+
+fn is_null(pointer: &Expr) -> Expr {
+    Expr::builtin(ISNULLPTR, crate::ir::BOOLEAN, [pointer.clone()])
+}
+
+/// An argument that is a tensor.
+struct Handle {
+    index: usize,
+    /// The `DLTensor`.
+    pointer: Var,
+    buffer: Buffer,
+    output: bool,
+}
+
+type Value = Option<Handle>;
+
+/// A tensor whose shape is known.
+struct Tensor {
+    index: usize,
+    pointer: Var,
+    buffer: Buffer,
+    output: bool,
+    /// Elements.
+    size: Var,
+}
+
+struct Entry {
+    args: Var,
+    signature: String,
+    /// Sizes that an argument has told, and where.
+    known: HashMap<Var, String>,
+    /// Extents that are computed of sizes which were not known yet: argument, what it is called, what it is, what it should be.
+    late: Vec<(usize, String, Expr, Expr)>,
+    /// The first tensor's device, and its name.
+    device_id: Option<(Var, String)>,
+    stmts: Vec<Stmt>,
+}
+
+impl Entry {
+    /// An assertion: `{problem} on argument #i when calling: ..`.
+    fn check(&mut self, condition: Expr, kind: &str, problem: &str, argument: Option<(usize, &str)>) {
+        if condition.is_true() {
+            return;
+        }
+        let signature: Str = self.signature.as_str().into();
+        let mut parts: Vec<Str> = vec![problem.into()];
+        if let Some((index, _)) = argument {
+            parts.push(format!(" on argument #{index}").as_str().into());
+        }
+        parts.extend([" when calling:\n  `".into(), signature, "`".into()]);
+        if let Some((_, expected)) = argument {
+            parts.push(format!(",\n  expected {expected}").as_str().into());
+        }
+        self.stmts.push(Stmt::assert(condition, kind, parts));
+    }
+
+    fn bind(&mut self, name: &str, value: Expr) -> Var {
+        let var = Var::new(name, value.dtype());
+        self.stmts.push(Stmt::bind(var.clone(), value));
+        var
+    }
+
+    /// Checks the type of an argument; a number is bound to its parameter.
+    fn value(&mut self, index: usize, param: &Param) -> Value {
+        let at = index as i64;
+        let args = self.args.expr().clone();
+        let name = param.buffer.as_ref().map_or_else(|| param.var.name().to_owned(), |buffer| buffer.name.to_string());
+        let kind = self.bind(&format!("{name}.type_index"), struct_get(&args, at, StructField::AnyTypeIndex, I32));
+        let expected = |entry: &mut Self, kinds: &[i64], expected: &str| {
+            let fits = kinds.iter().map(|wanted| kind.equals(*wanted)).reduce(|any, one| any.or(one));
+            let fits = fits.unwrap_or_else(|| Expr::bool(false));
+            entry.check(fits, "TypeError", "Mismatched type", Some((index, expected)));
+        };
+        let integer = struct_get(&args, at, StructField::AnyValue, I64);
+        if let Some(buffer) = &param.buffer {
+            expected(self, &[TENSOR_POINTER, TENSOR], "Tensor");
+            let value = struct_get(&args, at, StructField::AnyValue, POINTER);
+            let inside = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [value.clone(), Expr::int(TENSOR_HEADER)]);
+            let pointer = Expr::if_then_else(kind.equals(TENSOR), inside, value);
+            let pointer = self.bind(&format!("{name}.handle"), pointer);
+            return Some(Handle { index, pointer, buffer: buffer.clone(), output: param.output });
+        }
+        let dtype = param.var.dtype();
+        let value = if dtype.is_handle() {
+            expected(self, &[NONE, 4, TENSOR_POINTER], "pointer");
+            struct_get(&args, at, StructField::AnyValue, POINTER)
+        } else if dtype.is_float() {
+            expected(self, &[FLOAT, INT, BOOL], "float");
+            let float = struct_get(&args, at, StructField::AnyValue, F64);
+            Expr::if_then_else(kind.equals(FLOAT), float, integer.cast(F64)).cast(dtype)
+        } else if dtype.is_bool() {
+            expected(self, &[BOOL, INT], "boolean");
+            integer.differs(0)
+        } else {
+            expected(self, &[INT, BOOL], "int");
+            let value = self.bind(&format!("{name}.value"), integer);
+            let narrow = value.cast(dtype);
+            // An integer of 64 unsigned bits has the bits of the argument.
+            if dtype.bits() < 64 {
+                let problem = format!("Invalid {name}");
+                self.check(narrow.cast(I64).equals(&value), "ValueError", &problem, Some((index, &dtype.to_string())));
+            }
+            narrow
+        };
+        self.stmts.push(Stmt::bind(param.var.clone(), value));
+        self.known.insert(param.var.clone(), name);
+        None
+    }
+
+    /// Checks type and shape of a tensor, and takes sizes from it.
+    fn tensor(&mut self, value: Handle) -> Result<Tensor> {
+        let Handle { index, pointer, buffer, output } = value;
+        let name = buffer.name.to_string();
+        let get = |field: StructField, dtype: DataType| struct_get(&pointer, 0, field, dtype);
+        let rank = buffer.shape.len();
+        self.check(
+            get(StructField::Ndim, I32).equals(rank),
+            "ValueError",
+            &format!("Mismatched {name}.ndim"),
+            Some((index, &rank.to_string())),
+        );
+        let dtype = buffer.dtype;
+        let same_type = get(StructField::TypeCode, U8)
+            .equals(i64::from(dtype.code()))
+            .and(get(StructField::TypeBits, U8).equals(i64::from(dtype.bits())))
+            .and(get(StructField::TypeLanes, U16).equals(i64::from(dtype.lanes())));
+        self.check(same_type, "TypeError", &format!("Mismatched {name}.dtype"), Some((index, &dtype.to_string())));
+        self.check(
+            get(StructField::DeviceType, I32).equals(CPU),
+            "ValueError",
+            &format!("Mismatched {name}.device_type"),
+            Some((index, "cpu")),
+        );
+        let device = self.bind(&format!("{name}.device_id"), get(StructField::DeviceId, I32));
+        match self.device_id.clone() {
+            None => self.device_id = Some((device, name.clone())),
+            Some((first, first_name)) => self.check(
+                device.equals(&first),
+                "ValueError",
+                &format!("Mismatched {name}.device_id"),
+                Some((index, &format!("to match {first_name}.device_id"))),
+            ),
+        }
+        let shape = self.bind(&format!("{name}.shape"), get(StructField::Shape, POINTER));
+        let mut extents = Vec::with_capacity(rank);
+        for (dimension, expected) in buffer.shape.iter().enumerate() {
+            let place = format!("{name}.shape[{dimension}]");
+            let extent = struct_get(&shape, dimension as i64, StructField::Int64Element, I64);
+            let extent = self.bind(&place, extent);
+            self.extent(index, &place, extent.expr(), &expected);
+            extents.push(extent);
+        }
+        let mut size = Expr::int(1);
+        for extent in &extents {
+            size = size * extent;
+        }
+        let size = self.bind(&format!("{name}.size"), size);
+        if rank > 0 {
+            let strides = self.bind(&format!("{name}.strides"), get(StructField::Strides, POINTER));
+            let mut compact = Expr::bool(true);
+            let mut stride = Expr::int(1);
+            for dimension in (0..rank).rev() {
+                let own = struct_get(&strides, dimension as i64, StructField::Int64Element, I64);
+                compact = extents[dimension].equals(1).or(own.equals(&stride)).and(compact);
+                stride = stride * &extents[dimension];
+            }
+            let fits = Expr::if_then_else(is_null(&strides).or(size.equals(0)), true, compact);
+            self.check(fits, "ValueError", &format!("Mismatched {name}.strides"), Some((index, "to be compact array")));
+        }
+        Ok(Tensor { index, pointer, buffer, output, size })
+    }
+
+    /// One dimension: it defines a size, or is compared.
+    fn extent(&mut self, index: usize, place: &str, found: &Expr, expected: &Expr) {
+        if let Some(var) = Var::of(expected) {
+            if let Some(first) = self.known.get(&var).cloned() {
+                let problem = format!("Mismatched {place}");
+                self.check(
+                    found.equals(var.cast(I64)),
+                    "ValueError",
+                    &problem,
+                    Some((index, &format!("to match {first}"))),
+                );
+                return;
+            }
+            let problem = format!("Invalid {place}");
+            self.check(found.greater_equal(0), "ValueError", &problem, Some((index, "a size of 0 or more")));
+            self.stmts.push(Stmt::bind(var.clone(), found.cast(var.dtype())));
+            self.known.insert(var, place.to_owned());
+            return;
+        }
+        if let Some(constant) = expected.as_int() {
+            self.check(
+                found.equals(constant),
+                "ValueError",
+                &format!("Invalid {place}"),
+                Some((index, &constant.to_string())),
+            );
+            return;
+        }
+        self.late.push((index, place.to_owned(), found.clone(), expected.clone()));
+    }
+
+    /// Extents that are computed.
+    fn late(&mut self) -> Result<()> {
+        for (index, place, found, expected) in std::mem::take(&mut self.late) {
+            if uses_var(&expected, |var| !self.known.contains_key(var)) {
+                return Err(CompileError::new(
+                    ErrorKind::Lower,
+                    format!(
+                        "`{place}` is `{}`, and no argument has a size of it as its extent",
+                        text::print(&expected)
+                    ),
+                )
+                .note("sizes are read off the arguments: give an argument that size as a whole dimension"));
+            }
+            let wanted = text::print(&expected);
+            self.check(
+                found.equals(expected.cast(I64)),
+                "ValueError",
+                &format!("Invalid {place}"),
+                Some((index, &wanted)),
+            );
+        }
+        Ok(())
+    }
+
+    /// The data pointer.
+    fn data(&mut self, tensor: &Tensor) {
+        let Tensor { index, pointer, buffer, size, .. } = tensor;
+        let name = buffer.name.to_string();
+        let start = struct_get(pointer, 0, StructField::Data, POINTER);
+        let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
+        let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset.cast(I64)]);
+        self.stmts.push(Stmt::bind(buffer.data.clone(), data));
+        self.check(
+            size.equals(0).or(is_null(&buffer.data).negated()),
+            "ValueError",
+            &format!("{name} data pointer is NULL"),
+            Some((*index, "non-NULL data pointer")),
+        );
+        let alignment = buffer.data_alignment;
+        if alignment > 1 {
+            let aligned = (address(buffer) & (alignment - 1)).equals(0);
+            let expected = format!("data alignment={alignment} bytes");
+            self.check(size.equals(0).or(aligned), "ValueError", "Misaligned Tensor data", Some((*index, &expected)));
+        }
+    }
+
+    /// An output has its memory to itself.
+    fn overlaps(&mut self, tensors: &[Tensor]) {
+        let bytes = |tensor: &Tensor| tensor.size.expr() * (tensor.buffer.dtype.size() as i64);
+        for (position, output) in tensors.iter().enumerate().filter(|(_, tensor)| tensor.output) {
+            for (other_position, other) in tensors.iter().enumerate() {
+                // Two outputs are compared once.
+                if position == other_position || other.output && other_position > position {
+                    continue;
+                }
+                let (ours, theirs) = (address(&output.buffer), address(&other.buffer));
+                let apart = (&ours + bytes(output)).less_equal(&theirs).or((&theirs + bytes(other)).less_equal(&ours));
+                let apart = output.size.equals(0).or(other.size.equals(0)).or(apart);
+                let expected = format!("memory apart from {}", other.buffer.name);
+                self.check(
+                    apart,
+                    "ValueError",
+                    &format!("{} overlaps another argument", output.buffer.name),
+                    Some((output.index, &expected)),
+                );
+            }
+        }
+    }
+}
+
+fn address(buffer: &Buffer) -> Expr {
+    Expr::builtin(REINTERPRET, I64, [buffer.data.expr().clone()])
+}
