@@ -14,3 +14,7 @@ mod fuzz;
 #[path = "arith/rules.rs"]
 #[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
 mod rules;
+#[path = "arith/solve.rs"]
+mod solve;
+#[path = "arith/statements.rs"]
+mod statements;

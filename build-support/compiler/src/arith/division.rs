@@ -82,23 +82,35 @@ impl State {
         self.opaque(node, range, ModularSet::EVERYTHING)
     }
 
-    /// Splits off the terms whose factor `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
+    /// Splits off the terms that `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
     fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
-        let mut quotient = Sum::constant(sum.dtype, floor_div(sum.base, c));
-        let mut rest = Sum::constant(sum.dtype, floor_mod(sum.base, c));
+        let mut quotient = Sum::constant(sum.dtype, 0);
+        let mut rest = Sum::constant(sum.dtype, sum.base);
         rest.overflow = sum.overflow;
         for mut term in sum.terms {
-            let (whole, left) = (term.scale / c, term.scale % c);
-            if whole != 0 {
-                let mut whole_term = term.clone();
-                whole_term.scale = whole;
-                quotient.add_term(whole_term);
+            if term.scale % c == 0 {
+                term.scale /= c;
+                quotient.add_term(term);
+                continue;
             }
-            if left != 0 {
-                term.scale = left;
-                rest.add_term(term);
+            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale * part.
+            let part = c / gcd(term.scale, c);
+            let set = term.modular();
+            if set.coeff > 1
+                && term.upper == WHOLE
+                && let Some(remainder) = set.remainder(part)
+                && let Some(lower) = term.lower.checked_mul(part)
+                && let Some(offset) = remainder.checked_mul(term.scale)
+            {
+                rest.add_base(offset);
+                let scale = term.scale / (c / part);
+                quotient.add_term(term.with(lower, WHOLE, scale));
+                continue;
             }
+            rest.add_term(term);
         }
+        quotient.add_base(floor_div(rest.base, c));
+        rest.base = floor_mod(rest.base, c);
         (quotient, rest)
     }
 

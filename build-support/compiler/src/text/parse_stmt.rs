@@ -273,7 +273,7 @@ impl Parser<'_> {
             return Err(self.error_at(place, "a view is of a data pointer: `a.data`"));
         };
         let buffer = Buffer::from_node(BufferNode { data, ..buffer.to_node() });
-        self.define(&name, Item::Buffer(buffer));
+        self.define_lasting(&name, Item::Buffer(buffer));
         Ok(())
     }
 

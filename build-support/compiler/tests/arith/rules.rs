@@ -10,11 +10,13 @@ struct Setup {
     random: Random,
     analyzer: Analyzer,
     vars: Vec<(Var, i64, i64)>,
+    /// Variables with their remainder modulo 12.
+    multiples: Vec<(Var, i64)>,
 }
 
 impl Setup {
     fn new(seed: u64) -> Self {
-        Self { random: Random(seed), analyzer: Analyzer::new(), vars: Vec::new() }
+        Self { random: Random(seed), analyzer: Analyzer::new(), vars: Vec::new(), multiples: Vec::new() }
     }
 
     /// Any integer; nothing is known of it.
@@ -37,6 +39,14 @@ impl Setup {
         let var = Var::new(name, I64);
         self.analyzer.bind(&var, &Range::until(extent));
         self.vars.push((var.clone(), 0, 12));
+        var.into()
+    }
+
+    /// `12 * k + remainder`; the analyzer knows it from a condition.
+    fn multiple(&mut self, name: &str, remainder: i64) -> Expr {
+        let var = Var::new(name, I64);
+        self.analyzer.enter(&var.floor_mod(12).equals(remainder));
+        self.multiples.push((var.clone(), remainder));
         var.into()
     }
 
@@ -227,6 +237,34 @@ const QUOTIENTS: &[Rule] = &[
     ("truncating division without remainder", |s| {
         let (x, c, k) = (s.any("x"), s.c(2, 9), s.c(1, 5));
         sides((&x * (c * k)) / c, &x * k)
+    }),
+];
+
+/// Divisibility that is known through facts.
+const MULTIPLES: &[Rule] = &[
+    ("floordiv(n + c - 1, c), c | n", |s| {
+        let (n, c) = (s.multiple("n", 0), s.c(2, 4));
+        sides((&n + (c - 1)).floor_div(c), n.floor_div(c))
+    }),
+    ("floordiv(n, c)*c, c | n", |s| {
+        let (n, c) = (s.multiple("n", 0), s.c(2, 4));
+        sides(n.floor_div(c) * c, n)
+    }),
+    ("floordiv(n, c)*c, n of remainder 1", |s| {
+        let n = s.multiple("n", 1);
+        sides(n.floor_div(4) * 4, &n - 1)
+    }),
+    ("floormod(n + x, c), c | n", |s| {
+        let (n, x, c) = (s.multiple("n", 0), s.any("x"), s.c(2, 4));
+        sides((&n + &x).floor_mod(c), x.floor_mod(c))
+    }),
+    ("floordiv(n*3 + x, 6), 0 <= x < 6", |s| {
+        let (n, x) = (s.multiple("n", 0), s.within("x", 0, 6));
+        sides((&n * 3 + &x).floor_div(6), n.floor_div(2))
+    }),
+    ("floordiv(n + x, 4)*4 + floormod(n + x, 4)", |s| {
+        let (n, x) = (s.multiple("n", 1), s.any("x"));
+        sides((&n + &x).floor_div(4) * 4 + (&n + &x).floor_mod(4), n + x)
     }),
 ];
 
@@ -570,8 +608,11 @@ fn check(rules: &[Rule]) {
             let mut own = 0;
             for _ in 0..4000 {
                 let random = &mut setup.random;
-                let values: Values =
+                let mut values: Values =
                     setup.vars.iter().map(|(var, min, max)| (var.clone(), random.between(*min, *max))).collect();
+                for (var, remainder) in &setup.multiples {
+                    values.insert(var.clone(), random.between(-5, 5) * 12 + remainder);
+                }
                 if condition.as_ref().is_some_and(|condition| lanes(condition, &values) != Some(vec![1])) {
                     continue;
                 }
@@ -602,6 +643,11 @@ fn sums() {
 #[test]
 fn quotients_and_remainders() {
     check(QUOTIENTS);
+}
+
+#[test]
+fn multiples() {
+    check(MULTIPLES);
 }
 
 #[test]
