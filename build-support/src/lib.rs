@@ -72,7 +72,6 @@ mod outputs;
 mod pack;
 mod session;
 #[cfg(feature = "compiler")]
-#[path = "te/mod.rs"]
 mod te_kernels;
 mod tool;
 

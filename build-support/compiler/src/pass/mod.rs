@@ -8,6 +8,7 @@ pub mod make_packed_api;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
+pub mod simplify;
 pub mod storage_flatten;
 pub mod storage_rewrite;
 pub mod unroll_loop;

@@ -16,13 +16,13 @@ pub const PREFIX: &str = "kernpack.pass.";
 
 /// The usual pipeline, between flat storage and the code generators.
 pub const USUAL: &[&str] = &[
-    // "Simplify",
+    "Simplify",
     "LoopPartition",
-    // "Simplify",
+    "Simplify",
     "VectorizeLoop",
     "StorageRewrite",
     "UnrollLoop",
-    // "Simplify",
+    "Simplify",
     "HoistIf",
     "RemoveNoOp",
     "RewriteUnsafeSelect",

@@ -5,7 +5,7 @@ use kernpack::{Any, Array, Map, Str};
 use super::parser::{Item, Parser};
 use super::token::Token;
 use crate::error::Result;
-use crate::interpret::NOTHING;
+use crate::ir::dtype::NOTHING;
 use crate::ir::{
     BOOLEAN, Buffer, BufferNode, DEFAULT_ALIGNMENT, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IrModule,
     IrModuleNode, LoweredFunc, LoweredFuncNode, Operation, OperationNode, POINTER, Param, ParamNode, Stmt, StmtNode,
@@ -273,7 +273,7 @@ impl Parser<'_> {
             return Err(self.error_at(place, "a view is of a data pointer: `a.data`"));
         };
         let buffer = Buffer::from_node(BufferNode { data, ..buffer.to_node() });
-        self.define(&name, Item::Buffer(buffer));
+        self.define_lasting(&name, Item::Buffer(buffer));
         Ok(())
     }
 

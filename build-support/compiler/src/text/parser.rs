@@ -60,7 +60,7 @@ pub(super) struct Parser<'a> {
     names: HashMap<String, Item>,
     /// What names meant before, to be taken back at the end of a scope.
     shadowed: Vec<(String, Option<Item>)>,
-    /// All names that a function bound so far, in scope or not.
+    /// All names that were bound so far, in scope or not.
     pub(super) known: HashMap<String, Item>,
     pub(super) given: Scope,
 }
@@ -78,10 +78,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Forgets the names of a function.
+    /// Forgets what the names of a function mean; `same` still finds them.
     pub(super) fn reset_names(&mut self) {
         self.names = self.given.0.clone();
-        self.known = self.given.0.clone();
         self.shadowed.clear();
     }
 
@@ -214,6 +213,12 @@ impl<'a> Parser<'a> {
         self.shadowed.push((name.to_owned(), before));
     }
 
+    /// A name's meaning from here to the end of the function.
+    pub(super) fn define_lasting(&mut self, name: &str, item: Item) {
+        self.known.insert(name.to_owned(), item.clone());
+        self.names.insert(name.to_owned(), item);
+    }
+
     /// Begins a scope; `leave` with the result ends it.
     pub(super) fn enter(&self) -> usize {
         self.shadowed.len()
@@ -326,18 +331,7 @@ impl<'a> Parser<'a> {
     /// `axis name kind "tag" in range`
     pub(super) fn iter_var(&mut self) -> Result<IterVar> {
         self.word("axis")?;
-        // A thread's axis may stand at several statements: a name that is known is the same variable.
-        let again = match self.peek() {
-            Token::Name { text, .. } => self.known.get(text).cloned(),
-            _ => None,
-        };
-        let (name, mut var) = self.binder(Some(I64))?;
-        if let Some(Item::Var(known)) = again
-            && known.dtype() == var.dtype()
-            && known.is_size() == var.is_size()
-        {
-            var = known;
-        }
+        let (name, var) = self.binder(Some(I64))?;
         let place = self.place();
         let kind = match self.name()?.as_str() {
             "data" => IterKind::DataPar,

@@ -86,7 +86,9 @@ pub use kinds::zstd;
 pub use kinds::{CarriedKind, register_carried};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
-pub(crate) use load::context::{lookup_in_imports, register_context_symbols};
+pub(crate) use load::context::lookup_in_imports;
+#[doc(hidden)]
+pub use load::context::offer_context_symbols;
 #[doc(hidden)]
 pub use load::loader::{has_loaders, load_from_file, load_shared_library, note_own_loaders};
 #[cfg(feature = "builtins")]
