@@ -1,1 +1,7 @@
 //! From lowered functions to machine code and C.
+
+#[cfg(feature = "llvm")]
+pub mod llvm;
+mod target;
+
+pub use target::{RuntimeSymbols, Target};
