@@ -1,7 +1,7 @@
 //! What generated code of version 0.1 calls. Public because generated code lives in user crates; not covered by semantic versioning.
 //!
 //! The module is named after the minor version: what another minor version of the macros or of `kernpack-build` has generated does
-//! not compile, and the error names the version that it was made for (``no `__private_v0_2` in the root``). A patch release may add to this
+//! not compile, and the error names the version that it was made for (`tests/ui/*_of_another_version.rs`). A patch release may add to this
 //! module, for a `kernpack-build` of the same minor version; it removes nothing.
 
 pub use kernpack_builtins::{register_carried, register_enum, register_init};

@@ -4,6 +4,7 @@
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -141,6 +142,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("cpp_modules.counter", NewCounter)
       .def("cpp_modules.bare", []() { return Module(ffi::make_object<BareObj>()); })
       .def("cpp_modules.live", []() { return live; })
+      // Exceptions of this thread that were thrown and not caught.
+      .def("cpp_modules.uncaught", []() { return static_cast<int64_t>(std::uncaught_exceptions()); })
       .def("cpp_modules.describe", Describe)
       .def("cpp_modules.call_imported", CallImported)
       .def("cpp_modules.import",

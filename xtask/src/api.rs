@@ -220,7 +220,7 @@ fn is_in_name(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The line with paths of our crates cut to their last name, except for the item's own: private modules are nobody's to know.
+/// The line with paths of our crates cut to their last name, except for the item's own: the path inside a crate may name private modules.
 fn short_paths(line: &str, name: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

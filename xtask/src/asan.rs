@@ -1,6 +1,6 @@
 //! `cargo xtask asan`: the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer, and with checks of arithmetic.
 //!
-//! The programs know nothing of the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours
+//! The programs are not built with the sanitizer, so gcc's copy of its run-time library is loaded before everything else. What is not ours
 //! is not instrumented, but every block of memory in the process is the sanitizer's: ours, Python's, and what they hand each other.
 
 use crate::Result;

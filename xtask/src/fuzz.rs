@@ -20,10 +20,10 @@ const USAGE: &str =
 
 const TARGETS: [&str; 7] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree"];
 
-/// The only platform that the sanitizer is asked for.
+/// The only platform that the targets are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz passes, too: counters at each edge, comparisons that the fuzzer hears of, the sanitizer.
+/// What cargo-fuzz passes, too: counters at each edge, comparisons that are reported to the fuzzer, the sanitizer.
 const RUSTFLAGS: &str = "--cfg fuzzing -Zsanitizer=address -Cforce-frame-pointers=yes -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";

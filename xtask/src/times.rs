@@ -63,7 +63,7 @@ fn table(what: &str, rows: &[Row], wall: Duration) -> String {
 
 /// Waits for a child and says how much time of the CPU it used, with all of its own children that it has waited for.
 pub(crate) fn wait(child: &mut Child) -> io::Result<(ExitStatus, Duration)> {
-    // Nobody writes to it any more.
+    // Otherwise a child that reads its standard input to the end would never exit.
     drop(child.stdin.take());
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());

@@ -29,6 +29,9 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    const ALL: [Self; 8] =
+        [Self::Type, Self::Schedule, Self::Bound, Self::Lower, Self::Target, Self::Syntax, Self::Run, Self::Internal];
+
     /// The name that messages begin with.
     pub fn name(self) -> &'static str {
         match self {
@@ -160,9 +163,29 @@ impl From<CompileError> for kernpack::Error {
     }
 }
 
+/// An error of ours that went through a packed function comes back as it was, the first one of several.
 impl From<kernpack::Error> for CompileError {
     fn from(error: kernpack::Error) -> Self {
-        Self::new(ErrorKind::Lower, format!("{}: {}", error.kind(), error.message()))
+        let message = error.message();
+        let ours = ErrorKind::ALL
+            .iter()
+            .find_map(|kind| Some((*kind, message.strip_prefix(kind.name())?.strip_prefix(": ")?)));
+        let Some((kind, text)) = ours else {
+            return Self::new(ErrorKind::Lower, format!("{}: {message}", error.kind()));
+        };
+        let mut lines = text.lines();
+        let mut ours = Self::new(kind, lines.next().unwrap_or_default());
+        for line in lines {
+            ours = match (line.strip_prefix("  --> "), line.strip_prefix("   = ")) {
+                (Some(place), _) => ours.at(place),
+                (_, Some(note)) => ours.note(note),
+                _ => match ours.0.notes.pop() {
+                    Some(note) => ours.note(format!("{note}\n{line}")),
+                    None => ours.note(line),
+                },
+            };
+        }
+        ours
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a build script hears from cargo and tells it: variables, the target, paths that are watched, the jobserver.
+//! Input from cargo to a build script, and the lines back: variables, the target, paths that are watched, the jobserver.
 
 pub(crate) mod environment;
 pub(crate) mod lines;

@@ -50,7 +50,7 @@ pub(crate) fn generate(
     used.extend((!host.is_empty()).then_some("Kernel"));
     text.push_str(HEAD);
     match used.as_slice() {
-        [] => {}
+        [] => text.push('\n'),
         [one] => text.push_str(&format!("    use super::__kernpack::{one};\n\n")),
         all => text.push_str(&format!("    use super::__kernpack::{{{}}};\n\n", all.join(", "))),
     }
@@ -98,6 +98,7 @@ const HEAD: &str = "\
     rustdoc::all
 )]
 pub mod kernels {
+    use super::__kernpack::__private_v0_1 as _; // not found: kernpack and kernpack-build need the same version in Cargo.toml (0.1)
 ";
 
 const TYPED: &str = "    /// The kernels as functions whose arguments have names and types.

@@ -12,6 +12,7 @@
     rustdoc::all
 )]
 pub mod kernels {
+    use super::__kernpack::__private_v0_1 as _; // not found: kernpack and kernpack-build need the same version in Cargo.toml (0.1)
     use super::__kernpack::{DeviceKernel, Kernel};
 
     /// Box blur.

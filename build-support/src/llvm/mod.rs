@@ -1,39 +1,31 @@
 mod constructors;
+mod diagnostics;
+mod machine;
 #[cfg(feature = "modules")]
 pub(crate) mod module;
 pub(crate) mod packer;
 
-use std::cell::RefCell;
-use std::ffi::{CStr, c_void};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 
-use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;
 use inkwell::context::Context;
-use inkwell::llvm_sys::LLVMDiagnosticSeverity;
-use inkwell::llvm_sys::core::{
-    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
-    LLVMGetVersion,
-};
-use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
-};
+use inkwell::targets::{FileType, TargetMachine, TargetTriple};
 // Without this, rustc drops the flags that link LLVM.
 use kernpack_llvm_link as _;
 
 use crate::cache::Input;
-use crate::cache::digest::Digester;
 use crate::cache::step::{Ran, Step};
-use crate::cargo::target::{Cpu, Target};
 use crate::describe::symbols::{Compiled, PREFIX};
 use crate::multiversion::{Version, results};
 use crate::session::Session;
 use crate::{Error, Result, tool};
+pub(crate) use diagnostics::{Diagnostics, in_context};
+use machine::Machine;
+pub(crate) use machine::{machine, version};
 
 /// Adds a module's functions.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
@@ -181,78 +173,6 @@ fn make_version(context: &Context, module: &Module<'_>, machine: &Machine) {
     }
 }
 
-/// What LLVM compiles for. Each thread makes its own machine of it.
-struct Machine {
-    version: Version,
-    triple: String,
-    cpu: String,
-    features: String,
-}
-
-impl Machine {
-    fn of(target: &Target, version: Version) -> Result<Self> {
-        let config = InitializationConfig::default();
-        match target.arch.as_str() {
-            "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
-            "aarch64" => LlvmTarget::initialize_aarch64(&config),
-            arch => {
-                return Err(Error::new(format!(
-                    "LLVM kernels can be compiled for x86, x86_64 and aarch64, not for {arch} ({})",
-                    target.triple
-                )));
-            }
-        }
-        let (cpu, features) = match &target.cpu {
-            Cpu::Baseline => (target.baseline_cpu().to_owned(), target.llvm_features()),
-            Cpu::Named(name) => (name.clone(), target.llvm_features()),
-            Cpu::Native => {
-                let host = TargetMachine::get_host_cpu_features().to_string();
-                let features = [host, target.llvm_features()].into_iter().filter(|list| !list.is_empty());
-                (TargetMachine::get_host_cpu_name().to_string(), features.collect::<Vec<_>>().join(","))
-            }
-        };
-        let (cpu, features) = version.llvm_cpu(target, cpu, features);
-        Ok(Self { version, triple: target.triple.clone(), cpu, features })
-    }
-
-    fn create(&self) -> Result<TargetMachine> {
-        let triple = TargetTriple::create(&self.triple);
-        let target = LlvmTarget::from_triple(&triple)
-            .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", self.triple)))?;
-        target
-            .create_target_machine(
-                &triple,
-                &self.cpu,
-                &self.features,
-                OptimizationLevel::Aggressive,
-                RelocMode::PIC,
-                CodeModel::Default,
-            )
-            .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", self.triple)))
-    }
-
-    /// All that decides what LLVM makes of a source, but the source.
-    fn recipe(&self, session: &Session) -> Digester {
-        let mut digester = session.recipe("llvm", &[]);
-        digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
-        digester.field(self.version.llvm_features()).field("init_array");
-        digester
-    }
-}
-
-/// A machine for a target.
-pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
-    Machine::of(target, Version::BASELINE)?.create()
-}
-
-/// The version of the LLVM in this process.
-pub(crate) fn version() -> String {
-    let (mut major, mut minor, mut patch) = (0, 0, 0);
-    // SAFETY: LLVM writes three numbers to live places.
-    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
-    format!("LLVM {major}.{minor}.{patch}")
-}
-
 /// Makes the module one of the target. A module that names another architecture is an error.
 pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str, source: &str) -> Result<()> {
     let theirs = module.get_triple();
@@ -352,50 +272,6 @@ fn check_signatures(module: &Module<'_>, source: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Errors that LLVM reports while it generates code. By default it prints the first and ends the process.
-#[derive(Default)]
-pub(crate) struct Diagnostics {
-    errors: RefCell<Vec<String>>,
-}
-
-impl Diagnostics {
-    /// What was reported since the last check, as an error.
-    pub(crate) fn check(&self, source: &str) -> Result<()> {
-        let errors = self.errors.take();
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(Error::new(format!("{source}: LLVM cannot compile it\n{}", tool::indented(&errors.join("\n")))))
-    }
-}
-
-/// Runs `work` with a context whose errors are collected.
-pub(crate) fn in_context<R>(work: impl FnOnce(&Context, &Diagnostics) -> R) -> R {
-    let diagnostics = Diagnostics::default();
-    let context = Context::create();
-    let sink = std::ptr::from_ref(&diagnostics).cast_mut().cast();
-    // SAFETY: the context is alive, and it is dropped before `diagnostics`, which was made first and does not move.
-    // LLVM calls the handler on this thread, while it works for us.
-    unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(report), sink) };
-    work(&context, &diagnostics)
-}
-
-extern "C" fn report(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
-    // SAFETY: LLVM passes a live diagnostic and the sink that `in_context` gave it; the description is ours to free.
-    unsafe {
-        if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
-            return;
-        }
-        let description = LLVMGetDiagInfoDescription(info);
-        if description.is_null() {
-            return;
-        }
-        let text = CStr::from_ptr(description).to_string_lossy().into_owned();
-        LLVMDisposeMessage(description);
-        (*sink.cast::<Diagnostics>()).errors.borrow_mut().push(text);
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// An error that any language can raise and catch: a kind (Python's exception class name), a message, a backtrace.
 ///
-/// One pointer; cloning shares it. In Python, kinds that name a built-in exception arrive as that exception.
+/// One pointer; cloning shares it. In Python, it is an exception of the class that is registered for its kind.
 ///
 /// ```
 /// use kernpack::Error;

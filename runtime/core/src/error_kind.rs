@@ -23,12 +23,15 @@
 
 /// The kind of an error: the name of the class that it is in Python. In other languages it is the name.
 ///
+/// Python knows RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError and MemoryError. For other kinds, a class is registered
+/// there (`tvm_ffi.register_error("OSError", OSError)`); without one, the error is a RuntimeError.
+///
 /// Constants of the usual kinds are in [`error_kind`](self).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ErrorKind(&'static str);
 
 impl ErrorKind {
-    /// A kind of your own. Python makes a RuntimeError of a name that no exception has.
+    /// A kind of your own. In Python it is a RuntimeError, until a class is registered under this name.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }

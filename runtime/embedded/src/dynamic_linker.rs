@@ -80,13 +80,27 @@ pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
     read(unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) })
 }
 
-/// A symbol of the C++ runtime in this process, which need not be visible to every file; NULL when there is none.
+/// A symbol of a C++ runtime in this process, which need not be visible to every file; NULL when there is none. There may be several runtimes: only for
+/// functions that work the same in all of them.
 pub fn cpp_runtime_symbol(name: &CStr) -> *mut c_void {
     let visible = Scope::DEFAULT.symbol(name);
     if !visible.is_null() {
         return visible;
     }
     Scope::loaded(c"libstdc++.so.6").map_or(ptr::null_mut(), |runtime| runtime.symbol(name))
+}
+
+/// A symbol of the same file as an address; `None` when that file has no such symbol, which need not be visible to every file.
+pub fn symbol_beside(address: *const c_void, name: &CStr) -> Option<*mut c_void> {
+    let info = info_at(address)?;
+    // The name of the program is that of its command line, which may not lead to it.
+    // SAFETY: the name is a C string while the file is loaded, which it is: code or data of it is asked for.
+    let file = Scope::loaded(unsafe { CStr::from_ptr(info.dli_fname) }).or_else(Scope::program)?;
+    let symbol = file.symbol(name);
+    // SAFETY: opened above, once; the file stays for as long as it does without this.
+    unsafe { file.close() };
+    // The files that it depends on are searched, too.
+    (!symbol.is_null() && base_at(symbol) == Some(info.dli_fbase)).then_some(symbol)
 }
 
 fn info_at(address: *const c_void) -> Option<libc::Dl_info> {
@@ -154,6 +168,11 @@ mod tests {
         assert!(Scope::loaded(&libc).is_some() && Scope::loaded(c"libnowhere.so").is_none());
         assert!(keep_loaded(&libc) && !keep_loaded(c"libnowhere.so"));
         assert_eq!(base_at(strlen), base_at(Scope::DEFAULT.symbol(c"memcpy")));
+        let memcpy = symbol_beside(strlen, c"memcpy").unwrap();
+        assert_eq!(base_at(strlen), base_at(memcpy));
+        // The program depends on libc, and has no such symbol itself.
+        assert_eq!(symbol_beside((base_at as *const ()).cast(), c"memcpy"), None);
+        assert_eq!(symbol_beside(ptr::without_provenance(1), c"memcpy"), None);
         assert_ne!(base_at(strlen), base_at((base_at as *const ()).cast()));
         assert_eq!(symbol_at(ptr::without_provenance(1)), None);
         // SAFETY: there is no such file, so nothing runs.

@@ -55,7 +55,7 @@ fn generated(library: &Module) -> Result<()> {
     assert_eq!(int("workspace_on", &[1])?, 1);
     // 8 is metal.
     let problem =
-        "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+        "no library in this process provides metal devices; load a library that brings them (kernpack::device_api!)";
     check_error(int("workspace_on", &[8]), "RuntimeError", problem);
 
     let wrong = library.function("tasks")?.call_as::<i64>(("five",));
@@ -94,6 +94,7 @@ fn cpp_modules() -> Result<()> {
     ] {
         check_error(counter(1, fails)?.save_to_bytes().map(|_| 0), kind, message);
     }
+    assert_eq!(Function::global("cpp_modules.uncaught")?.call_as::<i64>(())?, 0);
     let wrong = module.write_to_file("/nowhere", "elf").map(|()| 0);
     check_error(wrong, "ValueError", "a counter is not written as elf");
 

@@ -82,7 +82,7 @@ impl Memory {
         true
     }
 
-    /// What is possible when nobody has a view.
+    /// Checks that all ranges are free: each can be written and read.
     fn is_free(&self) {
         for range in [BOTH, FIRST, SECOND] {
             assert!(self.write(range.clone()), "{range:?}");
@@ -125,7 +125,7 @@ pub fn the_first_views() {
     together(|_| {}, |memory| _ = memory.write(BOTH), |memory| _ = memory.write(BOTH));
 }
 
-/// Readers never stand in each other's way, whatever the ranges.
+/// Readers never exclude each other, whatever the ranges.
 pub fn readers_of_overlapping_ranges() {
     together(
         |memory| assert!(memory.read(BOTH)),

@@ -233,7 +233,7 @@ fn what_cannot_be_copied() -> Result<()> {
         (there.to(MAIA.device(7)).map(drop), "RuntimeError: there is no maia:7; there are 2".to_owned()),
         (
             there.to(nowhere).map(drop),
-            "RuntimeError: nothing in this process knows vulkan devices; load a library that brings them \
+            "RuntimeError: no library in this process provides vulkan devices; load a library that brings them \
              (kernpack::device_api!)"
                 .to_owned(),
         ),

@@ -86,6 +86,8 @@ fn in_a_program_of_ours() {
         assert_eq!(output.stdout, b"modules.so: all checks passed\n");
     };
     run("Embedded", None);
+    // Rust's libLLVM has a C++ runtime inside, whose symbols are found before those of the runtime that throws.
+    run("Embedded", Some(Path::new(kernpack_llvm_link::LLVM_LIBRARY)));
     run("Process", Some(library::library()));
     if let Some(stock) = stock_library() {
         run("Process", Some(&stock));
@@ -102,6 +104,7 @@ fn inside(throws: bool) -> Result<()> {
     rust_errors_across_artifacts()?;
     mixed_trees(throws)?;
     assert_eq!(global::<i64>("cpp_modules.live", ())?, 0, "every C++ module is gone");
+    assert_eq!(global::<i64>("cpp_modules.uncaught", ())?, 0, "every exception was caught");
     Ok(())
 }
 
@@ -261,7 +264,7 @@ impl ModuleImpl for Told {
     }
 }
 
-/// What C++ code hears of a module in Rust.
+/// What C++ code is told of a module in Rust.
 fn rust_modules_in_cpp(throws: bool) -> Result<()> {
     let module = Module::new(Told::default());
     let describe = |module: &Module, name: &str| global::<String>("cpp_modules.describe", (module, name));

@@ -113,7 +113,7 @@ fn one_device_for_all_libraries() -> Result<()> {
         assert!(!device::exists(canvas));
         assert_eq!(
             Tensor::zeros::<i32>(&[1])?.to(canvas).unwrap_err().message(),
-            "nothing in this process knows hexagon devices; load a library that brings them (kernpack::device_api!)"
+            "no library in this process provides hexagon devices; load a library that brings them (kernpack::device_api!)"
         );
     }
     for (_, module) in take_steps()? {

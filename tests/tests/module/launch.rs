@@ -1,4 +1,4 @@
-//! Image modules that a program makes, and what is said of a launch before any device hears of it.
+//! Image modules that a program makes, and the checks before launch.
 
 use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};
 use kernpack::module::{LaunchConfig, ModuleProperties};

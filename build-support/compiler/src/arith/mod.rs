@@ -1,1 +1,23 @@
 //! Facts about integer expressions: intervals, divisibility, canonical forms, proofs, sets for bound inference.
+
+mod analyzer;
+mod compare;
+mod division;
+mod extreme;
+mod facts;
+mod int_set;
+mod interval;
+mod lanes;
+mod logic;
+mod modular;
+mod normalize;
+mod prove;
+mod render;
+mod same;
+mod sum;
+
+pub use analyzer::{Analyzer, Mark};
+pub use int_set::{IntSet, SetMap};
+pub use interval::ConstInterval;
+pub use modular::ModularSet;
+pub use same::same;

@@ -1,5 +1,6 @@
 //! From lowered functions to machine code and C.
 
+pub mod c;
 #[cfg(feature = "llvm")]
 pub mod llvm;
 mod target;

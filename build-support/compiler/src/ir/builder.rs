@@ -9,6 +9,7 @@ use kernpack::{DataType, Str};
 use super::builtin;
 use super::dtype::{BOOLEAN, DataTypeExt, F32, I64};
 use super::expr::{BinaryOp, CallKind, CompareOp, Expr, ExprNode, LogicOp, Var};
+use super::tensor::IterVar;
 use crate::error::{CompileError, ErrorKind, Result, place, report, require};
 
 impl Expr {
@@ -690,6 +691,8 @@ macro_rules! operators {
         operators!(@one $trait, $method, $op, &Expr);
         operators!(@one $trait, $method, $op, Var);
         operators!(@one $trait, $method, $op, &Var);
+        operators!(@one $trait, $method, $op, IterVar);
+        operators!(@one $trait, $method, $op, &IterVar);
         operators!(@left $trait, $method, $op, i64);
         operators!(@left $trait, $method, $op, f64);
         operators!(@left $trait, $method, $op, f32);

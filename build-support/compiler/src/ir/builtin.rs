@@ -21,8 +21,12 @@ pub enum Effect {
 pub const LIKELY: &str = "likely";
 /// `address_of(load)`: the address of what a load would read.
 pub const ADDRESS_OF: &str = "address_of";
-/// `access_ptr(handle, offset, extent, rw)`: a pointer into a buffer; `rw`: 1 read, 2 written, 3 both. Its type argument is the dtype of the first load.
+/// `access_ptr(load, extent, rw)`: a pointer to the element that a load names (which is not read here), for a C function that accesses `extent` elements from
+/// there; `rw`: 1 read, 2 written, 3 both.
 pub const ACCESS_PTR: &str = "access_ptr";
+/// `make_tensor(load, rw, extent0, extent1, .., stride0, stride1, ..)`: a pointer to a `DLTensor` on the stack, whose first element is the one that a load names
+/// (which is not read here): an argument of a packed function, borrowed for the call. `rw` as for `access_ptr`; strides in elements.
+pub const MAKE_TENSOR: &str = "make_tensor";
 /// `isnullptr(pointer)`.
 pub const ISNULLPTR: &str = "isnullptr";
 /// `struct_get(pointer, index, kind)`: a field of a `DLTensor` or an FFI value; [`StructField`] has the kinds.
@@ -61,6 +65,8 @@ pub const CONTINUE_LOOP: &str = "continue_loop";
 pub const HANDLE_ADD_BYTE_OFFSET: &str = "handle_add_byte_offset";
 /// `warp_shuffle(mask, value, lane, width, warp_size)` and its relatives `_up`, `_down`, `_xor`.
 pub const WARP_SHUFFLE: &str = "warp_shuffle";
+/// `any_lane(mask)`: whether a lane of a vector of truth values holds.
+pub const ANY_LANE: &str = "any_lane";
 /// `parallel_barrier()`: waits for all tasks of a parallel launch.
 pub const PARALLEL_BARRIER: &str = "parallel_barrier";
 
@@ -169,6 +175,7 @@ const PURE: &[(&str, usize)] = &[
     ("popcount", 1),
     ("clz", 1),
     ("ctz", 1),
+    (ANY_LANE, 1),
     ("isnan", 1),
     ("isinf", 1),
     ("isfinite", 1),
@@ -185,6 +192,7 @@ const PURE: &[(&str, usize)] = &[
 /// The rest.
 const IMPURE: &[(&str, Effect)] = &[
     (ACCESS_PTR, Effect::Reads),
+    (MAKE_TENSOR, Effect::Updates),
     (STRUCT_GET, Effect::Reads),
     (STRUCT_SET, Effect::Updates),
     (STACK_ALLOCA, Effect::Updates),

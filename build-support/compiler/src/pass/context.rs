@@ -1,34 +1,55 @@
 //! What a pipeline is run with.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
-/// Options of a pipeline, with the defaults of TVM v0.5's `BuildConfig` where the names are its.
-#[derive(Clone, Debug)]
+use kernpack::{Array, Field, ObjRef, Object, Str};
+
+use crate::ir::handle;
+
+/// Options of a pipeline; those of TVM v0.5's `BuildConfig` have its names and defaults unless said otherwise.
+#[derive(Object, Clone, Debug)]
+#[object(key = "kernpack.PassOptions")]
+#[repr(C)]
 pub struct PassOptions {
     /// Serial loops are unrolled up to this many steps in all.
+    #[field(default = 0, kw_only)]
     pub auto_unroll_max_step: i64,
     /// .. in nests up to this depth.
+    #[field(default = 8, kw_only)]
     pub auto_unroll_max_depth: i64,
     /// .. or up to this extent, whatever is in them.
+    #[field(default = 0, kw_only)]
     pub auto_unroll_max_extent: i64,
     /// Loops of kind `Unrolled` are written out; else the code generator is told to.
+    #[field(default = true, kw_only)]
     pub unroll_explicit: bool,
-    /// Loops with constant extent are partitioned, too.
+    /// Loops with constant extent are partitioned, too (v0.5: false).
+    #[field(default = true, kw_only)]
     pub partition_const_loop: bool,
     /// Arguments do not overlap.
+    #[field(default = true, kw_only)]
     pub restricted_func: bool,
-    /// Parts that a double-buffered loop is split into.
+    /// Parts that a double-buffered loop is split into (v0.5: 1).
+    #[field(default = 2, kw_only)]
     pub double_buffer_split_loop: i64,
     /// Loads and stores are checked at run time.
+    #[field(default = false, kw_only)]
     pub instrument_bound_checkers: bool,
     /// Alignment of arguments in bytes.
+    #[field(default = 64, kw_only)]
     pub data_alignment: i64,
     /// `offset_factor` of arguments.
+    #[field(default = 0, kw_only)]
     pub offset_factor: i64,
     /// Selects stay selects.
+    #[field(default = false, kw_only)]
     pub disable_select_rewriting: bool,
-    /// The verifier runs after each pass.
+    /// The verifier runs after each pass. By default in builds with debug assertions.
+    #[field(default = cfg!(debug_assertions), kw_only)]
     pub verify: bool,
+    /// The program's text is kept after each pass: [`PassContext::dumps`].
+    #[field(default = false, kw_only)]
+    pub dump: bool,
 }
 
 impl Default for PassOptions {
@@ -46,31 +67,86 @@ impl Default for PassOptions {
             offset_factor: 0,
             disable_select_rewriting: false,
             verify: cfg!(debug_assertions),
+            dump: false,
         }
     }
 }
 
-/// Options, and the notes for the user that passes leave.
-#[derive(Default, Debug)]
-pub struct PassContext {
+handle! {
+    /// A reference to the context of a pipeline.
+    PassContext => PassContextNode
+}
+
+/// Options, and what passes leave for the user: notes and dumps.
+#[derive(Object)]
+#[object(key = "kernpack.PassContext", structural = "singleton")]
+#[repr(C)]
+pub struct PassContextNode {
     /// Options.
-    pub options: PassOptions,
-    notes: RefCell<Vec<String>>,
+    pub options: ObjRef<PassOptions>,
+    /// The pipeline in place of the usual one: names of passes, or functions; empty: the usual one.
+    #[field(writable, default = Field::new(Array::default()))]
+    pub pipeline: Field<Array<kernpack::Any>>,
+    #[field(skip, default = Mutex::default())]
+    notes: Mutex<Vec<String>>,
+    #[field(skip, default = Mutex::default())]
+    warnings: Mutex<Vec<String>>,
+    #[field(skip, default = Mutex::default())]
+    dumps: Mutex<Vec<(Str, String)>>,
 }
 
 impl PassContext {
     /// A context with these options.
     pub fn new(options: PassOptions) -> Self {
-        Self { options, notes: RefCell::default() }
+        Self::from_node(PassContextNode {
+            options: ObjRef::new(options),
+            pipeline: Field::new(Array::default()),
+            notes: Mutex::default(),
+            warnings: Mutex::default(),
+            dumps: Mutex::default(),
+        })
     }
 
-    /// Leaves a note: something that was asked for was not done, and why.
+    /// Leaves a note for people who ask why a kernel is as it is: what a rule did or declined.
     pub fn note(&self, note: impl Into<String>) {
-        self.notes.borrow_mut().push(note.into());
+        add_once(&self.notes, note.into());
+    }
+
+    /// Leaves a warning: something that was asked for was not done, and why.
+    pub fn warn(&self, warning: impl Into<String>) {
+        add_once(&self.warnings, warning.into());
+    }
+
+    /// The warnings so far, which are given up.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The notes so far, which are given up.
     pub fn take_notes(&self) -> Vec<String> {
-        self.notes.take()
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the text of a program after a pass.
+    pub fn keep_dump(&self, pass: &str, text: String) {
+        self.dumps.lock().unwrap_or_else(PoisonError::into_inner).push((pass.into(), text));
+    }
+
+    /// Names of passes with the program after each, in order, which are given up. Empty unless the option `dump` is set.
+    pub fn take_dumps(&self) -> Vec<(Str, String)> {
+        std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn add_once(list: &Mutex<Vec<String>>, text: String) {
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    if !list.contains(&text) {
+        list.push(text);
+    }
+}
+
+impl Default for PassContext {
+    fn default() -> Self {
+        Self::new(PassOptions::default())
     }
 }

@@ -1,5 +1,15 @@
 //! Lowering step by step: each pass does one thing and leaves an invariant.
 
 mod context;
+pub mod hoist_if;
+pub mod inject_prefetch;
+pub mod pipeline;
+pub mod remove_no_op;
+pub mod rewrite_unsafe_select;
+pub mod storage_flatten;
+pub mod storage_rewrite;
+pub mod unroll_loop;
+pub mod vectorize_loop;
+pub mod verify_memory;
 
-pub use context::{PassContext, PassOptions};
+pub use context::{PassContext, PassContextNode, PassOptions};

@@ -1,1 +1,52 @@
-//! How to compute it: loops, where stages are computed, and the way from both to statements.
+//! Schedules: in which loops tensors are computed, apart from what they are.
+//!
+//! A [`Schedule`] has a [`Stage`] for each operation. `schedule.stage(&tensor)` gives a [`StageHandle`] with the primitives; each returns a `Result` whose
+//! error names the stage, the axis and the user's line.
+//!
+//! ```
+//! use kernpack_compiler::ir::F32;
+//! use kernpack_compiler::schedule::create_schedule;
+//! use kernpack_compiler::te::{compute, placeholder, reduce_axis, sum};
+//!
+//! # fn main() -> kernpack_compiler::Result<()> {
+//! let (a, b) = (placeholder([64, 64], F32, "a"), placeholder([64, 64], F32, "b"));
+//! let k = reduce_axis(0, 64, "k");
+//! let c = compute([64, 64], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+//!
+//! let mut s = create_schedule(&[c.op.clone()]);
+//! let [i, j] = s.stage(&c).axes()?;
+//! let (io, jo, ii, ji) = s.stage(&c).tile(&i, &j, 4, 16)?;
+//! s.stage(&c).reorder([&io, &jo, &k, &ii, &ji])?.unroll(&ii)?.vectorize(&ji)?.parallel(&io)?;
+//!
+//! let mistake = s.stage(&c).split(&i, 8).unwrap_err();
+//! assert_eq!(mistake.what(), "split: `i` of stage `c` is no loop any more");
+//! # Ok(())
+//! # }
+//! ```
+
+pub(crate) mod attach;
+pub(crate) mod gather;
+pub(crate) mod guards;
+pub mod infer_bound;
+pub mod lower;
+pub(crate) mod lower_compute;
+pub mod lower_function;
+pub(crate) mod lower_scan;
+pub(crate) mod memory;
+pub(crate) mod nest;
+pub mod normalize;
+pub mod pass_down;
+pub mod primitives;
+pub mod relations;
+pub mod stage;
+pub mod tensorize;
+
+pub use infer_bound::infer_bound;
+pub(crate) use lower::bound_buffer;
+pub use lower::lower;
+pub use lower_function::{Argument, lower_function};
+pub(crate) use nest::PREFETCH_SCOPE;
+pub use primitives::{StageHandle, StageKey};
+pub use relations::{Relation, Tail};
+pub use stage::{Annotation, Attach, AxisAttr, Schedule, Stage, StageId, create_schedule};
+pub use tensorize::{TensorIntrin, TensorIntrinNode};

@@ -161,7 +161,7 @@ mod tests {
         unsafe {
             copy(from, Place { device: Device::new(device_type::METAL, 0), ..to }, 0).unwrap();
             let error = copy(from, Place { device: Device::new(device_type::METAL, 0), ..to }, 2).unwrap_err();
-            assert!(error.message().starts_with("nothing in this process knows metal devices; "), "{error}");
+            assert!(error.message().starts_with("no library in this process provides metal devices; "), "{error}");
         }
         assert!(forward(place(core::ptr::null_mut(), u64::MAX), 1).is_err());
     }

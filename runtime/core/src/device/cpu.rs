@@ -37,8 +37,8 @@ static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether blocks of 4 MiB and more, allocated from now on, ask the system for huge pages (`madvise(MADV_HUGEPAGE)`). It is a
-/// wish: where the system has none to give, the blocks work the same. Off, unless the environment variable
+/// Whether blocks of 4 MiB and more, allocated from now on, ask the system for huge pages (`madvise(MADV_HUGEPAGE)`). A hint:
+/// where the system gives none, the blocks work the same. Off, unless the environment variable
 /// `KERNPACK_HUGE_PAGES` is `1` when the first large block is allocated. Counts for the whole process.
 ///
 /// ```

@@ -94,7 +94,7 @@ thread_local! {
 /// assert_eq!(device::api(device_type::CPU)?.name(), "cpu");
 /// assert_eq!(
 ///     device::api(device_type::VPI).err().unwrap().message(),
-///     "nothing in this process knows vpi devices; load a library that brings them (kernpack::device_api!)",
+///     "no library in this process provides vpi devices; load a library that brings them (kernpack::device_api!)",
 /// );
 /// # Ok::<(), kernpack::Error>(())
 /// ```
@@ -251,7 +251,7 @@ fn unknown(kind: i32) -> crate::Error {
         device_type::OPENCL => "build with kernpack's feature `opencl`, or load a library that was built with it",
         _ => "load a library that brings them (kernpack::device_api!)",
     };
-    crate::error!(RuntimeError, "nothing in this process knows {name} devices; {advice}")
+    crate::error!(RuntimeError, "no library in this process provides {name} devices; {advice}")
 }
 
 #[cfg(test)]
@@ -263,9 +263,9 @@ mod tests {
     fn kinds_that_nobody_brings() {
         let hint = "load a library that brings them (kernpack::device_api!)";
         for (kind, message) in [
-            (device_type::METAL, format!("nothing in this process knows metal devices; {hint}")),
-            (-1, format!("nothing in this process knows device_type_-1 devices; {hint}")),
-            (i32::MAX, format!("nothing in this process knows device_type_2147483647 devices; {hint}")),
+            (device_type::METAL, format!("no library in this process provides metal devices; {hint}")),
+            (-1, format!("no library in this process provides device_type_-1 devices; {hint}")),
+            (i32::MAX, format!("no library in this process provides device_type_2147483647 devices; {hint}")),
         ] {
             let error = api(kind).err().unwrap();
             assert_eq!(error.to_string(), format!("RuntimeError: {message}"));

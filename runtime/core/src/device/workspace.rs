@@ -258,7 +258,7 @@ mod tests {
         }
         let metal = Device::new(device_type::METAL, 1);
         let error = allocate(metal, 64).unwrap_err();
-        let problem = "RuntimeError: nothing in this process knows metal devices; ";
+        let problem = "RuntimeError: no library in this process provides metal devices; ";
         assert!(error.to_string().starts_with(problem), "{error}");
         // SAFETY: nothing can free it, so nothing does.
         let free = |device, address| unsafe { free(device, address) };

@@ -113,7 +113,7 @@ impl FunctionCache {
     }
 }
 
-/// Whether what was found in the last of `modules`, after it was not found in those before it, holds until this file hears of a change:
+/// Whether what was found in the last of `modules`, after it was not found in those before it, stays true until a change is reported here:
 /// this artifact made all of them, and none gets or loses functions.
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.

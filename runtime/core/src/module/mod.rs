@@ -31,7 +31,7 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 //!
-//! What a kernel can be given is checked against the table before the device hears of it, and errors name the kernel, the argument and what was
+//! What a kernel can be given is checked against the table before launch, and errors name the kernel, the argument and what was
 //! expected:
 //!
 //! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned CPU memory, too), None for NULL,

@@ -75,8 +75,8 @@ impl Tensor {
         }
     }
 
-    /// A tensor on the CPU for results that the caller writes, each, before anybody else gets the tensor: memory of the environment's
-    /// allocator or new memory, and the address of its first element.
+    /// A tensor on the CPU for results, and the address of its first element. The memory is from the environment's allocator, or new. The
+    /// caller writes every element before it gives the tensor away.
     pub(crate) fn for_results<T: Element>(shape: &[i64]) -> Result<(Self, *mut T)> {
         // SAFETY: a plain query.
         let has_allocator = unsafe { (provider::api().env_get_tensor_allocator)() }.is_some();
@@ -138,8 +138,7 @@ mod tests {
         let f32 = DataType::FLOAT32;
         let void = DataType::scalar(3, 0);
         let metal = Device::new(device_type::METAL, 0);
-        let unknown =
-            "nothing in this process knows metal devices; load a library that brings them (kernpack::device_api!)";
+        let unknown = "no library in this process provides metal devices; load a library that brings them (kernpack::device_api!)";
         for (dtype, shape, device, problem) in [
             (
                 f32,

@@ -54,8 +54,8 @@ pub fn system_lib_symbol(name: &[u8]) -> *mut c_void {
     SYSTEM_LIB_SYMBOLS.get(name).map_or(null_mut(), |symbol| symbol.load(Ordering::Acquire))
 }
 
-/// The global function that searches the imports of a library: its context and a name; a function or None. Whoever loads libraries
-/// registers it. Before that there are no contexts.
+/// The global function that searches the imports of a library: its context and a name; a function or None. It is registered
+/// when the first library is loaded: before that there are no contexts.
 pub const IMPORT_LOOKUP: &str = "kernpack.import_lookup_v1";
 
 /// NULL or a new reference.

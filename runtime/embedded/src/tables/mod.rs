@@ -5,4 +5,5 @@ pub mod raised;
 pub mod type_attr;
 mod type_hash;
 pub mod type_members;
+mod type_registry;
 pub mod type_table;

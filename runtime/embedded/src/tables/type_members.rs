@@ -6,7 +6,8 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFITypeInfo, TVMFFITypeMetadata, field_flag,
 };
 
-use super::type_table::{TypeEntry, entry, keep_text, lock};
+use super::type_registry::lock;
+use super::type_table::{TypeEntry, entry, keep_text};
 use crate::cells::failure::Failure;
 use crate::cells::inc_ref;
 use crate::cells::release::to_owned;

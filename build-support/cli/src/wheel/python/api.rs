@@ -125,7 +125,7 @@ impl Api {
             let waiting = |ty: &Value| left.iter().any(|other| text(other, "key") == text(ty, "parent"));
             let (next, rest): (Vec<&Value>, Vec<&Value>) = left.iter().copied().partition(|ty| !waiting(ty));
             if next.is_empty() {
-                return Err("the library's types are each other's parents".to_owned());
+                return Err("the library's types inherit from each other in a circle".to_owned());
             }
             for ty in next {
                 match attribute(text(ty, "key"), package) {

@@ -1,11 +1,14 @@
 //! What C++ has thrown, as an error: `super::call` catches it.
+//!
+//! A process may have several C++ runtimes: that of the system, and copies inside of shared libraries (Rust's libLLVM exports the symbols of
+//! its copy). A symbol of this name alone may be one of another copy than the exception's, so types are recognized by their names, and an exception ends
+//! with the functions of the copy that threw it.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
-use core::ptr;
 
 use crate::abi::{TVMFFIObject, type_index};
-use crate::embedded::dynamic_linker::cpp_runtime_symbol;
+use crate::embedded::dynamic_linker;
 use crate::{Error, embedded};
 
 /// `_Unwind_Exception`. In memory of GCC's and Clang's C++ runtimes the thrown object follows it.
@@ -45,15 +48,16 @@ pub(in crate::module) unsafe fn take(exception: *mut Exception) -> Error {
     // SAFETY: promised by the caller.
     unsafe {
         let error = read(exception);
-        // The C++ runtime counts what is thrown and not caught.
-        let begin = cpp_runtime_symbol(c"__cxa_begin_catch");
-        let end = cpp_runtime_symbol(c"__cxa_end_catch");
-        if (*exception).class != CLASS || begin.is_null() || end.is_null() {
-            _Unwind_DeleteException(exception);
-            return error;
+        // The C++ runtime counts what is thrown and not caught: the one that threw it, whose function does the cleanup.
+        let symbol = |name| dynamic_linker::symbol_beside((*exception).cleanup, name);
+        let is_cpp = (*exception).class == CLASS;
+        match (symbol(c"__cxa_begin_catch"), symbol(c"__cxa_end_catch")) {
+            (Some(begin), Some(end)) if is_cpp => {
+                transmute::<*mut c_void, unsafe extern "C" fn(*mut Exception) -> *mut c_void>(begin)(exception);
+                transmute::<*mut c_void, unsafe extern "C" fn()>(end)();
+            }
+            _ => _Unwind_DeleteException(exception),
         }
-        transmute::<*mut c_void, unsafe extern "C" fn(*mut Exception) -> *mut c_void>(begin)(exception);
-        transmute::<*mut c_void, unsafe extern "C" fn()>(end)();
         error
     }
 }
@@ -108,16 +112,27 @@ unsafe fn is_named(of_type: *const TypeInfo, expected: &CStr) -> bool {
 /// # Safety
 /// As for [`name`].
 unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
-    let of_single = cpp_runtime_symbol(c"_ZTVN10__cxxabiv120__si_class_type_infoE");
-    // SAFETY: promised by the caller; a type whose functions are those of classes with one base has that base.
+    // SAFETY: promised by the caller; a type of a class with one base has that base.
     unsafe {
         while !is_named(of_type, c"St9exception") {
-            // A pointer to virtual functions points behind the two words that begin their table.
-            if of_single.is_null() || !ptr::eq((*of_type).functions, of_single.byte_add(16)) {
+            if !has_one_base(of_type) {
                 return false;
             }
             of_type = (*of_type).base;
         }
     }
     true
+}
+
+/// Whether the type describes a class with one base class at its start.
+///
+/// # Safety
+/// As for [`name`].
+unsafe fn has_one_base(of_type: *const TypeInfo) -> bool {
+    // SAFETY: promised by the caller. A type is itself an object of a C++ class, and in front of the virtual functions of a class is a pointer to the class's
+    // type, or NULL.
+    unsafe {
+        let class = *(*of_type).functions.cast::<*const TypeInfo>().sub(1);
+        !class.is_null() && is_named(class, c"N10__cxxabiv120__si_class_type_infoE")
+    }
 }

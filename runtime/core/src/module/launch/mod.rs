@@ -8,7 +8,7 @@
 //! 2. one extent for each launch parameter tag, in the order of the function table;
 //! 3. the bytes of dynamic shared memory, if the kernel uses any.
 //!
-//! Everything is checked against the table before the device hears of it: numbers against the range of the parameter's type, tensors
+//! Everything is checked against the table before launch: numbers against the range of the parameter's type, tensors
 //! for their device and for gaps. All tensors are on one device, and the kernel runs there, in the stream that the environment names for
 //! it; without a tensor it runs on the thread's current device of its kind ([`set_current_device`]), which is the first one unless it
 //! has said otherwise. Extents are 1 or more: there is no empty launch. A tensor may be empty; the kernel gets its address, which may be

@@ -39,7 +39,7 @@ impl Signature {
         let tags = LaunchTags::new(launch_params.iter().copied()).map_err(|problem| match problem {
             TagProblem::Unknown(tag) => crate::error!(
                 RuntimeError,
-                "{kind} kernel '{name}' wants the launch parameter '{tag}', which is not supported"
+                "{kind} kernel '{name}' needs the launch parameter '{tag}', which is not supported"
             ),
             TagProblem::Twice(tag) => {
                 crate::error!(RuntimeError, "{kind} kernel '{name}' has the launch parameter '{tag}' twice")

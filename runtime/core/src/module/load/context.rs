@@ -158,13 +158,13 @@ fn note_names_in_process() {
 }
 
 /// Offers what searches the imports of a library, which the `TVMFFIEnvModLookupFromImports` of our own implementation asks before
-/// the global functions. Whoever loads the first library offers it, so that only an artifact that loads libraries has it.
+/// the global functions. Registered when an artifact loads its first library, so that an artifact that loads none does not contain it.
 pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
     if provider::origin() != Origin::Process && Function::find_global(name)?.is_none() {
         // SAFETY: a new function object, whose one reference goes to the handle.
         let lookup = unsafe { Function::from_raw(embedded::new_function(lookup_for_library, ())) };
-        // Another artifact may be quicker; all of them do the same.
+        // An artifact on another thread may have registered its own since the look-up; all of them do the same.
         let _ = Function::register_global(name, &lookup);
     }
     Ok(())

@@ -69,7 +69,7 @@ impl Borrow {
 
     /// The same addresses once more, for reading.
     pub(super) fn again(&self) -> Self {
-        // Readers never stand in each other's way, so this succeeds where the first one did.
+        // Readers never exclude each other, so this succeeds where the first one did.
         Self::new(self.range.clone(), false).unwrap_or_else(Self::nested)
     }
 }

@@ -59,7 +59,7 @@ impl Cell {
     /// Ends the live range if it has no view. Only under the lock.
     fn give_up(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        // Those who release a view only make the cell idle, and those who begin one change the state, so one attempt is enough.
+        // A view that ends only makes the cell idle, and one that begins changes the state, so one attempt is enough.
         marks(state) & (MOST_READERS | WRITER) == 0
             && self.state.compare_exchange(state, next_generation(state), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -244,7 +244,7 @@ impl<const SETS: usize> Record<SETS> {
                 return if write || close(cell, false).is_none() { Some(0) } else { None };
             };
             let wanted = if is_alone { wanted } else { wanted | u64::from(CROWDED) };
-            // Releases as well: who finds the cell open again comes after the views in the crowd that have ended.
+            // Releases as well: a view that finds the cell open again comes after the views in the crowd that have ended.
             match cell.state.compare_exchange_weak(state, wanted, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(core::ptr::from_ref(cell).expose_provenance()),
                 Err(now) => state = now,

@@ -8,7 +8,8 @@ use core::ffi::c_void;
 
 use crate::abi::{TVMFFIAny, TVMFFIMapCell, TVMFFIObject};
 
-use super::dense::{DenseTable, NO_SLOT, free_blocks};
+use super::blocks::{NO_SLOT, free_blocks};
+use super::dense::DenseTable;
 use crate::cells::release::Releasing;
 use crate::cells::{ObjectCell, new_object, new_object_with_tail};
 

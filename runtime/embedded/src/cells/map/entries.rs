@@ -3,8 +3,8 @@
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 
+use super::blocks::NO_SLOT;
 use super::cell::{MapBody, Pair, body_of, dense_table, is_small};
-use super::dense::NO_SLOT;
 
 /// The position behind the last entry.
 pub const END: u64 = NO_SLOT;

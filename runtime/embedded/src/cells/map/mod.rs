@@ -1,7 +1,7 @@
 //! Maps and dicts: hash maps that keep the order of insertion, in the layout that C++ code reads and writes inline.
 //!
 //! The *small* form has up to four pairs, searched one by one. Setting a key when four are there turns it into the *dense*
-//! form (`dense_map`). Both share the cell that `map_cell` describes.
+//! form (`dense`). Both share the cell that `cell` describes.
 //!
 //! Keys and values given to these functions are owned and move into the map; those handed out are owned too, unless the
 //! documentation says "borrowed". Iteration is in the order of insertion; in the dense form, setting a key again makes it
@@ -20,126 +20,28 @@
 //! }
 //! ```
 
+mod blocks;
 mod cell;
+mod chain;
+mod construction;
 mod dense;
 mod entries;
+mod order;
+mod small;
 
-use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject};
 
 use crate::cells::any_hash;
-use crate::cells::dec_ref;
 use crate::cells::failure::Failure;
-use crate::cells::release::{release, release_elements, retain, to_owned};
-use cell::{
-    MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, dense_table, free_storage, is_small, new_dense, new_small,
-    small_pairs, store, switch_to,
-};
-use dense::{DenseTable, Entry, Search, free_blocks};
+use crate::cells::release::{release, release_elements};
+use cell::{MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, dense_table, is_small, small_pairs, store, switch_to};
+pub use construction::{copy, new_dict, new_dict_of_views, new_map, new_map_of_moved, new_map_of_views};
+use dense::{DenseTable, Entry, Search};
 pub use entries::{END, Entries, entry_at, first, iter, next, value_at};
+use small::{find_small, grow_small};
 
 // SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
 // to what the ABI says for its form.
-
-/// Creates a map of owned pairs; of equal keys, the last one counts. The caller owns the reference.
-pub fn new_map(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
-    create(type_index::MAP, pairs.into_iter())
-}
-
-/// Creates a dict (a map that is changed in place while shared); see [`new_map`].
-pub fn new_dict(pairs: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<*mut TVMFFIObject, Failure> {
-    create(type_index::DICT, pairs.into_iter())
-}
-
-/// Like [`new_map`], of keys and values in turn.
-///
-/// # Errors
-/// As for [`new_map`].
-///
-/// # Safety
-/// The caller owns the keys and values, and does not use them afterwards. There are as many keys as values.
-pub unsafe fn new_map_of_moved(values: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
-    create(type_index::MAP, values.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value)))
-}
-
-fn create(
-    type_index: i32,
-    mut pairs: impl ExactSizeIterator<Item = (TVMFFIAny, TVMFFIAny)>,
-) -> Result<*mut TVMFFIObject, Failure> {
-    let capacity = pairs.len() as u64;
-    let map = if capacity < SMALL_MAX {
-        new_small(type_index, capacity)
-    } else {
-        new_dense(type_index, DenseTable::with_capacity(capacity))
-    };
-    for (key, value) in pairs.by_ref() {
-        // SAFETY: the map is new and ours; the pair's ownership moves into it.
-        if let Err(failure) = unsafe { set(map, key, value) } {
-            // SAFETY: the map and the remaining pairs are ours and not used any more.
-            unsafe {
-                dec_ref(map);
-                release_elements(pairs.flat_map(|(key, value)| [key, value]));
-            }
-            return Err(failure);
-        }
-    }
-    Ok(map)
-}
-
-/// Creates a map of views (a packed function's arguments): keys and values in turn, set one after the other in an empty map.
-/// The caller owns the reference.
-///
-/// # Errors
-/// A view cannot be turned into an owned value, or a key's hash or equality hook failed.
-///
-/// # Safety
-/// Each view follows the ABI's rules for its type index, and what it refers to is alive. A last key without a value is not
-/// looked at.
-pub unsafe fn new_map_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
-    // SAFETY: promised by the caller.
-    unsafe { create_of_views(type_index::MAP, views) }
-}
-
-/// Creates a dict of views; see [`new_map_of_views`].
-///
-/// # Errors
-/// As for [`new_map_of_views`].
-///
-/// # Safety
-/// As for [`new_map_of_views`].
-pub unsafe fn new_dict_of_views(views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
-    // SAFETY: promised by the caller.
-    unsafe { create_of_views(type_index::DICT, views) }
-}
-
-unsafe fn create_of_views(type_index: i32, views: &[TVMFFIAny]) -> Result<*mut TVMFFIObject, Failure> {
-    let count = (views.len() / 2) as u64;
-    // Begins small whatever the count, because it is the form that says where a key goes that comes again.
-    let map = new_small(type_index, count.min(SMALL_MAX));
-    // SAFETY: the views are the caller's promise; the map is new and ours.
-    unsafe {
-        for pair in views.as_chunks::<2>().0 {
-            if let Err(failure) = set_view(map, pair, count) {
-                dec_ref(map);
-                return Err(failure);
-            }
-        }
-    }
-    Ok(map)
-}
-
-unsafe fn set_view(map: *mut TVMFFIObject, [key, value]: &[TVMFFIAny; 2], expected: u64) -> Result<(), Failure> {
-    // SAFETY: the caller promises valid views and a map of its own.
-    unsafe {
-        let key = to_owned(key)?;
-        match to_owned(value) {
-            Ok(value) => set_expecting(map, key, value, expected),
-            Err(failure) => {
-                release(key);
-                Err(failure)
-            }
-        }
-    }
-}
 
 /// All entries with their hashes.
 unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
@@ -191,20 +93,6 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMF
         }
         Ok(dense_table(body).find(key, any_hash::hash(key)?)?.map(|item| (*item).value))
     }
-}
-
-unsafe fn find_small(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
-    // SAFETY: see above. The counts are read again for each pair: an equality hook may have changed a dict.
-    unsafe {
-        let mut index = 0;
-        while is_small(body) && index < (*body).cell.size as usize {
-            if any_hash::equal(&(*(*body).cell.data.cast::<Pair>().add(index)).key, key)? {
-                return Ok(Some(index));
-            }
-            index += 1;
-        }
-    }
-    Ok(None)
 }
 
 /// The value of `key`, borrowed from the map.
@@ -298,23 +186,6 @@ unsafe fn insert(
     Ok(None)
 }
 
-unsafe fn grow_small(body: *mut MapBody, slots: u64) {
-    // SAFETY: see above; the pairs are moved as plain data.
-    unsafe {
-        let data = libc::malloc(slots as usize * size_of::<Pair>()).cast::<Pair>();
-        if data.is_null() {
-            std::alloc::handle_alloc_error(core::alloc::Layout::new::<[Pair; SMALL_MAX as usize]>());
-        }
-        let pairs = small_pairs(body);
-        data.copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
-        let old = ((*body).cell.data, (*body).cell.data_deleter);
-        (*body).cell.data = data.cast();
-        (*body).cell.data_deleter = Some(free_blocks);
-        (*body).cell.slots = slots | SMALL;
-        free_storage(old);
-    }
-}
-
 unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
@@ -385,37 +256,11 @@ pub unsafe fn clear(map: *mut TVMFFIObject) {
     unsafe { release_elements(take_entries(body_of(map))) }
 }
 
-/// A shallow copy of the same type, with the same order; the caller owns the reference.
-///
-/// # Safety
-/// As for [`get`].
-pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
-    // SAFETY: promised by the caller; each key and value gets a second owner.
-    unsafe {
-        let body = body_of(map);
-        if !is_small(body) {
-            let table = dense_table(body);
-            for item in table.items() {
-                retain(&(*item).key);
-                retain(&(*item).value);
-            }
-            return new_dense((*map).type_index, table.duplicate());
-        }
-        let copy = new_small((*map).type_index, (*body).cell.size);
-        let pairs = small_pairs(body);
-        for pair in pairs.iter() {
-            retain(&pair.key);
-            retain(&pair.value);
-        }
-        (*body_of(copy)).cell.data.cast::<Pair>().copy_from_nonoverlapping(pairs.as_ptr(), pairs.len());
-        (*body_of(copy)).cell.size = (*body).cell.size;
-        copy
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::type_index;
+    use crate::cells::dec_ref;
     use crate::cells::{inc_ref, new_string, new_string_object, strong_count};
 
     /// A map beside a plain list of its entries, in order.

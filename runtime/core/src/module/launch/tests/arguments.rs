@@ -191,11 +191,11 @@ fn tables_that_cannot_be_launched() {
     ];
     let (module, _) = module_of(kernels, false);
     for (name, expected) in [
-        ("odd", "RuntimeError: opencl kernel 'odd' wants the launch parameter 'vthread.x', which is not supported"),
+        ("odd", "RuntimeError: opencl kernel 'odd' needs the launch parameter 'vthread.x', which is not supported"),
         ("twice", "RuntimeError: opencl kernel 'twice' has the launch parameter 'blockIdx.x' twice"),
         (
             "old",
-            "RuntimeError: opencl kernel 'old' wants the launch parameter 'tir.use_dyn_shared_memory', which is not supported",
+            "RuntimeError: opencl kernel 'old' needs the launch parameter 'tir.use_dyn_shared_memory', which is not supported",
         ),
         ("mapped", "RuntimeError: opencl kernel 'mapped' takes a tensor map, which is not supported"),
         ("nul\0", "ValueError: a kernel's name contains a NUL byte"),

@@ -1,0 +1,254 @@
+//! Comparisons of canonical sums.
+
+use super::analyzer::State;
+use super::modular::gcd;
+use super::render::render;
+use super::sum::{Sum, WHOLE};
+use crate::ir::builder::floor_div;
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode};
+
+/// A comparison, or the constant that it is.
+pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -> Expr {
+    if let Some(hint) = hint
+        && let ExprNode::Compare { op: own, a: x, b: y } = &**hint
+        && *own == op
+        && x.same_as(&a)
+        && y.same_as(&b)
+    {
+        return hint.clone();
+    }
+    Expr::from_node(ExprNode::Compare { op, a, b })
+}
+
+impl State {
+    /// A comparison of two scalars of an index type.
+    pub(crate) fn compare(&mut self, op: CompareOp, a: &Expr, b: &Expr, expr: &Expr) -> Expr {
+        let (left, right) = (self.sum_of(a), self.sum_of(b));
+        let difference = left.minus(&right);
+        if difference.overflow {
+            return comparison(op, render(&left, Some(a)), render(&right, Some(b)), Some(expr));
+        }
+        match op {
+            CompareOp::Eq | CompareOp::Ne => self.equality(op, difference, expr),
+            _ => {
+                // All are `sum < 0`.
+                let mut sum =
+                    if matches!(op, CompareOp::Gt | CompareOp::Ge) { difference.scaled(-1) } else { difference };
+                if matches!(op, CompareOp::Le | CompareOp::Ge) {
+                    sum.add_base(-1);
+                }
+                self.negative(sum, expr)
+            }
+        }
+    }
+
+    /// `sum < 0`.
+    fn negative(&mut self, mut sum: Sum, expr: &Expr) -> Expr {
+        loop {
+            let range = self.range(&sum);
+            if range.max < 0 {
+                return Expr::bool(true);
+            }
+            if range.min >= 0 {
+                return Expr::bool(false);
+            }
+            if let Some(reduced) = self.reduced(&sum) {
+                sum = reduced;
+                continue;
+            }
+            // floordiv(x, c) < b is x < b*c, and b < floordiv(x, c) is (b + 1)*c - 1 < x.
+            if let [term] = &sum.terms[..]
+                && term.upper == WHOLE
+                && term.lower > 1
+                && let Some(mut base) = sum.base.checked_mul(term.lower)
+            {
+                if term.scale < 0 {
+                    base = base.saturating_add(term.lower - 1);
+                }
+                let (scale, index) = (term.scale, term.index.clone());
+                if scale.abs() == 1 {
+                    let mut whole = Sum::constant(sum.dtype, base);
+                    self.add(&mut whole, &index, scale);
+                    sum = self.finished(whole, &index);
+                    continue;
+                }
+            }
+            break;
+        }
+        let mut past = sum.clone();
+        past.add_base(1);
+        if self.proves_not_positive(&past) {
+            return Expr::bool(true);
+        }
+        if self.proves_not_positive(&sum.clone().scaled(-1)) {
+            return Expr::bool(false);
+        }
+        if let Some(parts) = self.by_extreme(&sum, expr) {
+            return parts;
+        }
+        render_negative(&sum, expr)
+    }
+
+    /// `sum < 0` without a common factor, and without terms that cannot change the result.
+    fn reduced(&mut self, sum: &Sum) -> Option<Sum> {
+        let common = sum.common_scale();
+        if common > 1 {
+            // g*x + b < 0 is x + floordiv(b, g) < 0.
+            let mut reduced = sum.clone();
+            reduced.base = floor_div(reduced.base, common);
+            reduced.terms.iter_mut().for_each(|term| term.scale /= common);
+            return Some(reduced);
+        }
+        if sum.terms.len() < 2 {
+            return None;
+        }
+        // step*high + low < 0 with low in block*step .. (block+1)*step is high + block < 0.
+        let mut tried: Vec<i64> = vec![1];
+        for place in 0..sum.terms.len() {
+            let step = sum.terms[place].scale.checked_abs()?;
+            if tried.contains(&step) {
+                continue;
+            }
+            tried.push(step);
+            let mut low = Sum::constant(sum.dtype, sum.base);
+            let mut high = Sum::constant(sum.dtype, 0);
+            for term in &sum.terms {
+                let mut term = term.clone();
+                if term.scale % step == 0 {
+                    term.scale /= step;
+                    high.terms.push(term);
+                } else {
+                    low.terms.push(term);
+                }
+            }
+            if let Some(block) = self.range(&low).block(step) {
+                high.add_base(block);
+                return Some(high);
+            }
+        }
+        None
+    }
+
+    /// `min(x, y) + z < 0` where one of both decides.
+    fn by_extreme(&mut self, sum: &Sum, expr: &Expr) -> Option<Expr> {
+        for (place, term) in sum.terms.iter().enumerate() {
+            let ExprNode::Binary { op: op @ (BinaryOp::Min | BinaryOp::Max), a, b, .. } = &*term.index else {
+                continue;
+            };
+            if !term.is_whole() {
+                continue;
+            }
+            // min(x, y) < z and z < max(x, y) hold if one of both does.
+            let any = (*op == BinaryOp::Min) == (term.scale > 0);
+            let mut parts = Vec::with_capacity(2);
+            for operand in [a, b] {
+                let mut part = sum.clone();
+                part.terms.remove(place);
+                let operand = self.sum_of(operand);
+                part.add_scaled(&operand, term.scale);
+                parts.push(self.negative(part, expr));
+            }
+            let decided = |part: &Expr| part.is_true() || part.is_false();
+            if decided(&parts[0]) || decided(&parts[1]) || sum.terms.len() <= 2 {
+                let (first, second) = (parts[0].clone(), parts[1].clone());
+                return Some(if any { first.or(second) } else { first.and(second) });
+            }
+        }
+        None
+    }
+
+    /// `difference == 0` or `!= 0`.
+    fn equality(&mut self, op: CompareOp, difference: Sum, expr: &Expr) -> Expr {
+        let equal = op == CompareOp::Eq;
+        let range = self.range(&difference);
+        if range.as_point() == Some(0) {
+            return Expr::bool(equal);
+        }
+        if !range.contains(0) || !difference.modular().contains(0) {
+            return Expr::bool(!equal);
+        }
+        let common = gcd(difference.common_scale(), 0);
+        let difference = if common > 1 {
+            if difference.base % common != 0 {
+                return Expr::bool(!equal);
+            }
+            difference.divided(common)
+        } else {
+            difference
+        };
+        let below = self.proves_not_positive(&difference);
+        let above = self.proves_not_positive(&difference.clone().scaled(-1));
+        if below && above {
+            return Expr::bool(equal);
+        }
+        let mut past = difference.clone();
+        past.add_base(1);
+        if self.proves_not_positive(&past) {
+            return Expr::bool(!equal);
+        }
+        let mut past = difference.clone().scaled(-1);
+        past.add_base(1);
+        if self.proves_not_positive(&past) {
+            return Expr::bool(!equal);
+        }
+        let (left, right) = sides(&difference);
+        if left.terms.is_empty() || right.terms.is_empty() && left.base != 0 {
+            // The constant stands on the right.
+            let sign = if left.terms.is_empty() { -1 } else { 1 };
+            let mut terms = difference.scaled(sign);
+            let base = terms.base.saturating_neg();
+            terms.base = 0;
+            return rendered(op, &terms, &Sum::constant(terms.dtype, base), expr);
+        }
+        rendered(op, &left, &right, expr)
+    }
+}
+
+/// Terms with positive factors and the positive constant, and the others negated: `left - right` is the sum.
+fn sides(sum: &Sum) -> (Sum, Sum) {
+    let (mut left, mut right) = (Sum::constant(sum.dtype, 0), Sum::constant(sum.dtype, 0));
+    for term in &sum.terms {
+        let mut term = term.clone();
+        if term.scale > 0 {
+            left.terms.push(term);
+        } else {
+            term.scale = term.scale.saturating_neg();
+            right.terms.push(term);
+        }
+    }
+    if sum.base > 0 {
+        left.base = sum.base
+    } else {
+        right.base = sum.base.saturating_neg()
+    }
+    (left, right)
+}
+
+fn rendered(op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
+    let (a, b) = match &**expr {
+        ExprNode::Compare { a, b, .. } => (Some(a), Some(b)),
+        _ => (None, None),
+    };
+    comparison(op, render(left, a), render(right, b), Some(expr))
+}
+
+/// `sum < 0` with each term where its factor is positive.
+fn render_negative(sum: &Sum, expr: &Expr) -> Expr {
+    let (mut left, mut right) = sides(sum);
+    let dtype = sum.dtype;
+    // A constant stands alone on its side if it can.
+    if right.terms.is_empty() {
+        right.base = sum.base.saturating_neg();
+        left.base = 0;
+    } else if left.terms.is_empty() {
+        left.base = sum.base;
+        right.base = 0;
+    } else if sum.base == -1 {
+        right.base = 0;
+        return rendered(CompareOp::Le, &left, &right, expr);
+    }
+    if !dtype.can_hold(left.base) || !dtype.can_hold(right.base) {
+        return expr.clone();
+    }
+    rendered(CompareOp::Lt, &left, &right, expr)
+}

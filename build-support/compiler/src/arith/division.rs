@@ -1,0 +1,345 @@
+//! Quotients and remainders of canonical sums.
+
+use super::analyzer::State;
+use super::interval::ConstInterval;
+use super::modular::{ModularSet, gcd};
+use super::render::render;
+use super::same::same;
+use super::sum::{Sum, Term, WHOLE};
+use crate::ir::builder::{floor_div, floor_mod};
+use crate::ir::{BinaryOp, Expr, ExprNode};
+
+/// `high * step + low`, with `low` in `0 .. step`.
+struct Parted {
+    step: i64,
+    high: Sum,
+    low: Sum,
+}
+
+impl State {
+    /// Quotient, rounded down.
+    pub(crate) fn floor_div(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        match right.as_constant() {
+            Some(0) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
+            Some(i64::MIN) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
+            Some(c) if c < 0 => self.floor_div_const(left.scaled(-1), -c),
+            Some(c) => self.floor_div_const(left, c),
+            None => self.floor_div_symbolic(left, right, expr),
+        }
+    }
+
+    /// Remainder with the sign of the divisor.
+    pub(crate) fn floor_mod(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        match right.as_constant() {
+            Some(0) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
+            Some(i64::MIN) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
+            Some(c) if c < 0 => self.floor_mod_const(left.scaled(-1), -c).scaled(-1),
+            Some(c) => self.floor_mod_const(left, c),
+            None => self.floor_mod_symbolic(left, right, expr),
+        }
+    }
+
+    fn undefined(&mut self, op: BinaryOp, left: &Sum, right: &Sum, expr: &Expr) -> Sum {
+        let node = self.rebuilt(op, left, right, expr);
+        self.opaque(node, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING)
+    }
+
+    /// Quotient or remainder rounded to zero: the same as rounded down if nothing is negative.
+    pub(crate) fn truncating(&mut self, op: BinaryOp, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        let (x, y) = (self.range(&left), self.range(&right));
+        if x.min >= 0 && y.min > 0 {
+            return if op == BinaryOp::Div {
+                self.floor_div(left, right, expr)
+            } else {
+                self.floor_mod(left, right, expr)
+            };
+        }
+        if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
+            && let Some(value) = crate::ir::builder::fold_int(op, left.dtype, a, b)
+        {
+            return Sum::constant(left.dtype, value);
+        }
+        match (op, right.as_constant()) {
+            (BinaryOp::Div, Some(1)) => return left,
+            (BinaryOp::Mod, Some(1)) => return Sum::constant(left.dtype, 0),
+            (_, Some(c)) if c != 0 && c != i64::MIN => {
+                // Exact division has no rounding.
+                if left.common_scale() % c == 0 && left.base % c == 0 {
+                    return if op == BinaryOp::Div { left.divided(c) } else { Sum::constant(left.dtype, 0) };
+                }
+                if op == BinaryOp::Mod && left.modular().remainder(c.abs()) == Some(0) {
+                    return Sum::constant(left.dtype, 0);
+                }
+                if op == BinaryOp::Mod && x.min > -c.abs() && x.max < c.abs() {
+                    return left;
+                }
+            }
+            _ => {}
+        }
+        let range = if op == BinaryOp::Div { x.trunc_div(y) } else { x.trunc_mod(y) };
+        let range = range.intersect(ConstInterval::of_type(expr.dtype()));
+        let node = self.rebuilt(op, &left, &right, expr);
+        self.opaque(node, range, ModularSet::EVERYTHING)
+    }
+
+    /// Splits off the terms whose factor `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
+    fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
+        let mut quotient = Sum::constant(sum.dtype, floor_div(sum.base, c));
+        let mut rest = Sum::constant(sum.dtype, floor_mod(sum.base, c));
+        rest.overflow = sum.overflow;
+        for mut term in sum.terms {
+            let (whole, left) = (term.scale / c, term.scale % c);
+            if whole != 0 {
+                let mut whole_term = term.clone();
+                whole_term.scale = whole;
+                quotient.add_term(whole_term);
+            }
+            if left != 0 {
+                term.scale = left;
+                rest.add_term(term);
+            }
+        }
+        (quotient, rest)
+    }
+
+    /// Finds a divisor `step` of `c` such that what it does not divide is less than it.
+    fn parted(&mut self, sum: &Sum, c: i64) -> Option<Parted> {
+        let mut tried: Vec<i64> = Vec::new();
+        loop {
+            // The largest step first.
+            let mut step = 1;
+            for term in &sum.terms {
+                let candidate = gcd(term.scale, c);
+                if candidate > step && !tried.contains(&candidate) {
+                    step = candidate;
+                }
+            }
+            if step == 1 {
+                return None;
+            }
+            tried.push(step);
+            let mut low = Sum::constant(sum.dtype, floor_mod(sum.base, step));
+            let mut high = Sum::constant(sum.dtype, floor_div(sum.base, step));
+            for term in &sum.terms {
+                let mut term = term.clone();
+                if term.scale % step == 0 {
+                    term.scale /= step;
+                    high.add_term(term);
+                } else {
+                    low.add_term(term);
+                }
+            }
+            if let Some(block) = self.range(&low).block(step) {
+                high.add_base(block);
+                low.add_base(-block * step);
+                return Some(Parted { step, high, low });
+            }
+        }
+    }
+
+    /// Quotient by a positive constant.
+    pub(crate) fn floor_div_const(&mut self, sum: Sum, c: i64) -> Sum {
+        if c == 1 || sum.overflow {
+            return sum;
+        }
+        let (mut quotient, mut rest) = Self::without_multiples(sum, c);
+        let mut c = c;
+        loop {
+            if let Some(block) = self.range(&rest).block(c) {
+                quotient.add_base(block);
+                return quotient;
+            }
+            let Some(parted) = self.parted(&rest, c) else { break };
+            c /= parted.step;
+            if c == 1 {
+                quotient.add_scaled(&parted.high, 1);
+                return quotient;
+            }
+            let (whole, left) = Self::without_multiples(parted.high, c);
+            quotient.add_scaled(&whole, 1);
+            rest = left;
+        }
+        let last = self.quotient_of(rest, c);
+        quotient.add_scaled(&last, 1);
+        quotient
+    }
+
+    /// `floordiv(rest, c)` as one term.
+    fn quotient_of(&mut self, rest: Sum, c: i64) -> Sum {
+        let dtype = rest.dtype;
+        if let [term] = &rest.terms[..]
+            && term.scale == 1
+            && let Some(lower) = term.lower.checked_mul(c)
+        {
+            if rest.base == 0 && (term.upper == WHOLE || term.upper % lower == 0) {
+                return self.split(dtype, term.with(lower, term.upper, 1));
+            }
+            // floordiv(floordiv(x, l) + b, c) is floordiv(x + b*l, l*c).
+            if term.lower > 1
+                && term.upper == WHOLE
+                && let Some(base) = rest.base.checked_mul(term.lower)
+            {
+                let index = term.index.clone();
+                let mut dividend = self.sum_of(&index);
+                dividend.add_base(base);
+                return self.floor_div_const(dividend, lower);
+            }
+        }
+        self.composite(&rest, c, WHOLE)
+    }
+
+    /// A sum as the index of a term.
+    fn composite(&mut self, rest: &Sum, lower: i64, upper: i64) -> Sum {
+        let index = render(rest, None);
+        self.remember(&index, &std::rc::Rc::new(rest.clone()));
+        let mut term = Term::whole(index, self.range(rest), rest.modular());
+        term.composite = true;
+        self.split(rest.dtype, term.with(lower, upper, 1))
+    }
+
+    fn split(&mut self, dtype: kernpack::DataType, term: Term) -> Sum {
+        let term = self.refined(term);
+        match term.range.as_point() {
+            Some(value) => Sum::constant(dtype, value),
+            None => Sum::of(dtype, term),
+        }
+    }
+
+    /// Remainder by a positive constant.
+    pub(crate) fn floor_mod_const(&mut self, sum: Sum, c: i64) -> Sum {
+        let dtype = sum.dtype;
+        if sum.overflow {
+            return sum;
+        }
+        if c == 1 {
+            return Sum::constant(dtype, 0);
+        }
+        if let Some(block) = self.range(&sum).block(c)
+            && let Some(offset) = block.checked_mul(c)
+        {
+            let mut rest = sum;
+            rest.add_base(-offset);
+            return rest;
+        }
+        let (_, rest) = Self::without_multiples(sum, c);
+        if let Some(remainder) = rest.modular().remainder(c) {
+            return Sum::constant(dtype, remainder);
+        }
+        if let Some(block) = self.range(&rest).block(c) {
+            let mut rest = rest;
+            rest.add_base(-block * c);
+            return rest;
+        }
+        if let Some(parted) = self.parted(&rest, c) {
+            let mut remainder = self.floor_mod_const(parted.high, c / parted.step).scaled(parted.step);
+            remainder.add_scaled(&parted.low, 1);
+            return remainder;
+        }
+        if let Some(term) = rest.as_term()
+            && term.scale == 1
+            && let Some(upper) = term.lower.checked_mul(c)
+            && (term.upper == WHOLE || term.upper % upper == 0)
+        {
+            return self.split(dtype, term.with(term.lower, upper, 1));
+        }
+        self.composite(&rest, 1, c)
+    }
+
+    /// Takes the terms that are products with the divisor: `(quotient, rest)`, with `left = quotient * right + rest`.
+    fn without_products(&mut self, left: &Sum, right: &Sum) -> (Sum, Sum) {
+        let mut quotient = Sum::constant(left.dtype, 0);
+        let mut rest = Sum::constant(left.dtype, left.base);
+        let (right_factor, divisor) = match right.as_term() {
+            Some(term) => {
+                let mut single = Sum::constant(right.dtype, 0);
+                let mut whole = term.clone();
+                whole.scale = 1;
+                single.add_term(whole);
+                (term.scale, single)
+            }
+            None => (1, right.clone()),
+        };
+        let divisor_expr = render(&divisor, None);
+        for term in &left.terms {
+            if term.scale % right_factor == 0 && term.is_whole() {
+                if let Some(cofactor) = without_operand(&term.index, &divisor_expr) {
+                    self.add(&mut quotient, &cofactor, term.scale / right_factor);
+                    continue;
+                }
+                if same(&term.index, &divisor_expr) {
+                    quotient.add_base(term.scale / right_factor);
+                    continue;
+                }
+            } else if divisor.as_term().is_some_and(|divisor| divisor.same_value(term))
+                && term.scale % right_factor == 0
+            {
+                quotient.add_base(term.scale / right_factor);
+                continue;
+            }
+            rest.add_term(term.clone());
+        }
+        // A sum as a divisor: `2*n + 2` by `n + 1`.
+        if let Some(factor) = rest.multiple_of_terms(right)
+            && factor != 0
+            && right.terms.len() + usize::from(right.base != 0) > 1
+            && let Some(base) = right.base.checked_mul(factor)
+            && let Some(base) = rest.base.checked_sub(base)
+        {
+            quotient.add_base(factor);
+            rest = Sum::constant(left.dtype, base);
+        }
+        (quotient, rest)
+    }
+
+    /// Whether `0 <= rest < right`, and the divisor is positive.
+    fn is_remainder(&mut self, rest: &Sum, right: &Sum) -> bool {
+        let mut below = rest.minus(right);
+        below.add_base(1);
+        self.range(rest).min >= 0 && self.proves_not_positive(&below)
+            || self.proves_not_positive(&rest.clone().scaled(-1)) && self.proves_not_positive(&below)
+    }
+
+    fn floor_div_symbolic(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        let (mut quotient, rest) = self.without_products(&left, &right);
+        if rest.as_constant() == Some(0) || self.is_remainder(&rest, &right) {
+            return quotient;
+        }
+        let (x, y) = (self.range(&rest), self.range(&right));
+        let range = x.floor_div(y).intersect(ConstInterval::of_type(expr.dtype()));
+        let node = self.rebuilt(BinaryOp::FloorDiv, &rest, &right, expr);
+        let last = self.opaque(node, range, ModularSet::EVERYTHING);
+        quotient.add_scaled(&last, 1);
+        quotient
+    }
+
+    fn floor_mod_symbolic(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        let (_, rest) = self.without_products(&left, &right);
+        if rest.as_constant() == Some(0) {
+            return rest;
+        }
+        if self.is_remainder(&rest, &right) {
+            return rest;
+        }
+        let (x, y) = (self.range(&rest), self.range(&right));
+        let range = x.floor_mod(y).intersect(ConstInterval::of_type(expr.dtype()));
+        let common =
+            gcd(gcd(rest.modular().coeff, rest.modular().base), gcd(right.modular().coeff, right.modular().base));
+        let node = self.rebuilt(BinaryOp::FloorMod, &rest, &right, expr);
+        self.opaque(node, range, ModularSet::new(common.max(1), 0))
+    }
+}
+
+/// The product without one operand, if it is there.
+pub(crate) fn without_operand(product: &Expr, operand: &Expr) -> Option<Expr> {
+    let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &**product else { return None };
+    if same(b, operand) {
+        return Some(a.clone());
+    }
+    if same(a, operand) {
+        return Some(b.clone());
+    }
+    if let Some(rest) = without_operand(a, operand) {
+        return Some(Expr::binary(BinaryOp::Mul, rest, b));
+    }
+    without_operand(b, operand).map(|rest| Expr::binary(BinaryOp::Mul, a, rest))
+}

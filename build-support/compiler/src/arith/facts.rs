@@ -1,0 +1,418 @@
+//! Facts enter.
+
+use std::rc::Rc;
+
+use super::analyzer::{AtomFact, LinearFact, Literal, State, Undo, Value, VarFacts};
+use super::interval::ConstInterval;
+use super::modular::ModularSet;
+use super::sum::{Sum, Term, WHOLE, ceil_div};
+use crate::ir::builder::floor_div;
+use crate::ir::builtin::{Effect, effect};
+use crate::ir::visit::{for_each_expr, uses_var};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
+
+/// How deep facts follow from facts.
+const DEPTH: u32 = 4;
+
+/// Whether the value of an expression stays what it is while memory changes.
+pub(crate) fn is_stable(expr: &Expr) -> bool {
+    let mut stable = true;
+    for_each_expr(expr, |part| match &**part {
+        ExprNode::Load { .. } | ExprNode::TensorRead { .. } => stable = false,
+        ExprNode::Call { kind, name, .. } => stable &= effect(*kind, name.as_str()) == Effect::Pure,
+        _ => {}
+    });
+    stable
+}
+
+impl State {
+    /// What is known of a variable; what its type says if nothing else.
+    pub(crate) fn var_facts(&self, expr: &Expr) -> (ConstInterval, ModularSet, Option<Value>) {
+        match self.vars.get(&expr.address()) {
+            Some(facts) => (facts.range, facts.modular, facts.value.clone()),
+            None => (type_range(expr), ModularSet::EVERYTHING, None),
+        }
+    }
+
+    /// The variable lies in an interval, always.
+    pub(crate) fn know_range(&mut self, var: &Var, range: ConstInterval) {
+        let facts = VarFacts { var: var.clone(), range, modular: ModularSet::EVERYTHING, value: None };
+        self.vars.insert(var.address(), facts);
+    }
+
+    fn set_var(&mut self, facts: VarFacts) {
+        let address = facts.var.address();
+        let old = self.vars.insert(address, facts);
+        self.learned(Undo::Var(address, old));
+    }
+
+    /// Facts about a former meaning of the variable end.
+    fn forget(&mut self, var: &Var) {
+        if !self.vars.contains_key(&var.address()) {
+            return;
+        }
+        let names = |term: &Term| uses_var(&term.index, |used| used == var);
+        for index in 0..self.linear.len() {
+            let fact = &mut self.linear[index];
+            if fact.alive && fact.sum.terms.iter().any(names) {
+                fact.alive = false;
+                self.learned(Undo::ReviveLinear(index));
+            }
+        }
+        for index in 0..self.atoms.len() {
+            let fact = &mut self.atoms[index];
+            if fact.alive && names(&fact.term) {
+                fact.alive = false;
+                self.learned(Undo::ReviveAtom(index));
+            }
+        }
+        for index in 0..self.literals.len() {
+            let fact = &mut self.literals[index];
+            if fact.alive && uses_var(&fact.condition, |used| used == var) {
+                fact.alive = false;
+                self.learned(Undo::ReviveLiteral(index));
+            }
+        }
+    }
+
+    pub(crate) fn bind_range(&mut self, var: &Var, range: &Range) {
+        self.forget(var);
+        if !is_index(var) {
+            return;
+        }
+        let (min, extent) = (self.sum_of(&range.min), self.sum_of(&range.extent));
+        let mut max = min.clone();
+        max.add_scaled(&extent, 1);
+        max.add_base(-1);
+        let (least, most) = (self.range(&min), self.range(&max));
+        // The extent may be known better than the end: `n - 8*i` after `8*i`.
+        let size = self.range(&extent);
+        let most = most.max.min(least.plus(size).plus(ConstInterval::point(-1)).max);
+        let bounds = ConstInterval { min: least.min, max: most };
+        let bounds = if bounds.min <= bounds.max { bounds.intersect(type_range(var)) } else { type_range(var) };
+        let modular = if extent.as_constant() == Some(1) { min.modular() } else { ModularSet::EVERYTHING };
+        let value =
+            (extent.as_constant() == Some(1) && min.as_constant().is_some()).then(|| Value::Sum(Rc::new(min.clone())));
+        self.set_var(VarFacts { var: var.clone(), range: bounds, modular, value });
+        let mut own = Sum::constant(var.dtype(), 0);
+        self.add(&mut own, var, 1);
+        if !min.terms.is_empty() {
+            self.assume_not_positive(&min.minus(&own), DEPTH);
+        }
+        if !max.terms.is_empty() {
+            self.assume_not_positive(&own.minus(&max), DEPTH);
+        }
+    }
+
+    pub(crate) fn bind_value(&mut self, var: &Var, value: &Expr) {
+        self.forget(var);
+        let value = if is_index(var) && is_index(value) {
+            Value::Sum(Rc::new(self.sum_of(value)))
+        } else {
+            Value::Expr(self.simplify(value))
+        };
+        let (range, modular) = match &value {
+            Value::Sum(sum) => (self.range(sum), sum.modular()),
+            Value::Expr(_) => (type_range(var), ModularSet::EVERYTHING),
+        };
+        self.set_var(VarFacts { var: var.clone(), range, modular, value: Some(value) });
+    }
+
+    pub(crate) fn bind_equal(&mut self, var: &Var, value: &Expr) {
+        self.forget(var);
+        if !(is_index(var) && is_index(value)) {
+            return;
+        }
+        let sum = self.sum_of(value);
+        let range = self.range(&sum).intersect(type_range(var));
+        self.set_var(VarFacts { var: var.clone(), range, modular: sum.modular(), value: None });
+        if is_stable(value) {
+            let mut own = Sum::constant(var.dtype(), 0);
+            self.add(&mut own, var, 1);
+            let difference = own.minus(&sum);
+            self.assume_not_positive(&difference, DEPTH);
+            self.assume_not_positive(&difference.scaled(-1), DEPTH);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, condition: &Expr) {
+        if is_stable(condition) {
+            self.assume(condition, true);
+        }
+    }
+
+    pub(crate) fn enter_negation(&mut self, condition: &Expr) {
+        if is_stable(condition) {
+            self.assume(condition, false);
+        }
+    }
+
+    /// The condition holds, or does not.
+    pub(crate) fn assume(&mut self, condition: &Expr, holds: bool) {
+        with_stack(|| match &**condition {
+            ExprNode::Int { .. } => {}
+            ExprNode::Not { value } => self.assume(value, !holds),
+            ExprNode::Broadcast { value, .. } => self.assume(value, holds),
+            ExprNode::Logic { op, a, b } if (*op == LogicOp::And) == holds => {
+                self.assume(a, holds);
+                self.assume(b, holds);
+            }
+            ExprNode::Call { .. } if condition.without_likely().1 => self.assume(&condition.without_likely().0, holds),
+            ExprNode::Compare { op, a, b } => {
+                if is_index(a) {
+                    let difference = self.sum_of(a).minus(&self.sum_of(b));
+                    self.assume_relation(if holds { *op } else { negated(*op) }, difference);
+                }
+                self.assume_literal(condition, holds);
+            }
+            _ => self.assume_literal(condition, holds),
+        });
+    }
+
+    fn assume_literal(&mut self, condition: &Expr, holds: bool) {
+        self.literals.push(Literal { condition: condition.clone(), holds, alive: true });
+        self.learned(Undo::Literal);
+    }
+
+    /// `difference op 0`.
+    fn assume_relation(&mut self, op: CompareOp, mut difference: Sum) {
+        match op {
+            CompareOp::Lt => difference.add_base(1),
+            CompareOp::Le => {}
+            CompareOp::Gt | CompareOp::Ge => {
+                difference = difference.scaled(-1);
+                if op == CompareOp::Gt {
+                    difference.add_base(1);
+                }
+            }
+            CompareOp::Eq => {
+                self.assume_divisible(&difference);
+                self.assume_not_positive(&difference, DEPTH);
+                difference = difference.scaled(-1);
+            }
+            CompareOp::Ne => return self.assume_different(&difference),
+        }
+        self.assume_not_positive(&difference, DEPTH);
+    }
+
+    /// `difference != 0`: an end of a range moves.
+    fn assume_different(&mut self, difference: &Sum) {
+        let range = self.range(difference);
+        let mut inside = difference.clone();
+        if range.min == 0 {
+            inside = inside.scaled(-1);
+            inside.add_base(1);
+            self.assume_not_positive(&inside, DEPTH);
+        } else if range.max == 0 {
+            inside.add_base(1);
+            self.assume_not_positive(&inside, DEPTH);
+        }
+    }
+
+    /// `difference == 0`: what each term is modulo a number.
+    fn assume_divisible(&mut self, difference: &Sum) {
+        for (place, term) in difference.terms.iter().enumerate() {
+            if term.scale.abs() != 1 {
+                continue;
+            }
+            let mut others = difference.clone();
+            others.terms.remove(place);
+            let set = others.modular().scaled(-term.scale);
+            if term.is_whole() {
+                self.refine_modular(&term.index, set);
+            } else if term.lower == 1
+                && let Some(remainder) = others.as_constant()
+            {
+                // `floormod(x, c) == r`
+                self.refine_modular(&term.index, ModularSet::new(term.upper, -term.scale * remainder));
+            }
+        }
+    }
+
+    fn refine_modular(&mut self, index: &Expr, set: ModularSet) {
+        if set == ModularSet::EVERYTHING {
+            return;
+        }
+        if let Some(var) = Var::of(index) {
+            let (range, modular, value) = self.var_facts(index);
+            let modular = modular.intersect(set);
+            self.set_var(VarFacts { var, range, modular, value });
+            return;
+        }
+        let sum = self.sum_of(index);
+        match sum.as_term() {
+            Some(term) if term.scale == 1 => {
+                let mut term = term.clone();
+                if term.is_whole() {
+                    term.index_mod = term.index_mod.intersect(set);
+                    self.atoms.push(AtomFact { term, alive: true });
+                    self.learned(Undo::Atom);
+                }
+            }
+            // `x + 1` is 0 modulo 8: `x` is 7.
+            _ => {
+                let mut zero = sum.clone();
+                zero.add_base(-set.base);
+                for (place, term) in sum.terms.iter().enumerate() {
+                    if term.scale.abs() == 1 && term.is_whole() && Var::of(&term.index).is_some() {
+                        let mut others = zero.clone();
+                        others.terms.remove(place);
+                        let own = others.modular().plus(ModularSet::new(set.coeff, 0)).scaled(-term.scale);
+                        self.refine_modular(&term.index, own);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `sum <= 0`.
+    pub(crate) fn assume_not_positive(&mut self, sum: &Sum, depth: u32) {
+        if sum.overflow || sum.terms.is_empty() || depth == 0 {
+            return;
+        }
+        let common = sum.common_scale();
+        let mut fact = sum.clone();
+        if common > 1 {
+            // k * x + b <= 0 is x + ceildiv(b, k) <= 0.
+            fact.base = ceil_div(fact.base, common);
+            fact.terms.iter_mut().for_each(|term| term.scale /= common);
+        }
+        if let [term] = &fact.terms[..] {
+            let bounds = if term.scale > 0 {
+                ConstInterval::new(i64::MIN, floor_div(fact.base.saturating_neg(), term.scale))
+            } else {
+                ConstInterval::new(ceil_div(fact.base, -term.scale), i64::MAX)
+            };
+            let term = term.clone();
+            self.refine(&term, bounds, depth);
+        } else {
+            let fact = Rc::new(fact.clone());
+            self.linear.push(LinearFact { sum: fact.clone(), alive: true });
+            self.learned(Undo::Linear);
+            self.propagate(&fact, depth);
+        }
+        self.assume_parts(&fact, depth);
+    }
+
+    /// Bounds of each term, from those of the others.
+    fn propagate(&mut self, fact: &Sum, depth: u32) {
+        for (place, term) in fact.terms.iter().enumerate() {
+            let mut others = ConstInterval::point(fact.base);
+            for (other, term) in fact.terms.iter().enumerate() {
+                if other != place {
+                    others = others.plus(term.range.scaled(term.scale));
+                }
+            }
+            if others.min == ConstInterval::NEG_INF {
+                continue;
+            }
+            // scale * value <= -others.min
+            let most = others.min.saturating_neg();
+            let bounds = if term.scale > 0 {
+                ConstInterval::new(i64::MIN, floor_div(most, term.scale))
+            } else {
+                ConstInterval::new(ceil_div(most.saturating_neg(), -term.scale), i64::MAX)
+            };
+            if !bounds.includes(term.range) {
+                self.refine(term, bounds, depth - 1);
+            }
+        }
+    }
+
+    /// The value of a term (without its factor) lies in an interval.
+    fn refine(&mut self, term: &Term, bounds: ConstInterval, depth: u32) {
+        if bounds.includes(term.range) {
+            return;
+        }
+        if term.is_whole()
+            && !term.composite
+            && let Some(var) = Var::of(&term.index)
+        {
+            let (range, modular, value) = self.var_facts(&term.index);
+            self.set_var(VarFacts { var, range: range.intersect(bounds), modular, value });
+            return;
+        }
+        let mut known = term.clone();
+        known.scale = 1;
+        known.range = term.range.intersect(bounds);
+        self.atoms.push(AtomFact { term: known, alive: true });
+        self.learned(Undo::Atom);
+        if term.upper == WHOLE && term.lower > 1 && depth > 1 {
+            // Bounds of a quotient are bounds of its dividend.
+            let index = self.sum_of(&term.index);
+            if bounds.max != i64::MAX
+                && let Some(most) = bounds.max.checked_add(1).and_then(|next| next.checked_mul(term.lower))
+            {
+                let mut fact = index.clone();
+                fact.add_base(1 - most);
+                self.assume_not_positive(&fact, depth - 1);
+            }
+            if bounds.min != i64::MIN
+                && let Some(least) = bounds.min.checked_mul(term.lower)
+            {
+                let mut fact = index.scaled(-1);
+                fact.add_base(least);
+                self.assume_not_positive(&fact, depth - 1);
+            }
+        }
+    }
+
+    /// What follows for the operands of min and max, and for the dividends of quotients.
+    fn assume_parts(&mut self, fact: &Sum, depth: u32) {
+        for (place, term) in fact.terms.iter().enumerate() {
+            let others = || {
+                let mut others = fact.clone();
+                others.terms.remove(place);
+                others
+            };
+            if term.is_whole()
+                && let ExprNode::Binary { op: op @ (BinaryOp::Min | BinaryOp::Max), a, b, .. } = &*term.index
+                && (*op == BinaryOp::Max) == (term.scale > 0)
+            {
+                for operand in [a, b] {
+                    let mut part = others();
+                    let operand = self.sum_of(operand);
+                    part.add_scaled(&operand, term.scale);
+                    self.assume_not_positive(&part, depth - 1);
+                }
+            } else if term.upper == WHOLE && term.lower > 1 && term.scale.abs() == 1 && fact.terms.len() > 1 {
+                // floordiv(x, c) + r <= 0 is x + c*r - (c-1) <= 0, and r - floordiv(x, c) <= 0 is c*r - x <= 0.
+                let mut part = others().scaled(term.lower);
+                let index = self.sum_of(&term.index);
+                part.add_scaled(&index, term.scale);
+                if term.scale > 0 {
+                    part.add_base(1 - term.lower);
+                }
+                self.assume_not_positive(&part, depth - 1);
+            }
+        }
+    }
+}
+
+/// Whether an expression is a scalar of a type on which arithmetic is rewritten: signed, of 32 or 64 bits.
+pub(crate) fn is_index(expr: &Expr) -> bool {
+    let dtype = expr.dtype();
+    dtype.is_int() && dtype.bits() >= 32 && dtype.is_scalar()
+}
+
+/// Bounds of a variable that nothing is known of.
+fn type_range(var: &Expr) -> ConstInterval {
+    let range = ConstInterval::of_type(var.dtype());
+    if matches!(**var, ExprNode::Var { size: true, .. }) {
+        ConstInterval { min: range.min.max(0), ..range }
+    } else {
+        range
+    }
+}
+
+/// The relation that holds where this one does not, between integers.
+pub(crate) fn negated(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq => CompareOp::Ne,
+        CompareOp::Ne => CompareOp::Eq,
+        CompareOp::Lt => CompareOp::Ge,
+        CompareOp::Le => CompareOp::Gt,
+        CompareOp::Gt => CompareOp::Le,
+        CompareOp::Ge => CompareOp::Lt,
+    }
+}

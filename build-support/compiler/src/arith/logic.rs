@@ -1,0 +1,423 @@
+//! Truth values and choices.
+
+use super::analyzer::{State, Value};
+use super::compare::comparison;
+use super::facts::{is_index, negated};
+use super::interval::ConstInterval;
+use super::modular::ModularSet;
+use super::render::render;
+use super::same::same;
+use super::sum::Sum;
+use crate::ir::visit::for_each_expr;
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, with_stack};
+
+/// Whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
+fn is_total(expr: &Expr) -> bool {
+    let mut total = true;
+    for_each_expr(expr, |part| match &**part {
+        ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Call { .. } | ExprNode::Reduce { .. } => {
+            total = false
+        }
+        ExprNode::Binary { op: BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod, b, .. } => {
+            total &= b.as_int().is_some();
+        }
+        _ => {}
+    });
+    total
+}
+
+/// Whether a condition may be simplified where others hold: see [`is_total`].
+fn is_movable(condition: &Expr) -> bool {
+    is_total(&condition.without_likely().0)
+}
+
+/// Parts of a connective that others are simplified under.
+const MOST_FACTS: usize = 12;
+
+/// The parts of a chain of one connective.
+fn operands(op: LogicOp, expr: &Expr, parts: &mut Vec<Expr>) {
+    // A work list: chains may be long.
+    let mut open = vec![expr.clone()];
+    while let Some(next) = open.pop() {
+        match &*next {
+            ExprNode::Logic { op: own, a, b } if *own == op => {
+                open.push(b.clone());
+                open.push(a.clone());
+            }
+            _ => parts.push(next.clone()),
+        }
+    }
+}
+
+impl State {
+    /// Simplifies an expression of any type.
+    pub(crate) fn simplify(&mut self, expr: &Expr) -> Expr {
+        match &**expr {
+            ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => return expr.clone(),
+            ExprNode::Var { .. } => {
+                if let Some(Value::Expr(value)) = self.var_facts(expr).2 {
+                    return value;
+                }
+            }
+            _ => {}
+        }
+        if is_index(expr) {
+            let sum = self.sum_of(expr);
+            return render(&sum, Some(expr));
+        }
+        if !expr.dtype().is_scalar() {
+            return with_stack(|| self.simplify_lanes(expr));
+        }
+        with_stack(|| self.simplify_node(expr))
+    }
+
+    /// A node that is no sum.
+    pub(crate) fn simplify_node(&mut self, expr: &Expr) -> Expr {
+        if expr.dtype().is_bool() {
+            let simple = self.simplify_truth(expr);
+            return self.known_literal(&simple).unwrap_or(simple);
+        }
+        match &**expr {
+            ExprNode::Select { condition, true_value, false_value } => {
+                self.choose(expr, condition, true_value, false_value, false)
+            }
+            ExprNode::IfThenElse { condition, then_value, else_value } => {
+                self.choose(expr, condition, then_value, else_value, true)
+            }
+            ExprNode::Let { var, value, body } => {
+                let mark = self.mark();
+                let new_value = self.simplify(value);
+                let trivial =
+                    matches!(*new_value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
+                if trivial {
+                    self.bind_value(var, &new_value);
+                } else {
+                    self.bind_equal(var, &new_value);
+                }
+                let new_body = self.simplify(body);
+                self.restore(mark);
+                if trivial {
+                    return new_body;
+                }
+                if new_value.same_as(value) && new_body.same_as(body) {
+                    return expr.clone();
+                }
+                Expr::from_node(ExprNode::Let { var: var.clone(), value: new_value, body: new_body })
+            }
+            ExprNode::Reduce { axes, .. } => {
+                let mark = self.mark();
+                for axis in axes.iter() {
+                    if let Some(dom) = &axis.dom {
+                        self.bind_range(&axis.var, dom);
+                    }
+                }
+                let new = self.simplify_parts(expr);
+                self.restore(mark);
+                new
+            }
+            _ => {
+                let new = self.simplify_parts(expr);
+                folded(&new)
+            }
+        }
+    }
+
+    /// `condition ? a : b` of an index type as a sum.
+    pub(crate) fn choice(&mut self, expr: &Expr, condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Sum {
+        let mut known: Option<(ConstInterval, ModularSet)> = None;
+        let new = self.choose_with(expr, condition, a, b, lazy, |state, side| {
+            let sum = state.sum_of(side);
+            let own = (state.range(&sum), sum.modular());
+            known = Some(known.map_or(own, |(range, modular)| (range.union(own.0), modular.union(own.1))));
+            render(&sum, Some(side))
+        });
+        match (&*new, known) {
+            (ExprNode::Select { .. } | ExprNode::IfThenElse { .. }, Some((range, modular))) => {
+                self.opaque(new, range, modular)
+            }
+            _ => self.sum_of(&new),
+        }
+    }
+
+    pub(crate) fn choose(&mut self, expr: &Expr, condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Expr {
+        self.choose_with(expr, condition, a, b, lazy, |state, side| state.simplify(side))
+    }
+
+    /// The choice with its parts simplified, each side where the condition holds or does not.
+    fn choose_with(
+        &mut self,
+        expr: &Expr,
+        condition: &Expr,
+        a: &Expr,
+        b: &Expr,
+        lazy: bool,
+        mut simplify: impl FnMut(&mut Self, &Expr) -> Expr,
+    ) -> Expr {
+        let new_condition = self.simplify(condition);
+        if new_condition.is_true() {
+            return simplify(self, a);
+        }
+        if new_condition.is_false() {
+            return simplify(self, b);
+        }
+        let scalar = new_condition.dtype().is_scalar();
+        let mut sides = [a.clone(), b.clone()];
+        for (side, holds) in sides.iter_mut().zip([true, false]) {
+            let leaf = matches!(**side, ExprNode::Int { .. } | ExprNode::Float { .. });
+            // A side that is evaluated in any case keeps indices that are right in any case.
+            let enters = scalar && !leaf && (lazy || is_total(side));
+            let mark = self.mark();
+            if enters {
+                self.assume(&new_condition, holds);
+            }
+            *side = simplify(self, side);
+            self.restore(mark);
+        }
+        let [x, y] = sides;
+        if same(&x, &y) {
+            return x;
+        }
+        if x.same_as(a) && y.same_as(b) && new_condition.same_as(condition) {
+            return expr.clone();
+        }
+        if x.dtype().is_bool() && x.is_true() && y.is_false() && new_condition.lanes() == x.lanes() {
+            return new_condition;
+        }
+        Expr::from_node(if lazy {
+            ExprNode::IfThenElse { condition: new_condition, then_value: x, else_value: y }
+        } else {
+            ExprNode::Select { condition: new_condition, true_value: x, false_value: y }
+        })
+    }
+
+    /// What facts say of a condition as it stands.
+    fn known_literal(&self, condition: &Expr) -> Option<Expr> {
+        if self.literals.is_empty() || matches!(**condition, ExprNode::Int { .. }) {
+            return None;
+        }
+        let (inner, negative) = match &**condition {
+            ExprNode::Not { value } => (value, true),
+            _ => (condition, false),
+        };
+        for literal in self.literals.iter().rev() {
+            if literal.alive && same(&literal.condition, inner) {
+                return Some(Expr::bool(literal.holds != negative));
+            }
+        }
+        None
+    }
+
+    fn simplify_truth(&mut self, expr: &Expr) -> Expr {
+        match &**expr {
+            ExprNode::Compare { op, a, b } if is_index(a) => self.compare(*op, a, b, expr),
+            ExprNode::Compare { op, a, b } => {
+                let (x, y) = (self.simplify(a), self.simplify(b));
+                let constant = |expr: &Expr| expr.as_int().is_some() || expr.as_float().is_some();
+                if constant(&x) && constant(&y) {
+                    return Expr::compare(*op, x, y);
+                }
+                // Equal integers; a float may be NaN.
+                if !x.dtype().is_float() && same(&x, &y) {
+                    return Expr::bool(matches!(op, CompareOp::Eq | CompareOp::Le | CompareOp::Ge));
+                }
+                comparison(*op, x, y, Some(expr))
+            }
+            ExprNode::Logic { op, .. } => self.connect(*op, expr),
+            ExprNode::Not { value } => {
+                let new = self.simplify(value);
+                match negation(&new) {
+                    Some(negation) => self.simplify(&negation),
+                    None if new.same_as(value) => expr.clone(),
+                    None => Expr::from_node(ExprNode::Not { value: new }),
+                }
+            }
+            ExprNode::Call { .. } if expr.without_likely().1 => {
+                let inner = expr.without_likely().0;
+                let new = self.simplify(&inner);
+                if new.same_as(&inner) { expr.clone() } else { new.likely() }
+            }
+            ExprNode::Select { condition, true_value, false_value } => {
+                self.choose(expr, condition, true_value, false_value, false)
+            }
+            ExprNode::IfThenElse { condition, then_value, else_value } => {
+                self.choose(expr, condition, then_value, else_value, true)
+            }
+            ExprNode::Int { .. } => expr.clone(),
+            ExprNode::Var { .. } => match self.var_facts(expr).2 {
+                Some(Value::Expr(value)) => value,
+                _ => expr.clone(),
+            },
+            _ => {
+                let new = self.simplify_parts(expr);
+                folded(&new)
+            }
+        }
+    }
+
+    /// And, or: each part is simplified where those before it hold (or do not), and what follows from the others is left out.
+    fn connect(&mut self, op: LogicOp, expr: &Expr) -> Expr {
+        let and = op == LogicOp::And;
+        let mut parts = Vec::new();
+        operands(op, expr, &mut parts);
+        let mark = self.mark();
+        let mut kept: Vec<Expr> = Vec::with_capacity(parts.len());
+        let mut entered = 0;
+        let mut changed = false;
+        for part in &parts {
+            let new = if entered == 0 || is_movable(part) {
+                self.simplify(part)
+            } else {
+                // What is evaluated in any case keeps indices that are right in any case.
+                self.restore(mark);
+                let new = self.simplify(part);
+                for condition in &kept {
+                    self.assume(condition, and);
+                }
+                new
+            };
+            changed |= !new.same_as(part);
+            if new.is_true() || new.is_false() {
+                if new.is_true() == and {
+                    continue;
+                }
+                self.restore(mark);
+                return new;
+            }
+            if kept.iter().any(|other| same(other, &new)) {
+                changed = true;
+                continue;
+            }
+            if entered < MOST_FACTS {
+                self.assume(&new, and);
+                entered += 1;
+            }
+            // A part may be a chain itself now.
+            operands(op, &new, &mut kept);
+        }
+        self.restore(mark);
+        if kept.len() > 1 && kept.len() <= MOST_FACTS {
+            changed |= self.drop_implied(op, &mut kept);
+        }
+        if !changed {
+            return expr.clone();
+        }
+        let mut parts = kept.into_iter();
+        let first = parts.next().unwrap_or_else(|| Expr::bool(and));
+        parts.fold(first, |a, b| Expr::from_node(ExprNode::Logic { op, a, b }))
+    }
+
+    /// Leaves out comparisons that follow from parts behind them.
+    fn drop_implied(&mut self, op: LogicOp, kept: &mut Vec<Expr>) -> bool {
+        let and = op == LogicOp::And;
+        let before = kept.len();
+        for place in (0..kept.len()).rev() {
+            let (inner, _) = kept[place].without_likely();
+            if !matches!(&*inner, ExprNode::Compare { a, .. } if is_index(a)) || !is_movable(&inner) {
+                continue;
+            }
+            let mark = self.mark();
+            for (other, condition) in kept.iter().enumerate() {
+                if other != place {
+                    self.assume(condition, and);
+                }
+            }
+            let new = self.simplify(&inner);
+            self.restore(mark);
+            if (new.is_true() && and || new.is_false() && !and) && kept.len() > 1 {
+                kept.remove(place);
+            } else if new.is_true() || new.is_false() {
+                *kept = vec![Expr::bool(!and)];
+                return true;
+            }
+        }
+        kept.len() != before
+    }
+
+    pub(crate) fn const_interval(&mut self, expr: &Expr) -> ConstInterval {
+        if is_index(expr) {
+            let sum = self.sum_of(expr);
+            return self.range(&sum);
+        }
+        match &**expr {
+            _ if expr.dtype().is_float() || expr.dtype().is_handle() => ConstInterval::EVERYTHING,
+            ExprNode::Int { value, dtype } if dtype.bits() < 64 || !dtype.is_uint() => ConstInterval::point(*value),
+            _ if !expr.dtype().is_scalar() => self.lanes_interval(expr),
+            ExprNode::Cast { value, dtype } if value.dtype().is_integer() || value.dtype().is_bool() => {
+                let (inner, own) = (self.const_interval(value), ConstInterval::of_type(*dtype));
+                if own.includes(inner) { inner } else { own }
+            }
+            ExprNode::Compare { .. } | ExprNode::Logic { .. } | ExprNode::Not { .. } => {
+                let simple = self.simplify(expr);
+                simple.as_int().map_or(ConstInterval::new(0, 1), ConstInterval::point)
+            }
+            _ => ConstInterval::of_type(expr.dtype()),
+        }
+    }
+}
+
+/// The condition that holds where this one does not, unless it would only be wrapped.
+fn negation(condition: &Expr) -> Option<Expr> {
+    match &**condition {
+        ExprNode::Int { value, .. } => Some(Expr::bool(*value == 0)),
+        ExprNode::Not { value } => Some(value.clone()),
+        ExprNode::Compare { op, a, b } => {
+            // With NaN neither `a < b` nor `a >= b` holds.
+            let total = !a.dtype().is_float() || matches!(op, CompareOp::Eq | CompareOp::Ne);
+            total.then(|| comparison(negated(*op), a.clone(), b.clone(), None))
+        }
+        ExprNode::Logic { op, a, b } => {
+            let op = if *op == LogicOp::And { LogicOp::Or } else { LogicOp::And };
+            let side = |side: &Expr| with_stack(|| negation(side)).unwrap_or_else(|| side.negated());
+            Some(Expr::from_node(ExprNode::Logic { op, a: side(a), b: side(b) }))
+        }
+        _ => None,
+    }
+}
+
+/// What is known of a node whose parts are simple, for all types; of floats only what is exact.
+pub(crate) fn folded(expr: &Expr) -> Expr {
+    match &**expr {
+        ExprNode::Binary { op, a, b, dtype } => {
+            if let Some(constant) = crate::ir::builder::fold_binary(*op, a, b) {
+                return constant;
+            }
+            if dtype.is_float() {
+                // x + 0.0 is not x for x = -0.0; x * 0.0 is not 0.0 for NaN.
+                let is = |expr: &Expr, value: f64| expr.as_float().is_some_and(|own| own.to_bits() == value.to_bits());
+                return match op {
+                    BinaryOp::Mul if is(a, 1.0) => b.clone(),
+                    BinaryOp::Mul | BinaryOp::Div if is(b, 1.0) => a.clone(),
+                    BinaryOp::Sub if is(b, 0.0) => a.clone(),
+                    BinaryOp::Add if is(b, -0.0) => a.clone(),
+                    BinaryOp::Add if is(a, -0.0) => b.clone(),
+                    BinaryOp::Min | BinaryOp::Max if same(a, b) => a.clone(),
+                    _ => expr.clone(),
+                };
+            }
+            match op {
+                BinaryOp::Add | BinaryOp::BitOr | BinaryOp::BitXor if a.is_int(0) => b.clone(),
+                BinaryOp::Add
+                | BinaryOp::Sub
+                | BinaryOp::BitOr
+                | BinaryOp::BitXor
+                | BinaryOp::ShiftLeft
+                | BinaryOp::ShiftRight
+                    if b.is_int(0) =>
+                {
+                    a.clone()
+                }
+                BinaryOp::Mul if a.is_int(1) => b.clone(),
+                BinaryOp::Mul | BinaryOp::Div | BinaryOp::FloorDiv if b.is_int(1) => a.clone(),
+                BinaryOp::Mul | BinaryOp::BitAnd if a.is_int(0) => a.clone(),
+                BinaryOp::Mul | BinaryOp::BitAnd if b.is_int(0) => b.clone(),
+                BinaryOp::Mod | BinaryOp::FloorMod if b.is_int(1) => Expr::constant(*dtype, 0),
+                BinaryOp::Sub | BinaryOp::BitXor if same(a, b) => Expr::constant(*dtype, 0),
+                BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr if same(a, b) => a.clone(),
+                _ => expr.clone(),
+            }
+        }
+        ExprNode::Cast { dtype, value } if value.as_int().is_some() || value.as_float().is_some() => value.cast(*dtype),
+        ExprNode::Cast { dtype, value } if value.dtype() == *dtype => value.clone(),
+        _ => expr.clone(),
+    }
+}

@@ -1,0 +1,364 @@
+//! Expressions as canonical sums.
+
+use std::rc::Rc;
+
+use super::analyzer::{State, Value};
+use super::facts::is_index;
+use super::interval::ConstInterval;
+use super::modular::ModularSet;
+use super::render::{binary, render};
+use super::same::same;
+use super::sum::{Sum, Term};
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
+
+impl State {
+    /// The canonical sum of an expression of an index type.
+    pub(crate) fn sum_of(&mut self, expr: &Expr) -> Sum {
+        let mut sum = Sum::constant(expr.dtype(), 0);
+        self.add(&mut sum, expr, 1);
+        self.finished(sum, expr)
+    }
+
+    /// Adds `expr * factor`.
+    pub(crate) fn add(&mut self, sum: &mut Sum, expr: &Expr, factor: i64) {
+        match &**expr {
+            ExprNode::Int { value, .. } => match value.checked_mul(factor) {
+                Some(value) => sum.add_base(value),
+                None => sum.overflow = true,
+            },
+            ExprNode::Var { .. } => self.add_var(sum, expr, factor),
+            _ => with_stack(|| self.add_node(sum, expr, factor)),
+        }
+    }
+
+    fn add_var(&mut self, sum: &mut Sum, expr: &Expr, factor: i64) {
+        let (range, modular, value) = self.var_facts(expr);
+        match value {
+            Some(Value::Sum(value)) => sum.add_scaled(&value, factor),
+            Some(Value::Expr(value)) if is_index(&value) => self.add(sum, &value, factor),
+            _ => match range.as_point() {
+                Some(value) => sum.add_scaled(&Sum::constant(sum.dtype, value), factor),
+                None => {
+                    let mut term = Term::whole(expr.clone(), range, modular);
+                    term.scale = factor;
+                    sum.add_term(term);
+                }
+            },
+        }
+    }
+
+    fn add_node(&mut self, sum: &mut Sum, expr: &Expr, factor: i64) {
+        if let ExprNode::Binary { op, a, b, .. } = &**expr {
+            let times = match (op, a.as_int(), b.as_int()) {
+                (BinaryOp::Mul, _, Some(value)) => Some((a, value)),
+                (BinaryOp::Mul, Some(value), _) => Some((b, value)),
+                _ => None,
+            };
+            if let Some((operand, value)) = times {
+                return match value.checked_mul(factor) {
+                    Some(0) => {}
+                    Some(factor) => self.add(sum, operand, factor),
+                    None => sum.overflow = true,
+                };
+            }
+            // What others refer to, too, is computed once: else a chain of `x + x` takes exponential time.
+            if matches!(op, BinaryOp::Add | BinaryOp::Sub) && expr.object().strong_count() == 1 {
+                self.add(sum, a, factor);
+                return match factor.checked_neg() {
+                    Some(negated) => self.add(sum, b, if *op == BinaryOp::Sub { negated } else { factor }),
+                    None => sum.overflow = true,
+                };
+            }
+        }
+        let part = self.remembered_sum(expr);
+        sum.add_scaled(&part, factor);
+    }
+
+    fn remembered_sum(&mut self, expr: &Expr) -> Rc<Sum> {
+        let shared = expr.object().strong_count() > 1;
+        if shared && let Some(sum) = self.remembered(expr) {
+            return sum;
+        }
+        let sum = self.compute(expr);
+        let sum = Rc::new(self.finished(sum, expr));
+        if shared {
+            self.remember(expr, &sum);
+        }
+        sum
+    }
+
+    /// Takes sums for indices that became whole, and joins what belongs together; the expression itself if numbers do not fit.
+    pub(crate) fn finished(&mut self, mut sum: Sum, expr: &Expr) -> Sum {
+        while !sum.overflow
+            && let Some(place) = sum.terms.iter().position(|term| term.composite && term.is_whole())
+        {
+            let term = sum.terms.remove(place);
+            let index = term.index.clone();
+            self.add(&mut sum, &index, term.scale);
+        }
+        self.join_products(&mut sum);
+        if sum.fits() {
+            return sum;
+        }
+        // The overflow is kept as it is in the program.
+        let same = self.simplify_parts(expr);
+        Sum::of(expr.dtype(), Term::whole(same, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING))
+    }
+
+    fn compute(&mut self, expr: &Expr) -> Sum {
+        let dtype = expr.dtype();
+        match &**expr {
+            ExprNode::Binary { op, a, b, .. } => self.compute_binary(*op, a, b, expr),
+            ExprNode::Cast { value, .. } if is_index(value) => {
+                let inner = self.sum_of(value);
+                let (range, modular) = (self.range(&inner), inner.modular());
+                let fits = ConstInterval::of_type(dtype).includes(range);
+                // Casting there and back gives the value itself.
+                if fits
+                    && let Some(term) = inner.as_term()
+                    && term.is_whole()
+                    && term.scale == 1
+                    && let ExprNode::Cast { value: original, .. } = &*term.index
+                    && original.dtype() == dtype
+                    && ConstInterval::of_type(value.dtype()).includes(self.const_interval(original))
+                {
+                    return self.sum_of(original);
+                }
+                if let (Some(constant), true) = (inner.as_constant(), fits) {
+                    return Sum::constant(dtype, constant);
+                }
+                let new = render(&inner, Some(value));
+                let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
+                let known =
+                    if fits { (range, modular) } else { (ConstInterval::of_type(dtype), ModularSet::EVERYTHING) };
+                self.opaque(node, known.0, known.1)
+            }
+            ExprNode::Select { condition, true_value, false_value } => {
+                self.choice(expr, condition, true_value, false_value, false)
+            }
+            ExprNode::IfThenElse { condition, then_value, else_value } => {
+                self.choice(expr, condition, then_value, else_value, true)
+            }
+            _ => {
+                let new = self.simplify_node(expr);
+                if new.same_as(expr)
+                    || !matches!(*new, ExprNode::Int { .. } | ExprNode::Var { .. } | ExprNode::Binary { .. })
+                {
+                    let range = self.opaque_range(&new);
+                    return self.opaque(new, range, ModularSet::EVERYTHING);
+                }
+                self.sum_of(&new)
+            }
+        }
+    }
+
+    fn opaque_range(&mut self, expr: &Expr) -> ConstInterval {
+        let own = ConstInterval::of_type(expr.dtype());
+        match &**expr {
+            ExprNode::Cast { value, .. } if value.dtype().is_integer() || value.dtype().is_bool() => {
+                let range = self.const_interval(value);
+                if own.includes(range) { range } else { own }
+            }
+            ExprNode::Let { body, .. } if is_index(body) => own,
+            ExprNode::Call { name, args, .. } if name.as_str() == "abs" => match args.get(0) {
+                Some(arg) if is_index(&arg) => {
+                    let range = self.const_interval(&arg);
+                    range.maximum(range.negated()).intersect(ConstInterval::new(0, i64::MAX))
+                }
+                _ => own,
+            },
+            ExprNode::Call { name, .. } if matches!(name.as_str(), "popcount" | "clz" | "ctz") => {
+                ConstInterval::new(0, 64)
+            }
+            _ => own,
+        }
+    }
+
+    /// A value that arithmetic does not look into; what facts say of it is added.
+    pub(crate) fn opaque(&mut self, expr: Expr, range: ConstInterval, modular: ModularSet) -> Sum {
+        let dtype = expr.dtype();
+        if let ExprNode::Int { value, .. } = *expr {
+            return Sum::constant(dtype, value);
+        }
+        let term = self.refined(Term::whole(expr.clone(), range, modular));
+        let sum = match term.range.as_point() {
+            Some(value) => Sum::constant(dtype, value),
+            None => Sum::of(dtype, term),
+        };
+        // Nodes that were made here are looked at again by proofs and nested operations.
+        self.remember(&expr, &Rc::new(sum.clone()));
+        sum
+    }
+
+    /// The term with what facts say of its value; its factor is 1.
+    pub(crate) fn refined(&self, mut term: Term) -> Term {
+        for fact in self.atoms.iter().rev() {
+            if fact.alive && fact.term.same_value(&term) {
+                term.range = term.range.intersect(fact.term.range);
+                if term.is_whole() {
+                    term.index_range = term.index_range.intersect(fact.term.range);
+                    term.index_mod = term.index_mod.intersect(fact.term.index_mod);
+                }
+            }
+        }
+        term
+    }
+
+    fn compute_binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, expr: &Expr) -> Sum {
+        let dtype = expr.dtype();
+        let mut left = self.sum_of(a);
+        let right = self.sum_of(b);
+        match op {
+            BinaryOp::Add | BinaryOp::Sub => {
+                left.add_scaled(&right, if op == BinaryOp::Add { 1 } else { -1 });
+                left
+            }
+            BinaryOp::Mul => self.product(left, right, expr),
+            BinaryOp::FloorDiv => self.floor_div(left, right, expr),
+            BinaryOp::FloorMod => self.floor_mod(left, right, expr),
+            BinaryOp::Div | BinaryOp::Mod => self.truncating(op, left, right, expr),
+            BinaryOp::Min | BinaryOp::Max => self.extreme(op, left, right, expr),
+            _ => {
+                if let (Some(x), Some(y)) = (left.as_constant(), right.as_constant())
+                    && let Some(value) = crate::ir::builder::fold_int(op, dtype, x, y)
+                {
+                    return Sum::constant(dtype, value);
+                }
+                if right.as_constant() == Some(0) && matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight) {
+                    return left;
+                }
+                let (x, y) = (self.range(&left), self.range(&right));
+                let range = match op {
+                    BinaryOp::BitAnd => x.bit_and(y),
+                    BinaryOp::BitOr | BinaryOp::BitXor => x.bit_or(y),
+                    BinaryOp::ShiftRight => x.shift_right(y),
+                    _ => ConstInterval::EVERYTHING,
+                };
+                let range = range.intersect(ConstInterval::of_type(dtype));
+                let node = self.rebuilt(op, &left, &right, expr);
+                self.opaque(node, range, ModularSet::EVERYTHING)
+            }
+        }
+    }
+
+    /// The operation on two sums as an expression; `expr` itself if nothing changed.
+    pub(crate) fn rebuilt(&mut self, op: BinaryOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
+        let (a, b) = match &**expr {
+            ExprNode::Binary { op: own, a, b, .. } if *own == op => (Some(a), Some(b)),
+            _ => (None, None),
+        };
+        binary(op, render(left, a), render(right, b), Some(expr))
+    }
+
+    /// A product. Constants become factors; `(floordiv(x, n) + y) * n` is multiplied out.
+    pub(crate) fn product(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        if let Some(value) = right.as_constant() {
+            return left.scaled(value);
+        }
+        if let Some(value) = left.as_constant() {
+            return right.scaled(value);
+        }
+        for (sum, by) in [(&left, &right), (&right, &left)] {
+            if sum.terms.len() + usize::from(sum.base != 0) > 1 && divides_inside(sum, by) {
+                let mut product = by.clone().scaled(sum.base);
+                for term in &sum.terms {
+                    let part = self.product(Sum::of(sum.dtype, term.clone()), by.clone(), expr);
+                    product.add_scaled(&part, 1);
+                }
+                return product;
+            }
+        }
+        let (left, factor) = without_factor(left);
+        let (right, other) = without_factor(right);
+        let Some(factor) = factor.checked_mul(other) else {
+            let mut product = left;
+            product.overflow = true;
+            return product;
+        };
+        let range = self.range(&left).times(self.range(&right));
+        let range = if same_sums(&left, &right) { range.intersect(ConstInterval::new(0, i64::MAX)) } else { range };
+        let modular = left.modular().times(right.modular());
+        let node = self.rebuilt(BinaryOp::Mul, &left, &right, expr);
+        self.opaque(node, range, modular).scaled(factor)
+    }
+
+    /// `floordiv(x, n) * n + floormod(x, n)` is `x`.
+    fn join_products(&mut self, sum: &mut Sum) {
+        let mut place = 0;
+        while place < sum.terms.len() {
+            let term = &sum.terms[place];
+            place += 1;
+            if sum.terms.len() == 1 || !term.is_whole() {
+                continue;
+            }
+            let (index, scale) = (term.index.clone(), term.scale);
+            let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*index else { continue };
+            for (quotient, by) in [(a, b), (b, a)] {
+                let ExprNode::Binary { op: BinaryOp::FloorDiv, a: x, b: n, .. } = &**quotient else { continue };
+                if !same(n, by) {
+                    continue;
+                }
+                let rest = sum.terms.iter().position(|other| {
+                    other.scale == scale
+                        && other.is_whole()
+                        && matches!(&*other.index, ExprNode::Binary { op: BinaryOp::FloorMod, a, b, .. } if same(a, x) && same(b, n))
+                });
+                if let Some(rest) = rest {
+                    let x = x.clone();
+                    let (first, second) = (rest.max(place - 1), rest.min(place - 1));
+                    sum.terms.remove(first);
+                    sum.terms.remove(second);
+                    self.add(sum, &x, scale);
+                    place = 0;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The node with its parts simplified, as far as nothing else is known of it.
+    pub(crate) fn simplify_parts(&mut self, expr: &Expr) -> Expr {
+        mutate_expr_parts(&mut Parts(self), expr).unwrap_or_else(|_| expr.clone())
+    }
+}
+
+struct Parts<'a>(&'a mut State);
+
+impl Mutate for Parts<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
+        Ok(self.0.simplify(expr))
+    }
+}
+
+/// Whether a term is a quotient by exactly this.
+fn divides_inside(sum: &Sum, by: &Sum) -> bool {
+    let quotients = sum.terms.iter().filter_map(|term| match &*term.index {
+        ExprNode::Binary { op: BinaryOp::FloorDiv, b, .. } if term.is_whole() => Some(b),
+        _ => None,
+    });
+    let mut divisor = None;
+    for quotient in quotients {
+        let divisor = divisor.get_or_insert_with(|| render(by, None));
+        if same(quotient, divisor) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The sum without the greatest common factor of its numbers, and that; of a single term, with its sign.
+fn without_factor(sum: Sum) -> (Sum, i64) {
+    let mut common = super::modular::gcd(sum.common_scale(), sum.base);
+    if let [term] = &sum.terms[..]
+        && sum.base == 0
+    {
+        common = term.scale;
+    }
+    if common == 0 || common == 1 { (sum, 1) } else { (sum.divided(common), common) }
+}
+
+/// Whether two sums are equal term by term.
+pub(crate) fn same_sums(a: &Sum, b: &Sum) -> bool {
+    a.base == b.base && (a.terms.is_empty() && b.terms.is_empty() || a.multiple_of_terms(b) == Some(1))
+}

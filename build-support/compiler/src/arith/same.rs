@@ -1,0 +1,161 @@
+//! Whether two expressions are the same but for the order of operands.
+
+use crate::ir::builtin::{Effect, effect};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
+
+/// Chains of more operands are compared in order.
+const LONGEST_CHAIN: usize = 32;
+
+/// Whether two expressions have the same value because they are built alike: the same operations on the same variables, with operands of commutative
+/// operations in any order. Calls that change something are the same only if they are one node.
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    if a.same_as(b) {
+        return true;
+    }
+    match (&**a, &**b) {
+        (ExprNode::Var { .. }, _) | (_, ExprNode::Var { .. }) => false,
+        (ExprNode::Int { dtype, value }, ExprNode::Int { dtype: dtype_b, value: value_b }) => {
+            value == value_b && dtype == dtype_b
+        }
+        (ExprNode::Float { dtype, value }, ExprNode::Float { dtype: dtype_b, value: value_b }) => {
+            value.to_bits() == value_b.to_bits() && dtype == dtype_b
+        }
+        (ExprNode::Int { .. } | ExprNode::Float { .. }, _) | (_, ExprNode::Int { .. } | ExprNode::Float { .. }) => {
+            false
+        }
+        _ => with_stack(|| same_parts(a, b)),
+    }
+}
+
+/// [`same`] for each of two lists.
+pub(crate) fn all_same<'a>(a: impl Iterator<Item = Expr>, b: impl Iterator<Item = Expr> + 'a) -> bool {
+    let mut b = b;
+    for left in a {
+        if !b.next().is_some_and(|right| same(&left, &right)) {
+            return false;
+        }
+    }
+    b.next().is_none()
+}
+
+fn same_option(a: &Option<Expr>, b: &Option<Expr>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => same(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn same_parts(a: &Expr, b: &Expr) -> bool {
+    match (&**a, &**b) {
+        (ExprNode::Binary { op, dtype, .. }, ExprNode::Binary { op: op_b, dtype: dtype_b, .. }) => {
+            dtype == dtype_b && same_binary(*op, a, *op_b, b)
+        }
+        (ExprNode::Compare { op, a, b }, ExprNode::Compare { op: op_b, a: x, b: y }) => {
+            op == op_b && same(a, x) && same(b, y) || mirrored(*op) == *op_b && same(a, y) && same(b, x)
+        }
+        (ExprNode::Logic { op, a, b }, ExprNode::Logic { op: op_b, a: x, b: y }) => {
+            op == op_b && (same(a, x) && same(b, y) || same(a, y) && same(b, x))
+        }
+        (ExprNode::Cast { dtype, value }, ExprNode::Cast { dtype: dtype_b, value: value_b }) => {
+            dtype == dtype_b && same(value, value_b)
+        }
+        (ExprNode::Not { value }, ExprNode::Not { value: other }) => same(value, other),
+        (
+            ExprNode::Select { condition, true_value, false_value },
+            ExprNode::Select { condition: c, true_value: x, false_value: y },
+        )
+        | (
+            ExprNode::IfThenElse { condition, then_value: true_value, else_value: false_value },
+            ExprNode::IfThenElse { condition: c, then_value: x, else_value: y },
+        ) => same(condition, c) && same(true_value, x) && same(false_value, y),
+        (ExprNode::Ramp { base, stride, lanes }, ExprNode::Ramp { base: x, stride: y, lanes: other }) => {
+            lanes == other && same(base, x) && same(stride, y)
+        }
+        (ExprNode::Broadcast { value, lanes }, ExprNode::Broadcast { value: x, lanes: other }) => {
+            lanes == other && same(value, x)
+        }
+        (ExprNode::Shuffle { vectors, indices }, ExprNode::Shuffle { vectors: x, indices: y }) => {
+            indices.iter().eq(y.iter()) && all_same(vectors.iter(), x.iter())
+        }
+        (
+            ExprNode::Load { buffer, index, mask, .. },
+            ExprNode::Load { buffer: other, index: index_b, mask: mask_b, .. },
+        ) => buffer == other && same(index, index_b) && same_option(mask, mask_b),
+        (ExprNode::TensorRead { tensor, indices }, ExprNode::TensorRead { tensor: other, indices: x }) => {
+            (tensor == other || tensor.op == other.op && tensor.value_index == other.value_index)
+                && all_same(indices.iter(), x.iter())
+        }
+        (
+            ExprNode::Call { kind, name, args, dtype },
+            ExprNode::Call { kind: kind_b, name: name_b, args: args_b, dtype: dtype_b },
+        ) => {
+            kind == kind_b
+                && dtype == dtype_b
+                && name.as_str() == name_b.as_str()
+                && effect(*kind, name.as_str()) <= Effect::Reads
+                && all_same(args.iter(), args_b.iter())
+        }
+        (ExprNode::Text { value }, ExprNode::Text { value: other }) => value.as_str() == other.as_str(),
+        _ => false,
+    }
+}
+
+/// The relation with its sides exchanged.
+pub(crate) fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq | CompareOp::Ne => op,
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+    }
+}
+
+fn same_binary(op: BinaryOp, a: &Expr, op_b: BinaryOp, b: &Expr) -> bool {
+    let (ExprNode::Binary { a: a0, b: a1, dtype, .. }, ExprNode::Binary { a: b0, b: b1, .. }) = (&**a, &**b) else {
+        return false;
+    };
+    if op == op_b && same(a0, b0) && same(a1, b1) {
+        return true;
+    }
+    let linear = |op| matches!(op, BinaryOp::Add | BinaryOp::Sub);
+    let commutes = matches!(
+        op,
+        BinaryOp::Mul | BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor
+    );
+    if dtype.is_float() {
+        // Sums and products of floats commute; the choice of min and max depends on the order if one is NaN.
+        return op == op_b && matches!(op, BinaryOp::Add | BinaryOp::Mul) && same(a0, b1) && same(a1, b0);
+    }
+    if !(linear(op) && linear(op_b) || commutes && op == op_b) {
+        return false;
+    }
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    if !collect(a, op, false, &mut left) || !collect(b, op_b, false, &mut right) || left.len() != right.len() {
+        return false;
+    }
+    if left.len() == 2 && op == BinaryOp::Sub && op_b == BinaryOp::Sub {
+        return false;
+    }
+    for (operand, negative) in &left {
+        let Some(found) = right.iter().position(|(other, sign)| sign == negative && same(operand, other)) else {
+            return false;
+        };
+        right.swap_remove(found);
+    }
+    true
+}
+
+/// The operands of a chain of one operation, with whether they are subtracted. False if there are too many.
+fn collect(expr: &Expr, op: BinaryOp, negative: bool, operands: &mut Vec<(Expr, bool)>) -> bool {
+    if let ExprNode::Binary { op: own, a, b, .. } = &**expr {
+        let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub) && matches!(own, BinaryOp::Add | BinaryOp::Sub);
+        if sum || *own == op {
+            let negated = negative != (*own == BinaryOp::Sub);
+            return collect(a, op, negative, operands) && collect(b, op, negated, operands);
+        }
+    }
+    operands.push((expr.clone(), negative));
+    operands.len() <= LONGEST_CHAIN
+}

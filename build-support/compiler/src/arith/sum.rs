@@ -1,0 +1,331 @@
+//! Canonical sums: `base + scale_i * floordiv(floormod(index_i, upper_i), lower_i)`.
+
+use kernpack::DataType;
+
+use super::interval::ConstInterval;
+use super::modular::{ModularSet, gcd};
+use super::same::same;
+use crate::ir::builder::floor_div;
+use crate::ir::{DataTypeExt, Expr};
+
+/// No upper bound: the whole index is meant, not a remainder of it.
+pub(crate) const WHOLE: i64 = i64::MAX;
+
+/// `scale * floordiv(floormod(index, upper), lower)`; `lower` divides `upper`.
+#[derive(Clone)]
+pub(crate) struct Term {
+    /// Simplified; no constant, and no sum if it is taken as a whole.
+    pub(crate) index: Expr,
+    /// Whether the index is itself a sum (or a product with a constant).
+    pub(crate) composite: bool,
+    /// The divisor, 1 or more.
+    pub(crate) lower: i64,
+    /// The modulus, or [`WHOLE`].
+    pub(crate) upper: i64,
+    /// The factor; not 0.
+    pub(crate) scale: i64,
+    /// Bounds of the index.
+    pub(crate) index_range: ConstInterval,
+    /// Divisibility of the index.
+    pub(crate) index_mod: ModularSet,
+    /// Bounds of the value without its factor.
+    pub(crate) range: ConstInterval,
+}
+
+impl Term {
+    /// A whole index.
+    pub(crate) fn whole(index: Expr, range: ConstInterval, modular: ModularSet) -> Self {
+        Self {
+            index,
+            composite: false,
+            lower: 1,
+            upper: WHOLE,
+            scale: 1,
+            index_range: range,
+            index_mod: modular,
+            range,
+        }
+    }
+
+    /// The same index with another divisor and modulus.
+    pub(crate) fn with(&self, lower: i64, upper: i64, scale: i64) -> Self {
+        let mut term = self.clone();
+        term.lower = lower;
+        term.upper = upper;
+        term.scale = scale;
+        term.range = value_range(self.index_range, self.index_mod, lower, upper);
+        term
+    }
+
+    /// Whether both have the same value but for their factors.
+    pub(crate) fn same_value(&self, other: &Self) -> bool {
+        self.lower == other.lower && self.upper == other.upper && same(&self.index, &other.index)
+    }
+
+    /// Whether it is an index itself.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lower == 1 && self.upper == WHOLE
+    }
+
+    /// Divisibility of the value without its factor.
+    pub(crate) fn modular(&self) -> ModularSet {
+        let set = if self.upper == WHOLE { self.index_mod } else { self.index_mod.floor_mod(self.upper) };
+        if self.lower == 1 { set } else { set.floor_div(self.lower) }
+    }
+}
+
+/// Bounds of `floordiv(floormod(index, upper), lower)`.
+pub(crate) fn value_range(index: ConstInterval, modular: ModularSet, lower: i64, upper: i64) -> ConstInterval {
+    let remainder = if upper == WHOLE {
+        index
+    } else if let Some(block) = index.block(upper) {
+        ConstInterval::new(index.min - block * upper, index.max - block * upper)
+    } else {
+        let step = gcd(modular.coeff, upper).max(1);
+        let least = modular.base.rem_euclid(step);
+        ConstInterval::new(least, upper - step + least)
+    };
+    if lower == 1 { remainder } else { remainder.floor_div(ConstInterval::point(lower)) }
+}
+
+/// A sum of terms and a constant, of one integer type.
+#[derive(Clone)]
+pub(crate) struct Sum {
+    /// Type of the value, with one lane.
+    pub(crate) dtype: DataType,
+    /// The constant.
+    pub(crate) base: i64,
+    /// In the order in which they were met; no two have the same value.
+    pub(crate) terms: Vec<Term>,
+    /// Whether a number did not fit: the sum says nothing.
+    pub(crate) overflow: bool,
+}
+
+impl Sum {
+    /// A constant.
+    pub(crate) fn constant(dtype: DataType, base: i64) -> Self {
+        Self { dtype, base, terms: Vec::new(), overflow: false }
+    }
+
+    /// One term.
+    pub(crate) fn of(dtype: DataType, term: Term) -> Self {
+        let mut sum = Self::constant(dtype, 0);
+        sum.add_term(term);
+        sum
+    }
+
+    /// Its value, if it has no terms.
+    pub(crate) fn as_constant(&self) -> Option<i64> {
+        (self.terms.is_empty() && !self.overflow).then_some(self.base)
+    }
+
+    /// The only term, if the sum is nothing else.
+    pub(crate) fn as_term(&self) -> Option<&Term> {
+        match &self.terms[..] {
+            [term] if self.base == 0 && !self.overflow => Some(term),
+            _ => None,
+        }
+    }
+
+    /// Whether its numbers fit in its type.
+    pub(crate) fn fits(&self) -> bool {
+        !self.overflow
+            && (self.dtype.bits() == 64
+                || self.dtype.can_hold(self.base) && self.terms.iter().all(|term| self.dtype.can_hold(term.scale)))
+    }
+
+    /// Adds a constant.
+    pub(crate) fn add_base(&mut self, value: i64) {
+        match self.base.checked_add(value) {
+            Some(base) => self.base = base,
+            None => self.overflow = true,
+        }
+    }
+
+    /// Adds `other * factor`.
+    pub(crate) fn add_scaled(&mut self, other: &Self, factor: i64) {
+        if factor == 0 {
+            return;
+        }
+        self.overflow |= other.overflow;
+        match other.base.checked_mul(factor) {
+            Some(base) => self.add_base(base),
+            None => self.overflow = true,
+        }
+        for term in &other.terms {
+            self.add_term_scaled(term, factor);
+        }
+    }
+
+    /// Adds `term * factor`.
+    pub(crate) fn add_term_scaled(&mut self, term: &Term, factor: i64) {
+        match term.scale.checked_mul(factor) {
+            Some(scale) => {
+                let mut term = term.clone();
+                term.scale = scale;
+                self.add_term(term);
+            }
+            None => self.overflow = true,
+        }
+    }
+
+    /// `self * factor`, with the terms as they are.
+    #[must_use]
+    pub(crate) fn scaled(mut self, factor: i64) -> Self {
+        if factor == 0 {
+            return Self::constant(self.dtype, 0);
+        }
+        if factor == 1 {
+            return self;
+        }
+        let mut scale = |number: &mut i64| match number.checked_mul(factor) {
+            Some(product) => *number = product,
+            None => self.overflow = true,
+        };
+        scale(&mut self.base);
+        self.terms.iter_mut().for_each(|term| scale(&mut term.scale));
+        self
+    }
+
+    /// `self - other`.
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        let mut difference = self.clone();
+        difference.add_scaled(other, -1);
+        difference
+    }
+
+    /// Adds a term: equal values are merged, and quotient and remainder of one index are joined.
+    pub(crate) fn add_term(&mut self, mut term: Term) {
+        loop {
+            let mut index = 0;
+            let joined = loop {
+                let Some(own) = self.terms.get_mut(index) else { break None };
+                if same(&own.index, &term.index) {
+                    if own.lower == term.lower && own.upper == term.upper {
+                        match own.scale.checked_add(term.scale) {
+                            Some(0) => drop(self.terms.remove(index)),
+                            Some(scale) => {
+                                own.scale = scale;
+                                own.range = own.range.intersect(term.range);
+                            }
+                            None => self.overflow = true,
+                        }
+                        return;
+                    }
+                    if let Some(joined) = join(own, &term).or_else(|| join(&term, own)) {
+                        break Some(joined);
+                    }
+                }
+                index += 1;
+            };
+            match joined {
+                Some(joined) => {
+                    self.terms.remove(index);
+                    term = joined;
+                }
+                None => break,
+            }
+        }
+        self.terms.push(term);
+    }
+
+    /// Bounds, from those of the terms.
+    pub(crate) fn range(&self) -> ConstInterval {
+        if self.overflow {
+            return ConstInterval::EVERYTHING;
+        }
+        let mut range = ConstInterval::point(self.base);
+        for term in &self.terms {
+            range = range.plus(term.range.scaled(term.scale));
+        }
+        range
+    }
+
+    /// Divisibility, from that of the terms.
+    pub(crate) fn modular(&self) -> ModularSet {
+        if self.overflow {
+            return ModularSet::EVERYTHING;
+        }
+        let mut set = ModularSet::point(self.base);
+        for term in &self.terms {
+            if set.coeff == 1 {
+                break;
+            }
+            set = set.plus(term.modular().scaled(term.scale));
+        }
+        set
+    }
+
+    /// Greatest common divisor of the factors; 0 if there are none.
+    pub(crate) fn common_scale(&self) -> i64 {
+        let mut common = 0;
+        for term in &self.terms {
+            common = gcd(common, term.scale);
+        }
+        common
+    }
+
+    /// `self / divisor`, which divides all numbers.
+    pub(crate) fn divided(mut self, divisor: i64) -> Self {
+        if divisor != 1 {
+            self.base /= divisor;
+            self.terms.iter_mut().for_each(|term| term.scale /= divisor);
+        }
+        self
+    }
+
+    /// The factor of a value in this sum, 0 if it is not there.
+    pub(crate) fn scale_of(&self, term: &Term) -> i64 {
+        self.terms.iter().find(|own| own.same_value(term)).map_or(0, |own| own.scale)
+    }
+
+    /// `k` such that the terms of this sum are `k` times those of another one.
+    pub(crate) fn multiple_of_terms(&self, other: &Self) -> Option<i64> {
+        if self.terms.len() != other.terms.len() || self.terms.is_empty() {
+            return None;
+        }
+        let mut factor = None;
+        for own in &self.terms {
+            let scale = other.scale_of(own);
+            if scale == 0 || own.scale % scale != 0 || factor.is_some_and(|factor| factor != own.scale / scale) {
+                return None;
+            }
+            factor = Some(own.scale / scale);
+        }
+        factor
+    }
+}
+
+/// One term for two of the same index, if the first one is the quotient or the whole:
+/// `v(l', u) = v(l, u) * (l / l') + v(l', l)`, for `l'` that divides `l`, and `l` that divides `u`.
+fn join(high: &Term, other: &Term) -> Option<Term> {
+    // Quotient and remainder give the whole.
+    if other.upper == high.lower && high.lower % other.lower == 0 {
+        let ratio = high.lower / other.lower;
+        if other.scale.checked_mul(ratio) == Some(high.scale) {
+            return Some(high.with(other.lower, high.upper, other.scale));
+        }
+    }
+    // The whole without the quotient gives the remainder.
+    if other.upper == high.upper && other.lower % high.lower == 0 && other.lower > high.lower {
+        let ratio = other.lower / high.lower;
+        if high.scale.checked_mul(ratio).and_then(i64::checked_neg) == Some(other.scale) {
+            return Some(high.with(high.lower, other.lower, high.scale));
+        }
+    }
+    // The whole without the remainder gives the quotient.
+    if other.lower == high.lower && other.upper != WHOLE && other.upper < high.upper {
+        let divides = high.upper == WHOLE || high.upper % other.upper == 0;
+        if divides && high.scale.checked_neg() == Some(other.scale) {
+            let ratio = other.upper / other.lower;
+            let scale = high.scale.checked_mul(ratio)?;
+            return Some(high.with(other.upper, high.upper, scale));
+        }
+    }
+    None
+}
+
+/// Quotient rounded up; the divisor is positive.
+pub(crate) fn ceil_div(a: i64, b: i64) -> i64 {
+    -floor_div(-a, b)
+}

@@ -1,0 +1,83 @@
+//! Constants.
+
+use kernpack::DataType;
+
+use crate::ir::DataTypeExt;
+
+/// An integer. The type of the literal has at least the bits of `dtype`.
+pub(super) fn integer(dtype: DataType, value: i64) -> String {
+    if dtype.is_bool() {
+        return i64::from(value != 0).to_string();
+    }
+    match (dtype.is_uint(), dtype.bits()) {
+        (true, 64) => format!("{}ULL", value as u64),
+        (true, 32) => format!("{}U", value as u32),
+        (false, 64) if value == i64::MIN => format!("(-{}LL - 1)", i64::MAX),
+        (false, 64) if value < 0 => format!("({value}LL)"),
+        (false, 64) => format!("{value}LL"),
+        (false, 32) if value == i64::from(i32::MIN) => format!("(-{} - 1)", i32::MAX),
+        _ if value < 0 => format!("({value})"),
+        _ => value.to_string(),
+    }
+}
+
+/// A finite floating point number, exactly; half precisions are held as single ones.
+pub(super) fn float(dtype: DataType, value: f64) -> String {
+    let suffix = if dtype.bits() == 64 { "" } else { "f" };
+    let simple = value.abs() < 1e6 && (value * 64.0).fract() == 0.0;
+    let digits = if simple { format!("{value:?}") } else { hex(value) };
+    if value.is_sign_negative() { format!("({digits}{suffix})") } else { format!("{digits}{suffix}") }
+}
+
+/// A number as C writes it in hexadecimal: `0x1.8p+1`.
+pub(super) fn hex(value: f64) -> String {
+    let bits = value.to_bits();
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    let (exponent, mantissa) = ((bits >> 52 & 0x7ff) as i32, bits & 0x000f_ffff_ffff_ffff);
+    if exponent == 0 && mantissa == 0 {
+        return format!("{sign}0x0p+0");
+    }
+    let (lead, exponent) = if exponent == 0 { (0, -1022) } else { (1, exponent - 1023) };
+    let digits = format!("{mantissa:013x}");
+    let digits = digits.trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    format!("{sign}0x{lead}{point}{digits}p{exponent:+}")
+}
+
+/// Text as a string literal.
+pub(super) fn text(value: &str) -> String {
+    let mut literal = String::from("\"");
+    for byte in value.bytes() {
+        match byte {
+            b'"' => literal.push_str("\\\""),
+            b'\\' => literal.push_str("\\\\"),
+            b'\n' => literal.push_str("\\n"),
+            // Three octal digits end by themselves; `?` could begin a trigraph.
+            b'?' | 0..=31 | 127.. => literal.push_str(&format!("\\{byte:03o}")),
+            _ => literal.push(char::from(byte)),
+        }
+    }
+    literal.push('"');
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{float, hex, integer, text};
+    use crate::ir::{F32, F64, I8, I32, I64, U64};
+
+    #[test]
+    fn constants_are_exact() {
+        assert_eq!(hex(1.5), "0x1.8p+0");
+        assert_eq!(hex(-0.1), "-0x1.999999999999ap-4");
+        assert_eq!(hex(f64::from_bits(1)), "0x0.0000000000001p-1022");
+        assert_eq!(float(F32, 0.5), "0.5f");
+        assert_eq!(float(F64, -0.0), "(-0.0)");
+        assert_eq!(float(F32, f64::from(f32::MAX)), "0x1.fffffep+127f");
+        assert_eq!(integer(I64, i64::MIN), "(-9223372036854775807LL - 1)");
+        assert_eq!(integer(I32, -2147483648), "(-2147483647 - 1)");
+        assert_eq!(integer(I8, -1), "(-1)");
+        assert_eq!(integer(U64, -1), "18446744073709551615ULL");
+        assert_eq!(text("a\"b\\\n?é"), "\"a\\\"b\\\\\\n\\077\\303\\251\"");
+    }
+}

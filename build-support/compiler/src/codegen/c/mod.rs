@@ -1,0 +1,66 @@
+//! C source of lowered functions: portable C11 for compilers that LLVM does not reach, for reading, and for debugging.
+//!
+//! One file includes `kernpack/kernel.h` and nothing else. With GCC and Clang vectors are those of GNU C (`-DKP_VECTORS=0` leaves them out), with other
+//! compilers arrays of lanes. Half precisions are held in single precision and rounded after each operation. Integers wrap without undefined
+//! behaviour; a division by 0 is the program's own mistake. [`FLAGS`] are what a C compiler should be given besides a level of optimisation.
+//!
+//! ```
+//! use kernpack_compiler::codegen::c;
+//! use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Var};
+//!
+//! let (a, n) = (Buffer::new("a", F32, [Expr::int(8)], "global"), Var::size("n", kernpack_compiler::ir::I64));
+//! let i = Var::index("i");
+//! let double = Stmt::store(a.clone(), &i, Expr::load(&a, &i) * 2.0);
+//! let body = Stmt::for_loop(i, 0, &n, ForKind::Serial, double);
+//! let param = |var: &Var, buffer| Param::from_node(ParamNode { var: var.clone(), buffer, output: true });
+//! let function = LoweredFunc::from_node(LoweredFuncNode {
+//!     name: "double_all".into(),
+//!     params: [param(&a.data, Some(a.clone())), param(&n, None)].into_iter().collect(),
+//!     ret: c::nothing(),
+//!     kind: FuncKind::Mixed,
+//!     thread_axes: Default::default(),
+//!     body,
+//!     attrs: Default::default(),
+//! });
+//! let source = c::source(&IrModule::new([function]))?;
+//! assert!(source.contains("void double_all(kp_f32* KP_RESTRICT const a, int64_t const n) {"));
+//! assert!(source.contains("    a[i] = (a[i] * 2.0f);"));
+//! # Ok::<(), kernpack_compiler::CompileError>(())
+//! ```
+
+mod body;
+mod call;
+mod expr;
+mod function;
+mod literal;
+mod names;
+mod parallel;
+mod scalar;
+mod stmt;
+mod types;
+mod unit;
+mod vector;
+
+use kernpack::DataType;
+
+use crate::error::Result;
+use crate::ir::{DataTypeExt, IrModule, POINTER};
+
+/// What GCC and Clang should be told: `sqrt` and its like set no `errno`, and products are not fused with sums unless the program says `fma`.
+pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off"];
+
+/// The return type of a function that returns nothing.
+pub fn nothing() -> DataType {
+    POINTER.with_lanes(0)
+}
+
+/// The C file of a module.
+///
+/// Packed functions (kind `Host`) are exported as `__tvm_ffi_<name>`, functions before `MakePackedAPI` (`Mixed`) under their own name with data pointers
+/// and scalars as parameters, others (`Internal`) are `static`; the attribute `global_symbol` gives another symbol.
+///
+/// # Errors
+/// Nodes that passes should have lowered, types and builtins that C does not have, kernels of devices.
+pub fn source(module: &IrModule) -> Result<String> {
+    function::module(module)
+}

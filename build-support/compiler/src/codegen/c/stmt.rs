@@ -1,0 +1,219 @@
+//! Statements. A body is a block, so what a `Bind` or an `Alloc` declares ends with it.
+
+use super::body::{Body, Exit, element_of};
+use super::expr::is_void;
+use super::{literal, scalar, vector};
+use crate::error::{Result, fail, require};
+use crate::ir::builtin::{self, Effect};
+use crate::ir::{Buffer, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, visit, with_stack};
+
+impl Body<'_> {
+    /// Writes a statement.
+    pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
+        with_stack(|| self.stmt_node(stmt))
+    }
+
+    fn stmt_node(&mut self, stmt: &Stmt) -> Result<()> {
+        match &**stmt {
+            StmtNode::Seq { stmts } => {
+                for stmt in stmts.iter() {
+                    self.stmt(&stmt)?;
+                }
+                Ok(())
+            }
+            StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
+                ForKind::Parallel if !self.in_task => {
+                    let interleaved = annotations.get("parallel_stride_pattern").is_some();
+                    self.parallel(var, min, extent, interleaved, body)
+                }
+                ForKind::ThreadBinding => {
+                    fail!(Target, "C has no threads of a device: loop `{}` is bound to one", var.name())
+                }
+                _ => self.serial(var, min, extent, *kind, body),
+            },
+            StmtNode::Store { buffer, index, value, mask } => {
+                self.ordered = changes_memory(value) || changes_memory(index);
+                self.store(buffer, index, value, mask.as_ref())
+            }
+            StmtNode::Alloc { buffer, .. } => self.alloc(buffer),
+            StmtNode::Alias { buffer, data } => {
+                let data = self.statement_value(data)?;
+                let memory = self.unit.memory_type(buffer.dtype)?;
+                let name = self.define(&buffer.data, Some(element_of(buffer)), false);
+                self.line(format!("{memory}* const {name} = ({memory}*){data};"));
+                Ok(())
+            }
+            StmtNode::Bind { var, value } => {
+                let text = self.statement_value(value)?;
+                let ty = self.unit.value_type(var.dtype())?;
+                let name = self.define(var, None, false);
+                self.line(format!("{ty} const {name} = {text};"));
+                Ok(())
+            }
+            StmtNode::Attr { key, value, body, .. } => self.attr(key.as_str(), value, body),
+            StmtNode::Assert { condition, kind, parts } => {
+                require!(
+                    self.exit == Exit::Status,
+                    Target,
+                    "`{}` returns no status, so its assertions have no way to fail",
+                    self.function
+                );
+                let condition = self.statement_value(condition)?;
+                let message: String = parts.iter().map(|part| part.as_str().to_owned()).collect();
+                let (kind, message) = (literal::text(kind.as_str()), literal::text(&message));
+                self.line(format!("if (!KP_LIKELY({condition})) return kernpack_raise({kind}, {message});"));
+                Ok(())
+            }
+            StmtNode::If { condition, then_body, else_body } => {
+                let condition = self.guard(condition)?;
+                self.line(format!("if ({condition}) {{"));
+                self.indented(|body| body.stmt(then_body))?;
+                if let Some(else_body) = else_body {
+                    self.line("} else {");
+                    self.indented(|body| body.stmt(else_body))?;
+                }
+                self.line("}");
+                Ok(())
+            }
+            StmtNode::Evaluate { value } => {
+                if matches!(**value, ExprNode::Int { .. } | ExprNode::Float { .. }) {
+                    return Ok(());
+                }
+                let text = self.statement_value(value)?;
+                if text != "(void)0" {
+                    self.line(if is_void(value.dtype()) { format!("{text};") } else { format!("(void){text};") });
+                }
+                Ok(())
+            }
+            StmtNode::While { condition, body } => self.block("for (;;) {", |inner| {
+                let condition = inner.guard(condition)?;
+                inner.line(format!("if (!({condition})) break;"));
+                inner.stmt(body)
+            }),
+            StmtNode::Return { value } => {
+                let text = self.statement_value(value)?;
+                self.line(format!("return {text};"));
+                Ok(())
+            }
+            StmtNode::TensorWrite { tensor, .. } => {
+                fail!(Lower, "C: a write of tensor `{}` is left: run StorageFlatten first", tensor.op.name())
+            }
+            StmtNode::Realize { tensor, .. } | StmtNode::Prefetch { tensor, .. } => {
+                fail!(Lower, "C: memory for tensor `{}` is left: run StorageFlatten first", tensor.op.name())
+            }
+        }
+    }
+
+    fn indented(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.indent += 1;
+        let result = work(self);
+        self.indent -= 1;
+        result
+    }
+
+    /// The text of the value of a statement.
+    fn statement_value(&mut self, value: &Expr) -> Result<String> {
+        self.ordered = changes_memory(value);
+        self.value(value)
+    }
+
+    /// A condition of sizes and indices.
+    fn guard(&mut self, condition: &Expr) -> Result<String> {
+        self.ordered = changes_memory(condition);
+        self.index(condition)
+    }
+
+    fn serial(&mut self, var: &Var, min: &Expr, extent: &Expr, kind: ForKind, body: &Stmt) -> Result<()> {
+        self.ordered = changes_memory(min) || changes_memory(extent);
+        let first = self.index(min)?;
+        let end = if min.is_int(0) { extent.clone() } else { min + extent };
+        let mut last = self.index(&end)?;
+        if end.as_int().is_none() && Var::of(&end).is_none() {
+            last = self.bind(&format!("{}_end", var.name()), end.dtype(), &last)?;
+        }
+        let ty = self.unit.value_type(var.dtype())?;
+        if kind == ForKind::Unrolled && extent.as_int().is_some_and(|count| (2..=65534).contains(&count)) {
+            let count = extent.as_int().unwrap_or(1);
+            self.lines.push(format!("#if defined(__GNUC__)\n#pragma GCC unroll {count}\n#endif"));
+        }
+        let name = self.define(var, None, false);
+        self.block(&format!("for ({ty} {name} = {first}; {name} < {last}; ++{name}) {{"), |inner| inner.stmt(body))
+    }
+
+    fn store(&mut self, buffer: &Buffer, index: &Expr, value: &Expr, mask: Option<&Expr>) -> Result<()> {
+        let dtype = value.dtype();
+        let pointer = self.pointer(buffer)?;
+        require!(
+            dtype.element() == element_of(buffer),
+            Type,
+            "a {} is stored in buffer `{}` of {}",
+            dtype.short_name(),
+            buffer.name.as_str(),
+            buffer.dtype.short_name()
+        );
+        if dtype.lanes() == 1 {
+            let mask = mask.filter(|mask| !mask.is_true()).map(|mask| self.value(mask)).transpose()?;
+            let place = self.index(index)?;
+            let value = self.value(value)?;
+            let value = scalar::to_memory(self.unit, dtype, value);
+            let guard = mask.map(|mask| format!("if ({mask}) ")).unwrap_or_default();
+            self.line(format!("{guard}{pointer}[{place}] = {value};"));
+            return Ok(());
+        }
+        let lanes = usize::from(index.lanes()) * usize::from(buffer.dtype.lanes());
+        require!(lanes == usize::from(dtype.lanes()), Type, "{} is stored at {lanes} places", dtype.short_name());
+        let mask = self.mask(mask, dtype)?;
+        let place = self.place(buffer, &pointer, index)?;
+        let value = self.value(value)?;
+        let text = vector::store(self.unit, dtype, &place, &value, mask.as_deref())?;
+        self.line(format!("{text};"));
+        Ok(())
+    }
+
+    fn alloc(&mut self, buffer: &Buffer) -> Result<()> {
+        let scope = buffer.scope.as_str();
+        let memory_of_cpu = ["", "global", "local"].iter().any(|known| scope.split('.').next() == Some(*known));
+        require!(memory_of_cpu, Target, "C has no memory of scope `{scope}` for `{}`", buffer.name.as_str());
+        let mut count = i64::from(buffer.dtype.lanes());
+        for extent in buffer.shape.iter() {
+            let Some(extent) = extent.as_int() else {
+                fail!(
+                    Lower,
+                    "C: the extents of `{}` are not constant: run LowerBuiltin first, which takes its memory from the workspace",
+                    buffer.name.as_str()
+                )
+            };
+            count = count.saturating_mul(extent.max(0));
+        }
+        let memory = self.unit.memory_type(buffer.dtype)?;
+        let name = self.define(&buffer.data, Some(element_of(buffer)), true);
+        let alignment = buffer.data_alignment.max(1);
+        self.line(format!("KP_ALIGN({alignment}) {memory} {name}[{}];", count.max(1)));
+        Ok(())
+    }
+
+    fn attr(&mut self, key: &str, value: &Expr, body: &Stmt) -> Result<()> {
+        match (key, &**value) {
+            ("thread_extent" | "virtual_thread", _) => {
+                fail!(Target, "C has no threads of a device: `{key}` is left in `{}`", self.function)
+            }
+            ("pragma_import_c", ExprNode::Text { value }) => {
+                let text = format!("{}\n", value.as_str());
+                self.unit.functions.push_str(&text);
+                self.stmt(body)
+            }
+            _ => self.block("{", |inner| inner.stmt(body)),
+        }
+    }
+}
+
+/// Whether evaluating it may change memory, so that what is around it has to be done in order.
+pub(super) fn changes_memory(expr: &Expr) -> bool {
+    let mut changes = false;
+    visit::for_each_expr(expr, |part| {
+        if let ExprNode::Call { kind, name, .. } = &**part {
+            changes |= builtin::effect(*kind, name.as_str()) >= Effect::Updates;
+        }
+    });
+    changes
+}

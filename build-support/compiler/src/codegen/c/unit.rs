@@ -1,0 +1,159 @@
+//! One C file: what was declared so far, and the helper functions that its code needs.
+
+use std::collections::HashMap;
+
+use kernpack::DataType;
+
+use super::names::Names;
+use super::types::{check, is_native, lane, lane_bits, scalar, stored};
+use crate::error::{Result, require};
+use crate::ir::DataTypeExt;
+
+/// The parts of the file, in their order.
+pub(super) struct Unit {
+    /// Names at file scope.
+    pub(super) names: Names,
+    /// Types and helper functions by name, so that each is there once; prototypes with their text.
+    declared: HashMap<String, String>,
+    /// Types and helper functions.
+    prelude: String,
+    /// Declarations of functions that are somewhere else.
+    prototypes: String,
+    /// Functions.
+    pub(super) functions: String,
+}
+
+impl Unit {
+    pub(super) fn new() -> Self {
+        Self {
+            names: Names::new(),
+            declared: HashMap::new(),
+            prelude: String::new(),
+            prototypes: String::new(),
+            functions: String::new(),
+        }
+    }
+
+    /// The file.
+    pub(super) fn finish(self) -> String {
+        format!("{PREAMBLE}{}\n{}\n{}", self.prelude, self.prototypes, self.functions)
+    }
+
+    fn declare(&mut self, name: &str, text: impl FnOnce() -> String) {
+        if !self.declared.contains_key(name) {
+            let text = text();
+            self.prelude.push_str(&text);
+            self.declared.insert(name.to_owned(), text);
+        }
+    }
+
+    /// Whether a helper is there already: its parts need not be made.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.declared.contains_key(name)
+    }
+
+    /// A helper function of `a`, `b`, `c`, ..
+    pub(super) fn function(&mut self, name: &str, ret: &str, params: &[&str], body: &str) {
+        self.declare(name, || {
+            let params: Vec<String> = params.iter().zip('a'..).map(|(ty, letter)| format!("{ty} {letter}")).collect();
+            format!("KP_INLINE {ret} {name}({}) {{\n  {body}\n}}\n", params.join(", "))
+        });
+    }
+
+    /// A function that is defined somewhere else. A second declaration with other types is left out: it is the first that counts for libm.
+    pub(super) fn prototype(&mut self, symbol: &str, ret: &str, params: &[String]) {
+        let _ = self.external(symbol, ret, params);
+    }
+
+    /// A function of the user that is defined somewhere else.
+    pub(super) fn external(&mut self, symbol: &str, ret: &str, params: &[String]) -> Result<()> {
+        let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
+        let text = format!("{ret} {symbol}({params});\n");
+        match self.declared.get(symbol) {
+            Some(known) => require!(
+                *known == text,
+                Target,
+                "`{symbol}` is called as `{}` and as `{}`",
+                known.trim_end(),
+                text.trim_end()
+            ),
+            None => {
+                self.names.reserve(symbol);
+                self.prototypes.push_str(&text);
+                self.declared.insert(symbol.to_owned(), text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pool of threads is used for the first time: it is declared then.
+    pub(super) fn uses_pool(&mut self) -> bool {
+        self.declared.insert("kp_group".to_owned(), String::new()).is_none()
+    }
+
+    /// The type of a value.
+    pub(super) fn value_type(&mut self, dtype: DataType) -> Result<String> {
+        check(dtype)?;
+        if dtype.lanes() <= 1 {
+            return Ok(scalar(dtype));
+        }
+        let name = format!("kp_{}", dtype.short_name());
+        self.declare(&name, || {
+            let (lane, lanes) = (lane(dtype), dtype.lanes());
+            let plain = format!("typedef struct {{ {lane} v[{lanes}]; }} {name};\n");
+            if !is_native(dtype) {
+                return plain;
+            }
+            let bytes = lanes * lane_bits(dtype) / 8;
+            format!(
+                "#if KP_VECTORS\ntypedef {lane} {name} __attribute__((vector_size({bytes})));\n#else\n{plain}#endif\n"
+            )
+        });
+        Ok(name)
+    }
+
+    /// The type of an element in memory, which may lie in memory of another type.
+    pub(super) fn memory_type(&mut self, dtype: DataType) -> Result<String> {
+        check(dtype)?;
+        let name = format!("kp_{}", dtype.element().short_name());
+        self.declare(&name, || format!("typedef {} KP_MAY_ALIAS {name};\n", stored(dtype)));
+        Ok(name)
+    }
+}
+
+const PREAMBLE: &str = "#include <kernpack/kernel.h>
+
+#if defined(__GNUC__)
+#define KP_INLINE static inline __attribute__((always_inline, unused))
+#define KP_MAY_ALIAS __attribute__((may_alias))
+#define KP_RESTRICT __restrict
+#define KP_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define KP_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define KP_PREFETCH(address, rw, locality) __builtin_prefetch((address), (rw), (locality))
+#else
+#define KP_INLINE static inline
+#define KP_MAY_ALIAS
+#define KP_RESTRICT restrict
+#define KP_LIKELY(condition) (condition)
+#define KP_ALIGN(bytes) _Alignas(bytes)
+#define KP_PREFETCH(address, rw, locality) ((void)(address))
+#endif
+
+/* Vectors are those of GNU C, or arrays that are worked on lane by lane. */
+#if !defined(KP_VECTORS)
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
+#define KP_VECTORS 1
+#else
+#define KP_VECTORS 0
+#endif
+#endif
+#if KP_VECTORS
+#define KP_AT(vector, lane) (vector)[lane]
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored \"-Wpsabi\"
+#endif
+#else
+#define KP_AT(vector, lane) (vector).v[lane]
+#endif
+
+";

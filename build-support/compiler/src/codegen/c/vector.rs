@@ -1,0 +1,375 @@
+//! Operations on vectors: a helper function for each, with a body for GNU C where that has the operation, and one that works lane by lane.
+
+use kernpack::DataType;
+
+use super::scalar;
+use super::types::{at, is_native, lane, lane_bits};
+use super::unit::Unit;
+use crate::error::Result;
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, I64};
+
+/// A helper: name, type of the result, types of its parameters `a`, `b`, ..
+struct Shape<'a> {
+    name: String,
+    result: DataType,
+    params: &'a [DataType],
+}
+
+/// Defines a helper unless it is there. `gnu`: its body for vectors of GNU C. `of_lane`: a lane of the result from the lanes of the parameters.
+fn define(
+    unit: &mut Unit,
+    shape: Shape<'_>,
+    gnu: Option<String>,
+    of_lane: impl FnOnce(&mut Unit, &[String]) -> Result<String>,
+) -> Result<String> {
+    let Shape { name, result, params } = shape;
+    if unit.has(&name) {
+        return Ok(name);
+    }
+    let ret = unit.value_type(result)?;
+    let types = params.iter().map(|dtype| unit.value_type(*dtype)).collect::<Result<Vec<_>>>()?;
+    let lanes: Vec<String> = params
+        .iter()
+        .zip('a'..)
+        .map(|(dtype, letter)| match () {
+            () if dtype.lanes() == 1 => letter.to_string(),
+            () if dtype.is_bool() => format!("({} != 0)", at(*dtype, &letter.to_string(), "i")),
+            () => at(*dtype, &letter.to_string(), "i"),
+        })
+        .collect();
+    let value = of_lane(unit, &lanes)?;
+    let value = if result.is_bool() { format!("({value}) ? -1 : 0") } else { value };
+    let loops = format!(
+        "{ret} r;\n  for (int i = 0; i < {}; ++i) {} = {value};\n  return r;",
+        result.lanes(),
+        at(result, "r", "i")
+    );
+    let native = is_native(result) && params.iter().all(|dtype| dtype.lanes() == 1 || is_native(*dtype));
+    let body = match gnu.filter(|_| native) {
+        Some(gnu) => format!("\n#if KP_VECTORS\n  {gnu}\n#else\n  {loops}\n#endif"),
+        None => loops,
+    };
+    unit.function(&name, &ret, &types.iter().map(String::as_str).collect::<Vec<_>>(), &body);
+    Ok(name)
+}
+
+/// Vectors with lanes of other bits.
+fn integers(dtype: DataType, letter: char) -> DataType {
+    DataType::scalar(
+        if letter == 'i' { I64.code() } else { crate::ir::U64.code() },
+        u8::try_from(lane_bits(dtype)).unwrap_or(64),
+    )
+    .with_lanes(dtype.lanes())
+}
+
+/// `a op b`.
+pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b: &str) -> Result<String> {
+    let (name, symbol) = match op {
+        BinaryOp::Add => ("add", "+"),
+        BinaryOp::Sub => ("sub", "-"),
+        BinaryOp::Mul => ("mul", "*"),
+        BinaryOp::Div => ("div", "/"),
+        BinaryOp::Mod => ("mod", ""),
+        BinaryOp::FloorDiv => ("floordiv", ""),
+        BinaryOp::FloorMod => ("floormod", ""),
+        BinaryOp::Min => ("min", "<"),
+        BinaryOp::Max => ("max", ">"),
+        BinaryOp::BitAnd => ("and", "&"),
+        BinaryOp::BitOr => ("or", "|"),
+        BinaryOp::BitXor => ("xor", "^"),
+        BinaryOp::ShiftLeft => ("shl", ""),
+        BinaryOp::ShiftRight => ("shr", ""),
+    };
+    let short = dtype.short_name();
+    let ty = unit.value_type(dtype)?;
+    let half = super::types::is_half(dtype);
+    let gnu = match op {
+        BinaryOp::Min | BinaryOp::Max if !dtype.is_bool() => {
+            let chosen = choose(unit, dtype, &format!("(a {symbol} b)"), "a", "b")?;
+            Some(format!("return {chosen};"))
+        }
+        // Signed numbers wrap as unsigned ones do.
+        BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul if dtype.is_int() => {
+            let unsigned = unit.value_type(integers(dtype, 'u'))?;
+            Some(format!("return ({ty})(({unsigned})a {symbol} ({unsigned})b);"))
+        }
+        BinaryOp::Div if !dtype.is_float() => None,
+        _ if half || symbol.is_empty() || dtype.is_bool() && matches!(op, BinaryOp::Min | BinaryOp::Max) => None,
+        _ => Some(format!("return a {symbol} b;")),
+    };
+    let shape = Shape { name: format!("kp_{name}_{short}"), result: dtype, params: &[dtype, dtype] };
+    let function =
+        define(unit, shape, gnu, |unit, x| Ok(scalar::binary(unit, op, dtype.element(), &x[0], &x[1], false)))?;
+    Ok(format!("{function}({a}, {b})"))
+}
+
+/// A shift by the same number of bits, within the width, in every lane.
+pub(super) fn shift(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, bits: i64) -> Result<String> {
+    let left = op == BinaryOp::ShiftLeft;
+    let ty = unit.value_type(dtype)?;
+    let gnu = if left {
+        let unsigned = unit.value_type(integers(dtype, 'u'))?;
+        format!("return ({ty})(({unsigned})a << b);")
+    } else {
+        "return a >> b;".to_owned()
+    };
+    let name = format!("kp_{}_{}_by", if left { "shl" } else { "shr" }, dtype.short_name());
+    let shape = Shape { name, result: dtype, params: &[dtype, crate::ir::I32] };
+    let function = define(unit, shape, Some(gnu), |unit, x| {
+        let element = dtype.element();
+        let amount = scalar::cast(unit, crate::ir::I32, element, &x[1])?;
+        Ok(scalar::binary(unit, op, element, &x[0], &amount, false))
+    })?;
+    Ok(format!("{function}({a}, {bits})"))
+}
+
+/// In GNU C: the lanes of `a` where a comparison of lanes as wide is all ones, else those of `b`.
+fn choose(unit: &mut Unit, dtype: DataType, mask: &str, a: &str, b: &str) -> Result<String> {
+    let ty = unit.value_type(dtype)?;
+    let bits = unit.value_type(integers(dtype, 'i'))?;
+    Ok(format!("({ty})((({bits}){mask} & ({bits}){a}) | (~({bits}){mask} & ({bits}){b}))"))
+}
+
+/// A comparison.
+pub(super) fn compare(unit: &mut Unit, op: CompareOp, dtype: DataType, a: &str, b: &str) -> Result<String> {
+    let symbol = scalar::compare_symbol(op);
+    let name = match op {
+        CompareOp::Eq => "eq",
+        CompareOp::Ne => "ne",
+        CompareOp::Lt => "lt",
+        CompareOp::Le => "le",
+        CompareOp::Gt => "gt",
+        CompareOp::Ge => "ge",
+    };
+    let result = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
+    let ty = unit.value_type(result)?;
+    let gnu = (!dtype.is_bool()).then(|| format!("return __builtin_convertvector(a {symbol} b, {ty});"));
+    let shape = Shape { name: format!("kp_{name}_{}", dtype.short_name()), result, params: &[dtype, dtype] };
+    let function = define(unit, shape, gnu, |_, x| Ok(format!("{} {symbol} {}", x[0], x[1])))?;
+    Ok(format!("{function}({a}, {b})"))
+}
+
+/// Negation of truth values.
+pub(super) fn not(unit: &mut Unit, dtype: DataType, a: &str) -> Result<String> {
+    let shape = Shape { name: format!("kp_not_{}", dtype.short_name()), result: dtype, params: &[dtype] };
+    let function = define(unit, shape, Some("return ~a;".to_owned()), |_, x| Ok(format!("!{}", x[0])))?;
+    Ok(format!("{function}({a})"))
+}
+
+/// A choice in each lane.
+pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str, b: &str) -> Result<String> {
+    let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
+    let bits = unit.value_type(integers(dtype, 'i'))?;
+    let chosen = choose(unit, dtype, "m", "b", "c")?;
+    let gnu = format!("{bits} m = __builtin_convertvector(a, {bits});\n  return {chosen};");
+    let shape =
+        Shape { name: format!("kp_select_{}", dtype.short_name()), result: dtype, params: &[truth, dtype, dtype] };
+    let function = define(unit, shape, Some(gnu), |_, x| Ok(format!("{} ? {} : {}", x[0], x[1], x[2])))?;
+    Ok(format!("{function}({condition}, {a}, {b})"))
+}
+
+/// A conversion of each lane.
+pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
+    let ty = unit.value_type(to)?;
+    let simple = |dtype: DataType| !dtype.is_bool() && !super::types::is_half(dtype);
+    let saturates = from.is_float() && to.is_integer();
+    let gnu = (simple(from) && simple(to) && !saturates).then(|| format!("return __builtin_convertvector(a, {ty});"));
+    let name = format!("kp_{}_from_{}", to.short_name(), from.short_name());
+    let shape = Shape { name, result: to, params: &[from] };
+    let function = define(unit, shape, gnu, |unit, x| scalar::cast(unit, from.element(), to.element(), &x[0]))?;
+    Ok(format!("{function}({value})"))
+}
+
+/// The same bits as lanes of another type.
+pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
+    let name = format!("kp_{}_of_{}", to.short_name(), from.short_name());
+    let plain = |dtype: DataType| !super::types::is_half(dtype) && !dtype.is_bool();
+    if from.lanes() != to.lanes() {
+        crate::error::require!(
+            plain(from) && plain(to),
+            Target,
+            "C has no reinterpretation of {} as {}",
+            from.short_name(),
+            to.short_name()
+        );
+        let (source, target) = (unit.value_type(from)?, unit.value_type(to)?);
+        let body = format!("union {{ {source} from; {target} to; }} both;\n  both.from = a;\n  return both.to;");
+        unit.function(&name, &target, &[&source], &body);
+        return Ok(format!("{name}({value})"));
+    }
+    let ty = unit.value_type(to)?;
+    let gnu = (plain(from) && plain(to)).then(|| format!("return ({ty})a;"));
+    let shape = Shape { name, result: to, params: &[from] };
+    let function =
+        define(unit, shape, gnu, |unit, x| Ok(scalar::reinterpret(unit, from.element(), to.element(), &x[0])))?;
+    Ok(format!("{function}({value})"))
+}
+
+/// A scalar in every lane.
+pub(super) fn broadcast(unit: &mut Unit, dtype: DataType, value: &str) -> Result<String> {
+    let ty = unit.value_type(dtype)?;
+    let element = if dtype.is_bool() { "a ? -1 : 0" } else { "a" };
+    let all = vec![element; usize::from(dtype.lanes())].join(", ");
+    let shape =
+        Shape { name: format!("kp_broadcast_{}", dtype.short_name()), result: dtype, params: &[dtype.element()] };
+    let function = define(unit, shape, Some(format!("return ({ty}){{{all}}};")), |_, x| Ok(x[0].clone()))?;
+    Ok(format!("{function}({value})"))
+}
+
+/// `base, base + stride, ..`.
+pub(super) fn ramp(unit: &mut Unit, dtype: DataType, base: &str, stride: &str) -> Result<String> {
+    let element = dtype.element();
+    let shape = Shape { name: format!("kp_ramp_{}", dtype.short_name()), result: dtype, params: &[element, element] };
+    let function = define(unit, shape, None, |unit, x| {
+        let step = scalar::cast(unit, crate::ir::I32, element, "i")?;
+        let offset = scalar::binary(unit, BinaryOp::Mul, element, &x[1], &step, false);
+        Ok(scalar::binary(unit, BinaryOp::Add, element, &x[0], &offset, false))
+    })?;
+    Ok(format!("{function}({base}, {stride})"))
+}
+
+/// A pure builtin of each lane.
+pub(super) fn builtin(
+    unit: &mut Unit,
+    name: &str,
+    result: DataType,
+    params: &[DataType],
+    args: &[String],
+) -> Result<String> {
+    let shape = Shape { name: format!("kp_{name}_{}", params[0].short_name()), result, params };
+    let function =
+        define(unit, shape, None, |unit, x| scalar::builtin(unit, name, result.element(), params[0].element(), x))?;
+    Ok(format!("{function}({})", args.join(", ")))
+}
+
+/// Where the lanes of a load or store are.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// One behind the other, from this address on.
+    Contiguous(String),
+    /// At these indices, a vector of this type, from an address.
+    Scattered(String, String, DataType),
+}
+
+impl Place {
+    fn describe(&self) -> (&'static str, Option<DataType>) {
+        match self {
+            Self::Contiguous(_) => ("", None),
+            Self::Scattered(_, _, dtype) => ("_at", Some(*dtype)),
+        }
+    }
+
+    fn args(&self) -> String {
+        match self {
+            Self::Contiguous(address) => address.clone(),
+            Self::Scattered(address, indices, _) => format!("{address}, {indices}"),
+        }
+    }
+}
+
+/// Reads lanes; those whose mask does not hold are 0.
+pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option<&str>) -> Result<String> {
+    let (suffix, index_type) = place.describe();
+    let masked = if mask.is_some() { "_masked" } else { "" };
+    let index_name = index_type.map(|index| index.short_name()).unwrap_or_default();
+    let name = format!("kp_load{suffix}{index_name}{masked}_{}", dtype.short_name());
+    if !unit.has(&name) {
+        let (ty, memory) = (unit.value_type(dtype)?, unit.memory_type(dtype)?);
+        let (index, mut params) = access(unit, index_type, &format!("const {memory}*"))?;
+        let mut value = scalar::from_memory(unit, dtype.element(), format!("a[{index}]"));
+        if dtype.is_bool() {
+            value = format!("-{value}");
+        }
+        let mask_letter = if index_type.is_some() { "c" } else { "b" };
+        if mask.is_some() {
+            let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
+            params.push(unit.value_type(truth)?);
+            value = format!("{} ? {value} : 0", at(truth, mask_letter, "i"));
+        }
+        let loops = format!(
+            "{ty} r;\n  for (int i = 0; i < {}; ++i) {} = {value};\n  return r;",
+            dtype.lanes(),
+            at(dtype, "r", "i")
+        );
+        let body = if whole(dtype, mask, index_type) {
+            let unaligned = unaligned(dtype, &ty);
+            format!("\n#if KP_VECTORS\n  {unaligned}\n  return *(const unaligned*)a;\n#else\n  {loops}\n#endif")
+        } else {
+            loops
+        };
+        unit.function(&name, &ty, &params.iter().map(String::as_str).collect::<Vec<_>>(), &body);
+    }
+    let mask = mask.map(|mask| format!(", {mask}")).unwrap_or_default();
+    Ok(format!("{name}({}{mask})", place.args()))
+}
+
+/// Writes the lanes whose mask holds.
+pub(super) fn store(
+    unit: &mut Unit,
+    dtype: DataType,
+    place: &Place,
+    value: &str,
+    mask: Option<&str>,
+) -> Result<String> {
+    let (suffix, index_type) = place.describe();
+    let masked = if mask.is_some() { "_masked" } else { "" };
+    let index_name = index_type.map(|index| index.short_name()).unwrap_or_default();
+    let name = format!("kp_store{suffix}{index_name}{masked}_{}", dtype.short_name());
+    if !unit.has(&name) {
+        let (ty, memory) = (unit.value_type(dtype)?, unit.memory_type(dtype)?);
+        let (index, mut params) = access(unit, index_type, &format!("{memory}*"))?;
+        let (value_letter, mask_letter) = if index_type.is_some() { ("c", "d") } else { ("b", "c") };
+        params.push(ty.clone());
+        let mut lane_value = at(dtype, value_letter, "i");
+        if dtype.is_bool() {
+            lane_value = format!("{lane_value} & 1");
+        }
+        let written = scalar::to_memory(unit, dtype.element(), lane_value);
+        let mut action = format!("a[{index}] = {written};");
+        if mask.is_some() {
+            let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
+            params.push(unit.value_type(truth)?);
+            action = format!("if ({}) {action}", at(truth, mask_letter, "i"));
+        }
+        let loops = format!("for (int i = 0; i < {}; ++i) {action}", dtype.lanes());
+        let body = if whole(dtype, mask, index_type) {
+            let unaligned = unaligned(dtype, &ty);
+            format!("\n#if KP_VECTORS\n  {unaligned}\n  *(unaligned*)a = b;\n#else\n  {loops}\n#endif")
+        } else {
+            loops
+        };
+        unit.function(&name, "void", &params.iter().map(String::as_str).collect::<Vec<_>>(), &body);
+    }
+    let mask = mask.map(|mask| format!(", {mask}")).unwrap_or_default();
+    Ok(format!("{name}({}, {value}{mask})", place.args()))
+}
+
+/// Whether GNU C accesses the memory as one vector.
+fn whole(dtype: DataType, mask: Option<&str>, index: Option<DataType>) -> bool {
+    is_native(dtype) && mask.is_none() && index.is_none() && !dtype.is_bool() && !super::types::is_half(dtype)
+}
+
+/// A vector type for memory that is aligned as an element.
+fn unaligned(dtype: DataType, ty: &str) -> String {
+    format!("typedef {ty} unaligned __attribute__((aligned({}), may_alias));", dtype.lane_bytes())
+}
+
+/// The index of lane `i`, and the parameters that say where.
+fn access(unit: &mut Unit, index: Option<DataType>, pointer: &str) -> Result<(String, Vec<String>)> {
+    Ok(match index {
+        None => ("i".to_owned(), vec![pointer.to_owned()]),
+        Some(dtype) => (at(dtype, "b", "i"), vec![pointer.to_owned(), unit.value_type(dtype)?]),
+    })
+}
+
+/// A lane of a vector as a scalar.
+pub(super) fn extract(dtype: DataType, vector: &str, index: usize) -> String {
+    let lane = at(dtype, vector, &index.to_string());
+    if dtype.is_bool() { format!("({lane} != 0)") } else { lane }
+}
+
+/// What is written into a lane for a scalar.
+pub(super) fn lane_value(dtype: DataType, value: &str) -> String {
+    debug_assert!(!lane(dtype).is_empty());
+    if dtype.is_bool() { format!("(({value}) ? -1 : 0)") } else { value.to_owned() }
+}

@@ -1,0 +1,244 @@
+//! Builtins that are neither math nor control: bits, memory, FFI values.
+
+use super::code::{Operand, Value};
+use super::machine::{Frame, Run, from_packed, lanes, packed_value};
+use super::memory::Fault;
+use super::number;
+use super::packed::{PackedValue, tensor};
+use crate::ir::builder::wrap_int;
+use crate::ir::builtin::{self, StructField};
+use crate::ir::{DataType, DataTypeExt, F64, I32, I64, U8, U16, U64};
+
+/// Bytes of an FFI value.
+const ANY_SIZE: u64 = 16;
+/// Type indices of FFI values.
+const ANY_INT: i32 = 1;
+const ANY_FLOAT: i32 = 3;
+
+/// Where a field lies in its structure, the size of the structure, and the field's type in memory.
+fn layout(field: StructField, dtype: DataType) -> (u64, u64, DataType) {
+    let size = tensor::SIZE;
+    match field {
+        StructField::Address => (0, size, U8),
+        StructField::Data => (tensor::DATA, size, U64),
+        StructField::Shape => (tensor::SHAPE, size, U64),
+        StructField::Strides => (tensor::STRIDES, size, U64),
+        StructField::Ndim => (tensor::NDIM, size, I32),
+        StructField::TypeCode => (tensor::CODE, size, U8),
+        StructField::TypeBits => (tensor::BITS, size, U8),
+        StructField::TypeLanes => (tensor::LANES, size, U16),
+        StructField::ByteOffset => (tensor::BYTE_OFFSET, size, U64),
+        StructField::DeviceId => (tensor::DEVICE_ID, size, I32),
+        StructField::DeviceType => (tensor::DEVICE_TYPE, size, I32),
+        StructField::AnyTypeIndex => (0, ANY_SIZE, I32),
+        StructField::AnyPadding => (4, ANY_SIZE, I32),
+        StructField::AnyValue if dtype.is_float() => (8, ANY_SIZE, F64),
+        StructField::AnyValue if dtype.is_handle() => (8, ANY_SIZE, U64),
+        StructField::AnyValue => (8, ANY_SIZE, I64),
+        StructField::Int64Element => (0, 8, I64),
+    }
+}
+
+fn field(bits: u64) -> Result<StructField, Fault> {
+    StructField::of(bits as i64).ok_or_else(|| format!("unknown field {}", bits as i64))
+}
+
+impl Run<'_> {
+    pub(super) fn builtin(
+        &mut self,
+        frame: &Frame,
+        name: &str,
+        dtype: DataType,
+        args: &[Operand],
+        stmt: u32,
+    ) -> Result<Value, Fault> {
+        let value = |index: usize| match args.get(index) {
+            Some(Operand::Value(reg, dtype)) => Ok((frame.get(*reg)?, *dtype)),
+            Some(Operand::Text(text)) => Err(format!("`{name}` of the text \"{text}\"")),
+            None => Err(format!("`{name}` has {} arguments", args.len())),
+        };
+        let bits = |index: usize| match value(index)?.0 {
+            Value::One(bits) => Ok(*bits),
+            _ => Err(format!("`{name}` of a vector")),
+        };
+        let each = |change: &dyn Fn(DataType, u64) -> u64| -> Result<Value, Fault> {
+            let (value, dtype) = value(0)?;
+            Ok(of(lanes(value).iter().map(|bits| change(dtype.element(), *bits)).collect()))
+        };
+        Ok(match name {
+            builtin::ISNULLPTR => Value::One(u64::from(bits(0)? == 0)),
+            builtin::REINTERPRET => {
+                let (value, from) = value(0)?;
+                reinterpret(lanes(value), from, dtype)?
+            }
+            builtin::HANDLE_ADD_BYTE_OFFSET => Value::One(bits(0)?.wrapping_add(bits(1)?)),
+            builtin::ANY_LANE => Value::One(u64::from(lanes(value(0)?.0).iter().any(|lane| lane & 1 != 0))),
+            "popcount" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).count_ones()))?,
+            // Of 0: all bits.
+            "clz" => {
+                each(&|dtype, bits| u64::from(unsigned(dtype, bits).leading_zeros() + u32::from(dtype.bits()) - 64))?
+            }
+            "ctz" => {
+                each(&|dtype, bits| u64::from(unsigned(dtype, bits).trailing_zeros().min(u32::from(dtype.bits()))))?
+            }
+            "isnan" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_nan()))?,
+            "isinf" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_infinite()))?,
+            "isfinite" => each(&|dtype, bits| u64::from(number::to_f64(dtype, bits).is_finite()))?,
+            "bitnot" => each(&|dtype, bits| {
+                if dtype.is_bool() { bits ^ 1 } else { wrap_int(dtype, !(bits as i64)) as u64 }
+            })?,
+            "vectorlow" | "vectorhigh" => {
+                let all = lanes(value(0)?.0);
+                let (low, high) = all.split_at(all.len() / 2);
+                of(if name == "vectorlow" { low } else { high }.to_vec())
+            }
+            "vectorcombine" => of([lanes(value(0)?.0), lanes(value(1)?.0)].concat()),
+            builtin::PREFETCH => Value::One(0),
+            builtin::STRUCT_GET => {
+                let field = field(bits(2)?)?;
+                let (offset, size, kind) = layout(field, dtype);
+                let at = bits(0)?.wrapping_add(bits(1)?.wrapping_mul(size)).wrapping_add(offset);
+                if field == StructField::Address {
+                    return Ok(Value::One(at));
+                }
+                let bits = self.memory.read(at, kind, stmt)?;
+                Value::One(if dtype.is_handle() { bits } else { number::cast(kind, dtype, bits) })
+            }
+            builtin::STRUCT_SET => {
+                let (data, from) = value(3)?;
+                let field = field(bits(2)?)?;
+                let (offset, size, kind) = layout(field, from);
+                let at = bits(0)?.wrapping_add(bits(1)?.wrapping_mul(size)).wrapping_add(offset);
+                let word = *lanes(data).first().ok_or("a value without lanes")?;
+                let word = if from.is_handle() { word } else { number::cast(from, kind, word) };
+                self.memory.write(at, kind, word, stmt)?;
+                Value::One(0)
+            }
+            builtin::STACK_ALLOCA => {
+                let size = match &args[..] {
+                    [Operand::Text(kind), _] if kind == "any" => ANY_SIZE,
+                    [Operand::Text(kind), _] if kind == "shape" => 8,
+                    [Operand::Text(kind), _] if kind == "array" => tensor::SIZE,
+                    _ => return Err("`stack_alloca` takes any, shape or array, and a number".to_owned()),
+                };
+                let count = bits(1)?;
+                if count > 1 << 20 {
+                    return Err(format!("{count} values on the stack"));
+                }
+                Value::One(self.memory.allocate("stack", (size * count) as usize, false)?)
+            }
+            builtin::ALLOC_WORKSPACE => {
+                let bytes = bits(2)?;
+                if bytes > 1 << 32 {
+                    return Err(format!("a workspace of {bytes} bytes"));
+                }
+                Value::One(self.memory.allocate("workspace", bytes as usize, false)?)
+            }
+            builtin::FREE_WORKSPACE => {
+                self.memory.free(bits(2)?)?;
+                Value::One(0)
+            }
+            builtin::THROW_LAST_ERROR => return Err("`throw_last_error`".to_owned()),
+            builtin::CALL_PACKED_LOWERED => self.call_lowered(frame, args, dtype, stmt)?,
+            _ => return Err(format!("the interpreter does not know `{name}` here")),
+        })
+    }
+
+    /// `call_packed_lowered(name, stack, begin, end)`: arguments are FFI values from `begin` to `end`, slot `end` gets the result.
+    fn call_lowered(&mut self, frame: &Frame, args: &[Operand], dtype: DataType, stmt: u32) -> Result<Value, Fault> {
+        let [Operand::Text(name), Operand::Value(stack, _), Operand::Value(begin, _), Operand::Value(end, _)] = args
+        else {
+            return Err("`call_packed_lowered` takes a name, a stack, and two positions".to_owned());
+        };
+        let (stack, begin, end) = (frame.bits(*stack)?, frame.bits(*begin)?, frame.bits(*end)?);
+        let mut values = Vec::new();
+        for slot in begin..end {
+            let at = stack + slot * ANY_SIZE;
+            values.push(match self.memory.read(at, I32, stmt)? as i32 {
+                0 => PackedValue::Nothing,
+                ANY_FLOAT => PackedValue::Float(f64::from_bits(self.memory.read(at + 8, F64, stmt)?)),
+                kind => match (kind, self.memory.read(at + 8, U64, stmt)?) {
+                    (ANY_INT | 2, bits) => PackedValue::Int(bits as i64),
+                    (_, 0) => PackedValue::Nothing,
+                    (_, address) => PackedValue::Pointer(address),
+                },
+            });
+        }
+        let result = self.packed(name, &values, stmt)?;
+        let at = stack + end * ANY_SIZE;
+        let (kind, bits) = match &result {
+            PackedValue::Nothing => (0, 0),
+            PackedValue::Int(value) => (ANY_INT, *value as u64),
+            PackedValue::Float(value) => (ANY_FLOAT, value.to_bits()),
+            PackedValue::Pointer(address) => (4, *address),
+            PackedValue::Text(_) => return Err(format!("`{name}` returns text, which the interpreter does not store")),
+        };
+        self.memory.write(at, I32, kind as u64, stmt)?;
+        self.memory.write(at + 4, I32, 0, stmt)?;
+        self.memory.write(at + 8, U64, bits, stmt)?;
+        // In generated code the value of the call is its status.
+        if dtype == I32 { Ok(Value::One(0)) } else { from_packed(result, dtype) }
+    }
+
+    /// A C function: one that the test gives, or a math function of the C library by its name.
+    pub(super) fn call_extern(
+        &mut self,
+        frame: &Frame,
+        name: &str,
+        dtype: DataType,
+        args: &[Operand],
+        stmt: u32,
+    ) -> Result<Value, Fault> {
+        let known = name.strip_suffix('f').filter(|_| dtype.element().bits() == 32).unwrap_or(name);
+        let known = match known {
+            "fabs" => "abs",
+            "rint" | "nearbyint" | "roundeven" => "round",
+            other => other,
+        };
+        if dtype.is_float()
+            && builtin::math_arity(known) == Some(args.len())
+            && (known != "round" || name != "round" && name != "roundf")
+        {
+            let mut values = Vec::new();
+            for arg in args {
+                let Operand::Value(reg, _) = arg else { return Err(format!("`{name}` of a text")) };
+                values.push(lanes(frame.get(*reg)?));
+            }
+            let count = values.first().map_or(0, |lanes| lanes.len());
+            let mut results = Vec::new();
+            for lane in 0..count {
+                let words: Option<Vec<u64>> = values.iter().map(|lanes| lanes.get(lane).copied()).collect();
+                let words = words.ok_or("arguments with different numbers of lanes")?;
+                let word = number::math(known, dtype.element(), &words);
+                results.push(word.ok_or_else(|| format!("unknown function `{name}`"))?);
+            }
+            return Ok(of(results));
+        }
+        let values = args.iter().map(|arg| packed_value(frame, arg)).collect::<Result<Vec<_>, _>>()?;
+        from_packed(self.packed(name, &values, stmt)?, dtype)
+    }
+}
+
+fn of(lanes: Vec<u64>) -> Value {
+    match lanes[..] {
+        [only] => Value::One(only),
+        _ => Value::Many(lanes.into()),
+    }
+}
+
+/// The bits of a lane, without the sign's extension.
+fn unsigned(dtype: DataType, bits: u64) -> u64 {
+    match dtype.bits() {
+        64 => bits,
+        count => bits & ((1 << count) - 1),
+    }
+}
+
+fn reinterpret(lanes: &[u64], from: DataType, to: DataType) -> Result<Value, Fault> {
+    let (old, new) = (from.lane_bytes(), to.lane_bytes());
+    let bytes: Vec<u8> = lanes.iter().flat_map(|bits| bits.to_le_bytes()[..old].to_vec()).collect();
+    if bytes.len() != new * usize::from(to.lanes()) {
+        return Err(format!("`reinterpret` of {} as {}", from.short_name(), to.short_name()));
+    }
+    Ok(of(bytes.chunks_exact(new).map(|bytes| super::block::read_lane(to.element(), bytes)).collect()))
+}

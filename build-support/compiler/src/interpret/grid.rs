@@ -1,0 +1,479 @@
+//! Threads of a device: blocks one after the other, the threads of a block in turns from barrier to barrier.
+
+use std::collections::HashMap;
+
+use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
+use super::machine::{Context, Frame, Run, Stop, lanes};
+use super::memory::Fault;
+use crate::error::{CompileError, Result};
+use crate::ir::DataTypeExt;
+
+/// Tags of a grid's dimensions, of which x is the innermost.
+const BLOCK_TAGS: [&str; 3] = ["blockIdx.x", "blockIdx.y", "blockIdx.z"];
+/// Tags of a block's dimensions.
+const THREAD_TAGS: [&str; 3] = ["threadIdx.x", "threadIdx.y", "threadIdx.z"];
+/// More threads than a block of any device has.
+const THREAD_LIMIT: i64 = 1 << 14;
+
+/// Which thread of a kernel a context is.
+#[derive(Clone)]
+pub(super) struct Thread {
+    block: [i64; 3],
+    index: [i64; 3],
+    /// Position in the block.
+    linear: u32,
+    warp: u32,
+    /// Copies of a virtual thread: which of which statement.
+    path: Vec<(usize, i64)>,
+}
+
+/// Names memory that threads share: the statement, the warp, the copies of virtual threads.
+pub(super) type AllocationKey = (u32, u32, Vec<(usize, i64)>);
+
+/// Memory that the threads of the running block share.
+#[derive(Default)]
+pub(super) struct BlockState {
+    pub(super) shared: HashMap<AllocationKey, u64>,
+}
+
+impl Thread {
+    pub(super) fn index(&self, tag: &str) -> Result<u64, Fault> {
+        let position = |tags: [&str; 3]| tags.iter().position(|known| *known == tag);
+        match (position(BLOCK_TAGS), position(THREAD_TAGS)) {
+            (Some(axis), _) => Ok(self.block[axis] as u64),
+            (_, Some(axis)) => Ok(self.index[axis] as u64),
+            _ => Err(format!("unknown thread tag `{tag}`")),
+        }
+    }
+
+    pub(super) fn allocation_key(&self, stmt: u32, group: Group) -> AllocationKey {
+        let warp = if group == Group::Warp { self.warp } else { u32::MAX };
+        (stmt, warp, self.path.clone())
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let [bx, by, bz] = self.block;
+        let [tx, ty, tz] = self.index;
+        let mut text = format!("by thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})");
+        if !self.path.is_empty() {
+            let copies: Vec<String> = self.path.iter().map(|(_, copy)| copy.to_string()).collect();
+            text.push_str(&format!(", copy {}", copies.join(", ")));
+        }
+        text
+    }
+}
+
+enum State {
+    Ready,
+    Waiting(Stop),
+    /// Its copies run.
+    Forked {
+        children: usize,
+    },
+    Done,
+}
+
+struct Member {
+    context: Context,
+    state: State,
+    parent: Option<usize>,
+}
+
+/// What a waiting thread gives to a reduction across threads.
+struct Part {
+    member: usize,
+    linear: u32,
+    values: Vec<Value>,
+}
+
+fn thread_of(context: &Context) -> &Thread {
+    context.thread.as_ref().expect("a member is a thread")
+}
+
+impl Member {
+    fn thread(&self) -> &Thread {
+        thread_of(&self.context)
+    }
+
+    /// Whether it will still run, or waits.
+    fn is_live(&self) -> bool {
+        matches!(self.state, State::Ready | State::Waiting(_))
+    }
+
+    fn frame(&self) -> &Frame {
+        self.context.frames.last().expect("a context has a frame")
+    }
+}
+
+impl Run<'_> {
+    /// Runs a kernel from the operation behind the launch at which a context is.
+    pub(super) fn launch(&mut self, context: &Context) -> Result<()> {
+        let frame = context.frames.last().expect("a context has a frame");
+        let machine = self.machine;
+        let Op::Launch { axes, .. } = &machine.functions[frame.function].ops[frame.pc] else {
+            unreachable!("a context that launches is at a launch")
+        };
+        let (grid, block) = extents(frame, axes).map_err(|fault| self.error(context, fault))?;
+        if grid.contains(&0) || block.contains(&0) {
+            return Ok(());
+        }
+        let newer = self.memory.count();
+        self.memory.races.enter_tasks(newer, "block");
+        let depth = self.memory.races.depth();
+        for z in 0..grid[2] {
+            for y in 0..grid[1] {
+                for x in 0..grid[0] {
+                    self.memory.races.next_task();
+                    self.block = Some(BlockState::default());
+                    self.run_block(frame, [x, y, z], block)?;
+                    self.memory.races.truncate(depth);
+                    let state = self.block.take().unwrap_or_default();
+                    for address in state.shared.into_values() {
+                        self.memory.free(address).map_err(|fault| self.error(context, fault))?;
+                    }
+                }
+            }
+        }
+        self.memory.races.leave();
+        Ok(())
+    }
+
+    fn run_block(&mut self, frame: &Frame, block: [i64; 3], extents: [i64; 3]) -> Result<()> {
+        let warp_size = self.machine.warp_size;
+        let mut members = Vec::new();
+        for z in 0..extents[2] {
+            for y in 0..extents[1] {
+                for x in 0..extents[0] {
+                    let linear = members.len() as u32;
+                    let mut copy = frame.copy();
+                    copy.pc += 1;
+                    let thread = Thread { block, index: [x, y, z], linear, warp: linear / warp_size, path: Vec::new() };
+                    members.push(Member {
+                        context: Context { frames: vec![copy], thread: Some(thread) },
+                        state: State::Ready,
+                        parent: None,
+                    });
+                }
+            }
+        }
+        self.memory.races.enter_threads(members.len() as u32, warp_size);
+        loop {
+            let mut progress = false;
+            let mut at = 0;
+            while at < members.len() {
+                if matches!(members[at].state, State::Ready) {
+                    progress = true;
+                    self.run_member(&mut members, at)?;
+                }
+                at += 1;
+            }
+            progress |= self.resolve(&mut members)?;
+            if !progress {
+                break;
+            }
+        }
+        match members.iter().find(|member| matches!(member.state, State::Waiting(_))) {
+            Some(waiting) => Err(self.divergence(&members, waiting)),
+            None => Ok(()),
+        }
+    }
+
+    fn run_member(&mut self, members: &mut Vec<Member>, at: usize) -> Result<()> {
+        let linear = members[at].thread().linear;
+        self.memory.races.run_thread(linear);
+        match self.execute(&mut members[at].context)? {
+            Stop::Done(_) => {
+                members[at].state = State::Done;
+                if let Some(parent) = members[at].parent
+                    && let State::Forked { children } = &mut members[parent].state
+                {
+                    *children -= 1;
+                    if *children == 0 {
+                        members[parent].state = State::Ready;
+                        // It stands before this member: it runs in the next turn.
+                    }
+                }
+            }
+            Stop::Fork { var, extent, end } => {
+                let frame = members[at].context.frames.last_mut().expect("a context has a frame");
+                let begin = frame.pc;
+                frame.pc = end;
+                for copy in 0..extent.max(0) {
+                    let mut thread = members[at].thread().clone();
+                    thread.path.push((begin, copy));
+                    let mut frame = members[at].frame().copy();
+                    frame.pc = begin;
+                    frame.registers[var] = Value::One(copy as u64);
+                    members.push(Member {
+                        context: Context { frames: vec![frame], thread: Some(thread) },
+                        state: State::Ready,
+                        parent: Some(at),
+                    });
+                }
+                let children = extent.max(0) as usize;
+                members[at].state = if children == 0 { State::Ready } else { State::Forked { children } };
+            }
+            stop => members[at].state = State::Waiting(stop),
+        }
+        Ok(())
+    }
+
+    /// The operation that a waiting member waits at.
+    fn waits_at(&self, member: &Member) -> (usize, usize) {
+        let frame = member.frame();
+        (frame.function, frame.pc - 1)
+    }
+
+    /// Lets threads go on for which all that they wait for are there.
+    fn resolve(&mut self, members: &mut [Member]) -> Result<bool> {
+        let mut progress = false;
+        let warps = members.iter().map(|member| member.thread().warp).max().unwrap_or(0);
+        for warp in 0..=warps {
+            let group: Vec<usize> =
+                (0..members.len()).filter(|at| members[*at].is_live() && members[*at].thread().warp == warp).collect();
+            let Some(first) = group.first() else { continue };
+            let place = self.waits_at(&members[*first]);
+            let together = |this: &Self, wanted: fn(&Stop) -> bool| {
+                group.iter().all(|at| match &members[*at].state {
+                    State::Waiting(stop) => wanted(stop) && this.waits_at(&members[*at]) == place,
+                    _ => false,
+                })
+            };
+            let any_done = members.iter().any(|member| {
+                member.parent.is_none() && member.thread().warp == warp && matches!(member.state, State::Done)
+            });
+            if together(self, |stop| matches!(stop, Stop::Sync(Group::Warp))) && !any_done {
+                self.memory.races.warp_barrier(warp as usize);
+                for at in group {
+                    members[at].state = State::Ready;
+                }
+                progress = true;
+            } else if together(self, |stop| matches!(stop, Stop::Shuffle)) {
+                self.shuffle(members, &group)?;
+                progress = true;
+            }
+        }
+        let live: Vec<usize> = (0..members.len()).filter(|at| members[*at].is_live()).collect();
+        let Some(first) = live.first() else { return Ok(progress) };
+        if members.iter().any(|member| member.parent.is_none() && matches!(member.state, State::Done)) {
+            return Ok(progress);
+        }
+        let place = self.waits_at(&members[*first]);
+        let together = |this: &Self, members: &[Member], wanted: fn(&Stop) -> bool| {
+            live.iter().all(|at| match &members[*at].state {
+                State::Waiting(stop) => wanted(stop) && this.waits_at(&members[*at]) == place,
+                _ => false,
+            })
+        };
+        if together(self, members, |stop| matches!(stop, Stop::Sync(Group::Block))) {
+            self.memory.races.barrier();
+            for at in live {
+                members[at].state = State::Ready;
+            }
+            progress = true;
+        } else if together(self, members, |stop| matches!(stop, Stop::AllReduce)) {
+            self.all_reduce(members, &live)?;
+            progress = true;
+        }
+        Ok(progress)
+    }
+
+    fn divergence(&self, members: &[Member], waiting: &Member) -> CompileError {
+        let what = match waiting.state {
+            State::Waiting(Stop::Sync(_)) => "barrier",
+            State::Waiting(Stop::Shuffle) => "shuffle",
+            _ => "reduction across threads",
+        };
+        let (function, pc) = self.waits_at(waiting);
+        let other = members.iter().find(|member| match member.state {
+            State::Waiting(_) => self.waits_at(member) != (function, pc),
+            State::Done => member.parent.is_none(),
+            _ => false,
+        });
+        let mut at = Context { frames: vec![waiting.frame().copy()], thread: waiting.context.thread.clone() };
+        at.frames[0].pc = pc;
+        let error = self.error(&at, format!("divergent {what}: it is not reached by all threads"));
+        match other {
+            Some(other) if matches!(other.state, State::Done) => {
+                error.note(format!("the kernel is at its end for {}", other.thread().describe()))
+            }
+            Some(other) => error.note(format!("another one is waited at {}", other.thread().describe())),
+            None => error,
+        }
+    }
+
+    fn fault_at(&self, member: &Member, fault: Fault) -> CompileError {
+        let mut at = Context { frames: vec![member.frame().copy()], thread: member.context.thread.clone() };
+        at.frames[0].pc -= 1;
+        self.error(&at, fault)
+    }
+
+    /// Exchanges values between the lanes of a warp.
+    fn shuffle(&mut self, members: &mut [Member], group: &[usize]) -> Result<()> {
+        let machine = self.machine;
+        let (function, pc) = self.waits_at(&members[group[0]]);
+        let Op::WarpShuffle { to, exchange, mask, value, lane, width } = &machine.functions[function].ops[pc] else {
+            unreachable!("a member that waits for a shuffle is at one")
+        };
+        let mut results = Vec::new();
+        for at in group {
+            let source = self.source(members, group, *at, *exchange, [*mask, *lane, *width]);
+            let result = source.and_then(|source| members[source].frame().get(*value).cloned());
+            results.push(result.map_err(|fault| self.fault_at(&members[*at], fault))?);
+        }
+        for (at, result) in group.iter().zip(results) {
+            let frame = members[*at].context.frames.last_mut().expect("a context has a frame");
+            frame.registers[*to] = result;
+            members[*at].state = State::Ready;
+        }
+        Ok(())
+    }
+
+    /// The member whose value a lane gets.
+    fn source(
+        &self,
+        members: &[Member],
+        group: &[usize],
+        at: usize,
+        exchange: Exchange,
+        [mask, lane, width]: [Reg; 3],
+    ) -> Result<usize, Fault> {
+        let frame = members[at].frame();
+        let (mask, by, width) = (frame.bits(mask)?, frame.bits(lane)? as i64, frame.bits(width)? as i64);
+        let warp_size = i64::from(self.machine.warp_size);
+        if width <= 0 || width > warp_size || width & (width - 1) != 0 {
+            return Err(format!("a width of {width} is no power of two up to {warp_size}"));
+        }
+        let own = i64::from(members[at].thread().linear) % warp_size;
+        let base = own & !(width - 1);
+        let source = match exchange {
+            Exchange::Index => base + (by & (width - 1)),
+            Exchange::Up if own - by < base => own,
+            Exchange::Up => own - by,
+            Exchange::Down if own + by >= base + width => own,
+            Exchange::Down => own + by,
+            Exchange::Xor if own ^ by >= base + width => own,
+            Exchange::Xor => own ^ by,
+        };
+        if mask >> source & 1 == 0 || mask >> own & 1 == 0 {
+            return Err(format!("lane {own} reads lane {source}, and the mask {mask:#x} leaves one of them out"));
+        }
+        let found: Vec<usize> = group
+            .iter()
+            .copied()
+            .filter(|other| i64::from(members[*other].thread().linear) % warp_size == source)
+            .collect();
+        match found[..] {
+            [one] => Ok(one),
+            [] => Err(format!("lane {own} reads lane {source}, which does not take part")),
+            _ => Err("a shuffle inside a virtual thread".to_owned()),
+        }
+    }
+
+    /// Combines values of the threads that differ in the named axes only.
+    fn all_reduce(&mut self, members: &mut [Member], live: &[usize]) -> Result<()> {
+        let machine = self.machine;
+        let (function, pc) = self.waits_at(&members[live[0]]);
+        let Op::AllReduce(reduce) = &machine.functions[function].ops[pc] else {
+            unreachable!("a member that waits for a reduction is at one")
+        };
+        let mut groups: HashMap<([i64; 3], Vec<(usize, i64)>), Vec<Part>> = HashMap::new();
+        for at in live {
+            let part = part(&members[*at], *at, reduce).map_err(|fault| self.fault_at(&members[*at], fault))?;
+            let thread = members[*at].thread();
+            let mut key = thread.index;
+            for (axis, tag) in THREAD_TAGS.iter().enumerate() {
+                if reduce.tags.iter().any(|known| known == tag) {
+                    key[axis] = 0;
+                }
+            }
+            groups.entry((key, thread.path.clone())).or_default().push(part);
+        }
+        // In a fixed order, so that a run is repeated exactly.
+        let mut groups: Vec<Vec<Part>> = groups.into_values().collect();
+        groups.sort_by_key(|parts| parts.iter().map(|part| part.linear).min());
+        for mut parts in groups {
+            parts.sort_by_key(|part| part.linear);
+            let count = reduce.sources.len();
+            let identity = self.combine(reduce, None)?[count..].to_vec();
+            let mut total = identity.clone();
+            for part in &parts {
+                let values = if part.values.is_empty() { &identity } else { &part.values };
+                total = self.combine(reduce, Some((&total, values)))?[..count].to_vec();
+            }
+            for part in &parts {
+                self.memory.races.run_thread(part.linear);
+                let mut store = || -> Result<(), Fault> {
+                    for (place, value) in reduce.results.iter().zip(&total) {
+                        let address = members[part.member].frame().bits(place.data)?;
+                        let size = place.dtype.lane_bytes() as u64;
+                        for (bits, address) in lanes(value).iter().zip((address..).step_by(size as usize)) {
+                            self.memory.write(address, place.dtype.element(), *bits, 0)?;
+                        }
+                    }
+                    Ok(())
+                };
+                let stored = store();
+                stored.map_err(|fault| self.fault_at(&members[part.member], fault))?;
+                members[part.member].state = State::Ready;
+            }
+        }
+        self.memory.races.barrier();
+        Ok(())
+    }
+
+    /// Results and identities of the combiner; without operands, the identities only.
+    fn combine(&mut self, reduce: &AllReduce, operands: Option<(&[Value], &[Value])>) -> Result<Vec<Value>> {
+        let code = &self.machine.functions[reduce.reducer];
+        let mut frame = Frame::new(reduce.reducer, code);
+        let count = reduce.sources.len();
+        match operands {
+            Some((left, right)) => {
+                for (reg, value) in left.iter().chain(right).enumerate() {
+                    frame.registers[reg] = value.clone();
+                }
+            }
+            // The identities do not read them.
+            None => frame.registers[..2 * count].fill(Value::One(0)),
+        }
+        let mut context = Context { frames: vec![frame], thread: None };
+        // The frame is needed after its end.
+        let Some(last) = code.ops.len().checked_sub(1) else { return Ok(Vec::new()) };
+        self.execute_to(&mut context, last)?;
+        Ok(context.frames[0].registers[2 * count..4 * count].to_vec())
+    }
+}
+
+/// What a thread gives: nothing if its condition does not hold.
+fn part(member: &Member, at: usize, reduce: &AllReduce) -> Result<Part, Fault> {
+    let frame = member.frame();
+    let mut values = Vec::new();
+    if frame.bits(reduce.condition)? != 0 {
+        for source in &reduce.sources {
+            values.push(frame.get(*source)?.clone());
+        }
+    }
+    Ok(Part { member: at, linear: member.thread().linear, values })
+}
+
+/// Extents of the grid and of a block.
+fn extents(frame: &Frame, axes: &[Axis]) -> Result<([i64; 3], [i64; 3]), Fault> {
+    let (mut grid, mut block) = ([1; 3], [1; 3]);
+    for axis in axes {
+        let extent = frame.bits(axis.extent)? as i64;
+        if extent < 0 {
+            return Err(format!("{} has an extent of {extent}", axis.tag));
+        }
+        let position = |tags: [&str; 3]| tags.iter().position(|tag| *tag == axis.tag);
+        match (position(BLOCK_TAGS), position(THREAD_TAGS)) {
+            (Some(at), _) => grid[at] = extent,
+            (_, Some(at)) => block[at] = extent,
+            _ => return Err(format!("unknown thread tag `{}`: blockIdx.x to threadIdx.z", axis.tag)),
+        }
+    }
+    let threads = block.iter().try_fold(1i64, |all, extent| all.checked_mul(*extent));
+    match threads {
+        Some(threads) if threads <= THREAD_LIMIT => Ok((grid, block)),
+        _ => Err(format!("a block of {block:?} threads; devices have at most 1024")),
+    }
+}

@@ -1,0 +1,331 @@
+//! Numbers as the machine holds them: one lane is 64 bits, read by its type.
+//!
+//! Integers are sign or zero extended, floats are their own bits in the low part, truth values are 0 or 1. Arithmetic gives the same bits as compiled
+//! code: single precision is computed in single precision, half precision and bfloat16 in single precision and rounded after each operation.
+
+use core::cmp::Ordering;
+
+use crate::error::{Result, fail};
+use crate::ir::builder::{fold_int, round_float, wrap_int};
+use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt};
+
+/// What a lane is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lane {
+    /// Integer, signed or not, or a truth value.
+    Integer(DataType),
+    /// Half precision or bfloat16.
+    Small(DataType),
+    /// Single precision.
+    Single,
+    /// Double precision.
+    Double,
+    /// Address.
+    Pointer,
+}
+
+impl Lane {
+    /// The kind of lane that a type has.
+    pub(super) fn of(dtype: DataType) -> Result<Self> {
+        let element = dtype.element();
+        Ok(match (element.is_float(), element.bits()) {
+            _ if element.is_handle() => Self::Pointer,
+            _ if element.is_bool() => Self::Integer(element),
+            (false, 8 | 16 | 32 | 64) if element.is_integer() => Self::Integer(element),
+            (true, 16) => Self::Small(element),
+            (true, 32) if !element.is_bfloat() => Self::Single,
+            (true, 64) if !element.is_bfloat() => Self::Double,
+            _ => fail!(Run, "the interpreter has no values of type {}", dtype.short_name()),
+        })
+    }
+}
+
+fn single(bits: u64) -> f32 {
+    f32::from_bits(bits as u32)
+}
+
+/// The bits of a float of this type, rounded to it.
+pub(super) fn from_f64(dtype: DataType, value: f64) -> u64 {
+    match (dtype.is_bfloat(), dtype.bits()) {
+        (_, 64) => value.to_bits(),
+        (false, 32) => u64::from((value as f32).to_bits()),
+        (true, _) => encode_small(value, round_float(dtype.element(), value), 7, 8),
+        (false, _) => encode_small(value, round_float(dtype.element(), value), 10, 5),
+    }
+}
+
+/// The bits of a float with this many bits of fraction and exponent; `rounded` is exact in it.
+fn encode_small(value: f64, rounded: f64, fraction: u32, exponent: u32) -> u64 {
+    let sign = u64::from(value.is_sign_negative()) << (fraction + exponent);
+    let largest = (1u64 << exponent) - 1;
+    if value.is_nan() {
+        return sign | largest << fraction | 1 << (fraction - 1);
+    }
+    if rounded.is_infinite() {
+        return sign | largest << fraction;
+    }
+    if rounded == 0.0 {
+        return sign;
+    }
+    let bits = rounded.abs().to_bits();
+    let bias = (1i64 << (exponent - 1)) - 1;
+    let power = ((bits >> 52) as i64) - 1023 + bias;
+    if power >= 1 {
+        return sign | (power as u64) << fraction | (bits & ((1 << 52) - 1)) >> (52 - fraction);
+    }
+    // A denormal: a multiple of the smallest one.
+    let unit = 2f64.powi(1 - bias as i32 - fraction as i32);
+    sign | (rounded.abs() / unit) as u64
+}
+
+/// The value of a float of this type, which is exact in double precision.
+pub(super) fn to_f64(dtype: DataType, bits: u64) -> f64 {
+    match (dtype.is_bfloat(), dtype.bits()) {
+        (_, 64) => f64::from_bits(bits),
+        (false, 32) => f64::from(single(bits)),
+        (true, _) => f64::from(f32::from_bits((bits as u32) << 16)),
+        (false, _) => {
+            let (sign, power, fraction) = (bits >> 15 & 1, bits >> 10 & 0x1f, (bits & 0x3ff) as f64);
+            let value = match power {
+                0 => fraction * 2f64.powi(-24),
+                0x1f if fraction == 0.0 => f64::INFINITY,
+                0x1f => f64::NAN,
+                _ => (1024.0 + fraction) * 2f64.powi(power as i32 - 25),
+            };
+            if sign == 1 { -value } else { value }
+        }
+    }
+}
+
+/// Arithmetic of one lane; `checked`: an overflow of signed integers is an error.
+pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) -> Result<u64, &'static str> {
+    let undefined = "an operation that floats do not have";
+    match lane {
+        Lane::Integer(dtype) => integer(op, dtype, a as i64, b as i64, checked),
+        Lane::Single => Ok(u64::from(float_f32(op, single(a), single(b)).ok_or(undefined)?.to_bits())),
+        Lane::Double => Ok(float_f64(op, f64::from_bits(a), f64::from_bits(b)).ok_or(undefined)?.to_bits()),
+        Lane::Small(dtype) => match op {
+            // Keeps the bits of the operand.
+            BinaryOp::Min => Ok(if to_f64(dtype, a) < to_f64(dtype, b) { a } else { b }),
+            BinaryOp::Max => Ok(if to_f64(dtype, a) > to_f64(dtype, b) { a } else { b }),
+            _ => {
+                let value = float_f32(op, to_f64(dtype, a) as f32, to_f64(dtype, b) as f32).ok_or(undefined)?;
+                Ok(from_f64(dtype, f64::from(value)))
+            }
+        },
+        Lane::Pointer => Err("arithmetic on pointers"),
+    }
+}
+
+fn integer(op: BinaryOp, dtype: DataType, a: i64, b: i64, checked: bool) -> Result<u64, &'static str> {
+    let Some(value) = fold_int(op, dtype, a, b) else { return Err("division by zero") };
+    if checked && dtype.is_int() {
+        let (x, y) = (i128::from(a), i128::from(b));
+        let exact = match op {
+            BinaryOp::Add => x + y,
+            BinaryOp::Sub => x - y,
+            BinaryOp::Mul => x * y,
+            BinaryOp::Div | BinaryOp::FloorDiv if b == -1 => -x,
+            _ => return Ok(value as u64),
+        };
+        if exact != i128::from(value) {
+            return Err("overflow of index arithmetic");
+        }
+    }
+    Ok(value as u64)
+}
+
+macro_rules! float {
+    ($name:ident, $type:ty) => {
+        fn $name(op: BinaryOp, a: $type, b: $type) -> Option<$type> {
+            Some(match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => a - b,
+                BinaryOp::Mul => a * b,
+                BinaryOp::Div => a / b,
+                BinaryOp::Mod => a % b,
+                BinaryOp::Min => {
+                    if a < b {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                BinaryOp::Max => {
+                    if a > b {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                _ => return None,
+            })
+        }
+    };
+}
+
+float!(float_f32, f32);
+float!(float_f64, f64);
+
+/// Comparison of one lane.
+pub(super) fn compare(op: CompareOp, lane: Lane, a: u64, b: u64) -> bool {
+    let ordering = match lane {
+        Lane::Integer(dtype) if dtype.is_int() => (a as i64).partial_cmp(&(b as i64)),
+        Lane::Integer(_) | Lane::Pointer => a.partial_cmp(&b),
+        Lane::Single => single(a).partial_cmp(&single(b)),
+        Lane::Double => f64::from_bits(a).partial_cmp(&f64::from_bits(b)),
+        Lane::Small(dtype) => to_f64(dtype, a).partial_cmp(&to_f64(dtype, b)),
+    };
+    match op {
+        CompareOp::Eq => ordering == Some(Ordering::Equal),
+        CompareOp::Ne => ordering != Some(Ordering::Equal),
+        CompareOp::Lt => ordering == Some(Ordering::Less),
+        CompareOp::Le => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
+        CompareOp::Gt => ordering == Some(Ordering::Greater),
+        CompareOp::Ge => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
+    }
+}
+
+/// Conversion of one lane. Float to integer saturates, NaN gives 0; a wider integer is cut.
+pub(super) fn cast(from: DataType, to: DataType, bits: u64) -> u64 {
+    if from.is_float() {
+        let value = to_f64(from, bits);
+        return if to.is_float() {
+            if from.element() == to.element() { bits } else { from_f64(to, value) }
+        } else if to.is_bool() {
+            u64::from(value != 0.0)
+        } else {
+            saturate(to, value)
+        };
+    }
+    if to.is_float() {
+        // By way of single precision for the small ones, as compiled code does.
+        let unsigned = !from.is_int();
+        return match (to.bits(), unsigned) {
+            (64, true) => (bits as f64).to_bits(),
+            (64, false) => (bits as i64 as f64).to_bits(),
+            (_, true) => from_f64(to, f64::from(bits as f32)),
+            (_, false) => from_f64(to, f64::from(bits as i64 as f32)),
+        };
+    }
+    if to.is_handle() { bits } else { wrap_int(to, bits as i64) as u64 }
+}
+
+fn saturate(to: DataType, value: f64) -> u64 {
+    if to.bits() == 64 || to.is_handle() {
+        return if to.is_int() { value as i64 as u64 } else { value as u64 };
+    }
+    let bits = u32::from(to.bits());
+    let (low, high) =
+        if to.is_int() { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+    (value as i64).clamp(low, high) as u64
+}
+
+/// `a * b + c`, rounded once.
+pub(super) fn fma(lane: Lane, a: u64, b: u64, c: u64) -> Result<u64, &'static str> {
+    match lane {
+        Lane::Single => Ok(u64::from(single(a).mul_add(single(b), single(c)).to_bits())),
+        Lane::Double => Ok(f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits()),
+        Lane::Small(dtype) => {
+            // The product is exact. The sum is rounded to odd, so that the second rounding does not see a tie that is none.
+            let (product, addend) = (to_f64(dtype, a) * to_f64(dtype, b), to_f64(dtype, c));
+            let sum = product + addend;
+            let back = sum - product;
+            let error = (product - (sum - back)) + (addend - back);
+            let odd = if error != 0.0 && sum.is_finite() && sum.to_bits() & 1 == 0 {
+                let towards = (error > 0.0) == (sum > 0.0);
+                f64::from_bits(if towards { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+            } else {
+                sum
+            };
+            Ok(from_f64(dtype, odd))
+        }
+        Lane::Integer(_) | Lane::Pointer => Err("fma of a type other than floats"),
+    }
+}
+
+// SAFETY: these are functions of the C library that every std program is linked with; they take and give plain doubles.
+unsafe extern "C" {
+    safe fn erf(x: f64) -> f64;
+}
+
+/// A math function of one lane: computed in double precision and rounded, so that it is within half a unit and a little of the exact value.
+/// None: unknown name.
+pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
+    if dtype.is_integer() {
+        return (name == "abs").then(|| wrap_int(dtype, (args[0] as i64).wrapping_abs()) as u64);
+    }
+    let sign = 1u64 << (dtype.bits() - 1);
+    match name {
+        // The bits of a NaN stay.
+        "abs" => return Some(args[0] & !sign),
+        "copysign" => return Some(args[0] & !sign | args[1] & sign),
+        _ => {}
+    }
+    let x = to_f64(dtype, args[0]);
+    let y = args.get(1).map_or(0.0, |bits| to_f64(dtype, *bits));
+    let value = match name {
+        "exp" => x.exp(),
+        "exp2" => x.exp2(),
+        "expm1" => x.exp_m1(),
+        "log" => x.ln(),
+        "log2" => x.log2(),
+        "log10" => x.log10(),
+        "log1p" => x.ln_1p(),
+        "tanh" => x.tanh(),
+        "sigmoid" => 1.0 / (1.0 + (-x).exp()),
+        "erf" => erf(x),
+        "sin" => x.sin(),
+        "cos" => x.cos(),
+        "tan" => x.tan(),
+        "sinh" => x.sinh(),
+        "cosh" => x.cosh(),
+        "asin" => x.asin(),
+        "acos" => x.acos(),
+        "atan" => x.atan(),
+        "atan2" => x.atan2(y),
+        "sqrt" => x.sqrt(),
+        "rsqrt" => 1.0 / x.sqrt(),
+        "pow" => x.powf(y),
+        "floor" => x.floor(),
+        "ceil" => x.ceil(),
+        "trunc" => x.trunc(),
+        "round" => x.round_ties_even(),
+        "nanmin" if x.is_nan() || y.is_nan() => f64::NAN,
+        "nanmax" if x.is_nan() || y.is_nan() => f64::NAN,
+        // -0.0 is below 0.0.
+        "nanmin" if x == y => {
+            if x.is_sign_negative() {
+                x
+            } else {
+                y
+            }
+        }
+        "nanmax" if x == y => {
+            if x.is_sign_positive() {
+                x
+            } else {
+                y
+            }
+        }
+        "nanmin" => x.min(y),
+        "nanmax" => x.max(y),
+        _ => return None,
+    };
+    Some(from_f64(dtype, value))
+}
+
+/// A lane as people read it.
+pub(super) fn show(dtype: DataType, bits: u64) -> String {
+    if dtype.is_float() {
+        format!("{}", to_f64(dtype, bits))
+    } else if dtype.is_bool() {
+        (bits != 0).to_string()
+    } else if dtype.is_int() {
+        (bits as i64).to_string()
+    } else if dtype.is_handle() {
+        if bits == 0 { "null".to_owned() } else { format!("{bits:#x}") }
+    } else {
+        bits.to_string()
+    }
+}

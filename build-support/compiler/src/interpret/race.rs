@@ -1,0 +1,262 @@
+//! Finds two iterations of a parallel loop, or two threads of a device, that touch the same byte without an order, one of them writing.
+//!
+//! For each byte there is the last writer and what is known of the readers. That is enough: of two readers the newer one stands for both if they were
+//! ordered, and `many` stands for readers that were not.
+
+use core::ops::Range;
+use std::collections::HashMap;
+
+use super::memory::Access;
+
+/// One level of work without an order.
+enum Level {
+    /// Iterations of a parallel loop, blocks of a grid.
+    Tasks {
+        /// Which iteration is running; counted from 1.
+        current: u32,
+        /// Regions with this number and above belong to one iteration.
+        newer: usize,
+        shadows: HashMap<usize, Vec<Task>>,
+        what: &'static str,
+    },
+    /// Threads of a block.
+    Threads {
+        /// Which thread is running; counted from 1.
+        current: u32,
+        warp_size: u32,
+        /// Barriers so far that all threads waited at.
+        epoch: u32,
+        /// Barriers so far of each warp.
+        warp_epochs: Vec<u32>,
+        shadows: HashMap<usize, Vec<Thread>>,
+    },
+}
+
+/// Who touched a byte: tasks counted from 1, 0: none.
+#[derive(Clone, Copy, Default)]
+struct Task {
+    writer: u32,
+    writer_stmt: u32,
+    /// `u32::MAX`: several.
+    reader: u32,
+    reader_stmt: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Touch {
+    thread: u32,
+    epoch: u32,
+    warp_epoch: u32,
+    stmt: u32,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Readers {
+    #[default]
+    One,
+    Warp,
+    Many,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    write: Touch,
+    read: Touch,
+    readers: Readers,
+}
+
+/// All levels that are active, outermost first.
+#[derive(Default)]
+pub(super) struct Races {
+    levels: Vec<Level>,
+    /// The statement of the earlier access of the race that was found.
+    pub(super) other: Option<u32>,
+}
+
+/// Two accesses without an order.
+pub(super) struct Race {
+    pub(super) byte: usize,
+    pub(super) text: String,
+}
+
+impl Races {
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    pub(super) fn truncate(&mut self, depth: usize) {
+        self.levels.truncate(depth);
+    }
+
+    /// A loop whose iterations have no order begins; regions from number `newer` on are of single iterations.
+    pub(super) fn enter_tasks(&mut self, newer: usize, what: &'static str) {
+        self.levels.push(Level::Tasks { current: 0, newer, shadows: HashMap::new(), what });
+    }
+
+    /// The next iteration begins.
+    pub(super) fn next_task(&mut self) {
+        if let Some(Level::Tasks { current, .. }) = self.levels.last_mut() {
+            *current += 1;
+        }
+    }
+
+    /// A block of threads begins.
+    pub(super) fn enter_threads(&mut self, threads: u32, warp_size: u32) {
+        let warps = threads.div_ceil(warp_size) as usize;
+        self.levels.push(Level::Threads {
+            current: 0,
+            warp_size,
+            epoch: 0,
+            warp_epochs: vec![0; warps],
+            shadows: HashMap::new(),
+        });
+    }
+
+    /// This thread of the block runs, counted from 0.
+    pub(super) fn run_thread(&mut self, thread: u32) {
+        if let Some(Level::Threads { current, .. }) = self.levels.last_mut() {
+            *current = thread + 1;
+        }
+    }
+
+    /// All threads of the block waited.
+    pub(super) fn barrier(&mut self) {
+        if let Some(Level::Threads { epoch, .. }) = self.levels.last_mut() {
+            *epoch += 1;
+        }
+    }
+
+    /// All threads of a warp waited.
+    pub(super) fn warp_barrier(&mut self, warp: usize) {
+        if let Some(Level::Threads { warp_epochs, .. }) = self.levels.last_mut() {
+            warp_epochs[warp] += 1;
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.levels.pop();
+    }
+
+    /// An access to bytes of a region of `length` bytes.
+    pub(super) fn touch(
+        &mut self,
+        region: usize,
+        bytes: Range<usize>,
+        length: usize,
+        private: bool,
+        access: Access,
+        stmt: u32,
+    ) -> Result<(), Race> {
+        let found = &mut self.other;
+        let mut race = |byte, (text, other)| {
+            *found = Some(other);
+            Race { byte, text }
+        };
+        for level in &mut self.levels {
+            match level {
+                Level::Tasks { current, newer, shadows, what } if region < *newer => {
+                    let shadow = shadows.entry(region).or_insert_with(|| vec![Task::default(); length]);
+                    for byte in bytes.clone() {
+                        touch_task(&mut shadow[byte], *current, access, stmt, what)
+                            .map_err(|conflict| race(byte, conflict))?;
+                    }
+                }
+                Level::Threads { current, warp_size, epoch, warp_epochs, shadows } if !private => {
+                    let warp = (*current - 1) / *warp_size;
+                    let now = Touch { thread: *current, epoch: *epoch, warp_epoch: warp_epochs[warp as usize], stmt };
+                    let shadow = shadows.entry(region).or_insert_with(|| vec![Thread::default(); length]);
+                    for byte in bytes.clone() {
+                        touch_thread(&mut shadow[byte], now, *warp_size, access)
+                            .map_err(|conflict| race(byte, conflict))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn verb(access: Access) -> &'static str {
+    match access {
+        Access::Read => "reads",
+        Access::Write => "writes",
+    }
+}
+
+fn touch_task(seen: &mut Task, current: u32, access: Access, stmt: u32, what: &str) -> Result<(), (String, u32)> {
+    let (now, verb) = (current - 1, verb(access));
+    if seen.writer != 0 && seen.writer != current {
+        let other = seen.writer - 1;
+        return Err((format!("{what} {now} {verb} what {what} {other} writes"), seen.writer_stmt));
+    }
+    match access {
+        Access::Read => {
+            if seen.reader == 0 {
+                (seen.reader, seen.reader_stmt) = (current, stmt);
+            } else if seen.reader != current {
+                seen.reader = u32::MAX;
+            }
+        }
+        Access::Write => {
+            if seen.reader != 0 && seen.reader != current {
+                let other = match seen.reader {
+                    u32::MAX => "several others".to_owned(),
+                    reader => format!("{what} {}", reader - 1),
+                };
+                return Err((format!("{what} {now} {verb} what {other} read"), seen.reader_stmt));
+            }
+            (seen.writer, seen.writer_stmt) = (current, stmt);
+        }
+    }
+    Ok(())
+}
+
+fn touch_thread(seen: &mut Thread, now: Touch, warp_size: u32, access: Access) -> Result<(), (String, u32)> {
+    let same_warp = |other: &Touch| (other.thread - 1) / warp_size == (now.thread - 1) / warp_size;
+    // Whether a barrier lies between the two.
+    let ordered = |other: &Touch| other.epoch < now.epoch || same_warp(other) && other.warp_epoch < now.warp_epoch;
+    let this = format_args!("thread {} {}", now.thread - 1, verb(access)).to_string();
+    let write = &seen.write;
+    if write.thread != 0 && write.thread != now.thread && !ordered(write) {
+        return Err((format!("{this} what thread {} writes without a barrier between", write.thread - 1), write.stmt));
+    }
+    let read = &seen.read;
+    let none = read.thread == 0 || read.epoch < now.epoch;
+    match access {
+        Access::Read => {
+            let all_before = none
+                || match seen.readers {
+                    Readers::One => read.thread == now.thread || ordered(read),
+                    Readers::Warp => ordered(read),
+                    Readers::Many => false,
+                };
+            if all_before {
+                (seen.read, seen.readers) = (now, Readers::One);
+            } else if seen.readers != Readers::Many {
+                seen.readers = if same_warp(read) { Readers::Warp } else { Readers::Many };
+            }
+        }
+        Access::Write => {
+            let conflict = !none
+                && match seen.readers {
+                    Readers::One => read.thread != now.thread && !ordered(read),
+                    Readers::Warp => !ordered(read),
+                    Readers::Many => true,
+                };
+            if conflict {
+                let who = match seen.readers {
+                    Readers::One => format!("thread {}", read.thread - 1),
+                    _ => "several threads".to_owned(),
+                };
+                return Err((format!("{this} what {who} read without a barrier between"), read.stmt));
+            }
+            seen.write = now;
+        }
+    }
+    Ok(())
+}

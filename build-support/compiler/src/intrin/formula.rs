@@ -1,0 +1,369 @@
+//! Formulas: arithmetic that becomes an expression in which nothing is computed twice.
+
+use core::cell::RefCell;
+use core::ops;
+use std::collections::HashMap;
+
+use kernpack::{Array, DataType};
+
+use crate::ir::builtin::{FMA, REINTERPRET};
+use crate::ir::visit::for_each_expr;
+use crate::ir::{
+    BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, U32, U64, Var, VarMap, substitute,
+};
+
+/// A formula in the making: the values so far, as variables, for each open scope.
+pub(super) struct Formula {
+    lanes: u16,
+    fma: bool,
+    values: RefCell<Vec<Expr>>,
+    scopes: RefCell<Vec<Vec<(Var, Expr)>>>,
+}
+
+/// A value of a formula. Operators combine values of one type; constants take the type of the value.
+#[derive(Clone, Copy)]
+pub(super) struct Value<'a> {
+    formula: &'a Formula,
+    id: usize,
+}
+
+impl Formula {
+    /// A formula over vectors of so many lanes; `fma`: `a * b + c` is rounded once.
+    pub(super) fn new(lanes: u16, fma: bool) -> Self {
+        Self { lanes, fma, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
+    }
+
+    /// Whether `a * b + c` is rounded once.
+    pub(super) fn has_fma(&self) -> bool {
+        self.fma
+    }
+
+    /// A value for an expression.
+    pub(super) fn value(&self, expr: Expr) -> Value<'_> {
+        let simple = match &*expr {
+            ExprNode::Var { .. } | ExprNode::Int { .. } | ExprNode::Float { .. } => true,
+            ExprNode::Broadcast { value, .. } => value.as_int().is_some() || value.as_float().is_some(),
+            _ => false,
+        };
+        let expr = if simple {
+            expr
+        } else {
+            let var = Var::new("t", expr.dtype());
+            let reference = var.expr().clone();
+            if let Some(scope) = self.scopes.borrow_mut().last_mut() {
+                scope.push((var, expr));
+            }
+            reference
+        };
+        let mut values = self.values.borrow_mut();
+        values.push(expr);
+        Value { formula: self, id: values.len() - 1 }
+    }
+
+    /// A constant of this element type.
+    pub(super) fn float(&self, dtype: DataType, value: f64) -> Value<'_> {
+        self.value(Expr::float(dtype.with_lanes(self.lanes), value))
+    }
+
+    /// An integer of this element type.
+    pub(super) fn int(&self, dtype: DataType, value: i64) -> Value<'_> {
+        self.value(Expr::constant(dtype.with_lanes(self.lanes), value))
+    }
+
+    /// `coefficients[0] + coefficients[1] * x + ..`.
+    pub(super) fn polynomial<'a>(&'a self, x: Value<'a>, coefficients: &[f64]) -> Value<'a> {
+        let mut rest = coefficients.iter().rev();
+        let mut sum = x.like(rest.next().copied().unwrap_or(0.0));
+        for coefficient in rest {
+            sum = sum.mul_add(x, x.like(*coefficient));
+        }
+        sum
+    }
+
+    /// The formula as an expression: what is used more than once gets a name.
+    pub(super) fn finish(&self, result: Value<'_>) -> Expr {
+        let body = result.expr();
+        let scope = self.scopes.borrow_mut().pop().unwrap_or_default();
+        close(scope, body)
+    }
+
+    /// `rare` for the lanes of which a condition holds, if there is one, else `usual` only. Both are computed for all lanes.
+    pub(super) fn rarely<'a>(
+        &'a self,
+        condition: Value<'a>,
+        rare: impl FnOnce() -> Value<'a>,
+        usual: impl FnOnce() -> Value<'a>,
+    ) -> Value<'a> {
+        let scoped = |work: &mut dyn FnMut() -> Value<'a>| {
+            self.scopes.borrow_mut().push(Vec::new());
+            let value = work();
+            self.finish(value)
+        };
+        let usual_value = usual();
+        let mut rare = Some(rare);
+        let rare = scoped(&mut || {
+            let rare = rare.take().map_or(usual_value, |rare| rare());
+            condition.select(rare, usual_value)
+        });
+        let any = self.any(&condition.expr());
+        self.value(Expr::if_then_else(any, rare, usual_value.expr()))
+    }
+
+    /// Whether a condition holds in one lane: halves are joined until one lane is left.
+    fn any(&self, condition: &Expr) -> Expr {
+        let mut any = self.value(condition.clone());
+        while any.expr().lanes() > 1 {
+            let lanes = i64::from(any.expr().lanes());
+            let half = (lanes + 1) / 2;
+            let part = |first: i64| {
+                let indices: Array<i64> = (first..first + half).collect();
+                let vectors: Array<Expr> = [any.expr()].into_iter().collect();
+                Expr::from_node(ExprNode::Shuffle { vectors, indices })
+            };
+            any = self.value(part(0).or(part(lanes - half)));
+        }
+        any.expr()
+    }
+}
+
+/// The body with the values around it that it uses: a value that is used once stands where it is used.
+fn close(scope: Vec<(Var, Expr)>, body: Expr) -> Expr {
+    let mut uses: HashMap<Var, usize> = scope.iter().map(|(var, _)| (var.clone(), 0)).collect();
+    let mut count = |expr: &Expr| {
+        for_each_expr(expr, |part| {
+            if let Some(uses) = Var::of(part).and_then(|var| uses.get_mut(&var)) {
+                *uses += 1;
+            }
+        });
+    };
+    count(&body);
+    scope.iter().for_each(|(_, expr)| count(expr));
+    let mut inlined = VarMap::new();
+    let mut kept = Vec::new();
+    for (var, expr) in scope {
+        let expr = substitute(&expr, &inlined);
+        match uses[&var] {
+            0 => {}
+            1 => {
+                inlined.insert(var, expr);
+            }
+            _ => kept.push((var, expr)),
+        }
+    }
+    let mut body = substitute(&body, &inlined);
+    for (var, value) in kept.into_iter().rev() {
+        body = Expr::from_node(ExprNode::Let { var, value, body });
+    }
+    body
+}
+
+impl<'a> Value<'a> {
+    /// The value as an expression.
+    pub(super) fn expr(self) -> Expr {
+        self.formula.values.borrow()[self.id].clone()
+    }
+
+    fn dtype(self) -> DataType {
+        self.formula.values.borrow()[self.id].dtype()
+    }
+
+    fn new(self, expr: Expr) -> Self {
+        self.formula.value(expr)
+    }
+
+    /// A constant of the same type.
+    pub(super) fn like(self, value: f64) -> Self {
+        self.new(Expr::float(self.dtype(), value))
+    }
+
+    fn like_int(self, value: i64) -> Self {
+        self.new(Expr::constant(self.dtype(), value))
+    }
+
+    fn binary(self, op: BinaryOp, other: Self) -> Self {
+        self.new(Expr::binary(op, self.expr(), other.expr()))
+    }
+
+    fn compare(self, op: CompareOp, other: Self) -> Self {
+        self.new(Expr::compare(op, self.expr(), other.expr()))
+    }
+
+    fn math(self, name: &str, others: &[Self]) -> Self {
+        let args = [self].iter().chain(others).map(|value| value.expr()).collect::<Vec<_>>();
+        self.new(Expr::builtin(name, self.dtype(), args))
+    }
+
+    /// `self * b + c`, rounded once where that is as fast.
+    pub(super) fn mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
+        let (b, c) = (b.beside(self), c.beside(self));
+        if self.formula.fma { self.math(FMA, &[b, c]) } else { self * b + c }
+    }
+
+    /// `c - self * b`, rounded once where that is as fast.
+    pub(super) fn neg_mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
+        let (b, c) = (b.beside(self), c.beside(self));
+        if self.formula.fma { (-self).math(FMA, &[b, c]) } else { c - self * b }
+    }
+
+    pub(super) fn abs(self) -> Self {
+        self.math("abs", &[])
+    }
+
+    pub(super) fn sqrt(self) -> Self {
+        self.math("sqrt", &[])
+    }
+
+    /// The magnitude of this value with the sign of another.
+    pub(super) fn copysign(self, sign: Self) -> Self {
+        self.math("copysign", &[sign])
+    }
+
+    /// `min(limit, self)`: NaN stays NaN.
+    pub(super) fn at_most(self, limit: f64) -> Self {
+        self.like(limit).binary(BinaryOp::Min, self)
+    }
+
+    /// `max(limit, self)`: NaN stays NaN.
+    pub(super) fn at_least(self, limit: f64) -> Self {
+        self.like(limit).binary(BinaryOp::Max, self)
+    }
+
+    /// The smaller one; `other` if one is NaN.
+    pub(super) fn min(self, other: Self) -> Self {
+        self.binary(BinaryOp::Min, other)
+    }
+
+    /// The larger one; `other` if one is NaN.
+    pub(super) fn max(self, other: Self) -> Self {
+        self.binary(BinaryOp::Max, other)
+    }
+
+    fn reinterpret(self, dtype: DataType) -> Self {
+        let dtype = dtype.with_lanes(self.dtype().lanes());
+        self.new(Expr::builtin(REINTERPRET, dtype, [self.expr()]))
+    }
+
+    /// The bits of a float as a signed integer.
+    pub(super) fn bits(self) -> Self {
+        self.reinterpret(if self.dtype().bits() == 64 { I64 } else { I32 })
+    }
+
+    /// The float that has these bits.
+    pub(super) fn float_of_bits(self) -> Self {
+        self.reinterpret(if self.dtype().bits() == 64 { F64 } else { F32 })
+    }
+
+    /// The integer as an unsigned one of the same width.
+    pub(super) fn unsigned(self) -> Self {
+        self.cast(if self.dtype().bits() == 64 { U64 } else { U32 })
+    }
+
+    /// A conversion.
+    pub(super) fn cast(self, dtype: DataType) -> Self {
+        self.new(self.expr().cast(dtype.element()))
+    }
+
+    /// For a condition: one of two values.
+    pub(super) fn select(self, a: impl Operand<'a>, b: Value<'a>) -> Self {
+        let a = a.beside(b);
+        self.new(Expr::select(self.expr(), a.expr(), b.expr()))
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        self.new(self.expr().and(other.expr()))
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        self.new(self.expr().or(other.expr()))
+    }
+
+    pub(super) fn not(self) -> Self {
+        debug_assert_eq!(self.dtype().element(), BOOLEAN);
+        self.new(self.expr().negated())
+    }
+
+    pub(super) fn lt(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Lt, other.beside(self))
+    }
+
+    pub(super) fn le(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Le, other.beside(self))
+    }
+
+    pub(super) fn gt(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Gt, other.beside(self))
+    }
+
+    pub(super) fn ge(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Ge, other.beside(self))
+    }
+
+    pub(super) fn eq(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Eq, other.beside(self))
+    }
+
+    pub(super) fn ne(self, other: impl Operand<'a>) -> Self {
+        self.compare(CompareOp::Ne, other.beside(self))
+    }
+
+    /// Whether it is NaN.
+    pub(super) fn is_nan(self) -> Self {
+        self.ne(self)
+    }
+}
+
+/// What may stand beside a value: another one, or a constant.
+pub(super) trait Operand<'a>: Copy {
+    /// The operand as a value of the type of `value`.
+    fn beside(self, value: Value<'a>) -> Value<'a>;
+}
+
+impl<'a> Operand<'a> for Value<'a> {
+    fn beside(self, _: Value<'a>) -> Value<'a> {
+        self
+    }
+}
+
+impl<'a> Operand<'a> for f64 {
+    fn beside(self, value: Value<'a>) -> Value<'a> {
+        value.like(self)
+    }
+}
+
+impl<'a> Operand<'a> for i64 {
+    fn beside(self, value: Value<'a>) -> Value<'a> {
+        value.like_int(self)
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident, $method:ident, $op:ident;)*) => {$(
+        impl<'a, T: Operand<'a>> ops::$trait<T> for Value<'a> {
+            type Output = Self;
+
+            fn $method(self, other: T) -> Self {
+                self.binary(BinaryOp::$op, other.beside(self))
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add, add, Add;
+    Sub, sub, Sub;
+    Mul, mul, Mul;
+    Div, div, Div;
+    BitAnd, bitand, BitAnd;
+    BitOr, bitor, BitOr;
+    BitXor, bitxor, BitXor;
+    Shl, shl, ShiftLeft;
+    Shr, shr, ShiftRight;
+}
+
+impl ops::Neg for Value<'_> {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        self.new(-self.expr())
+    }
+}

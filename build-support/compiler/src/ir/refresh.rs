@@ -1,0 +1,141 @@
+//! Copies of statements with definitions of their own, so that a program that has two copies still defines every variable once.
+
+use std::collections::HashMap;
+
+use super::buffer::{Buffer, BufferNode};
+use super::expr::{Expr, ExprNode, Var};
+use super::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use super::stmt::{Stmt, StmtNode};
+use super::substitute::VarMap;
+use crate::error::Result;
+
+/// Replaces variables by expressions, and buffers by buffers, everywhere: also in the shapes of buffers and as their data pointers.
+#[derive(Default)]
+pub struct Replace {
+    /// Values of variables.
+    pub vars: VarMap,
+    /// Buffers by the one that they stand for.
+    pub buffers: HashMap<Buffer, Buffer>,
+    /// Whether what is defined inside gets new variables.
+    pub refresh: bool,
+}
+
+impl Replace {
+    /// Puts values in place of variables, and gives all definitions new variables.
+    pub fn fresh(vars: VarMap) -> Self {
+        Self { vars, buffers: HashMap::new(), refresh: true }
+    }
+
+    fn new_var(&mut self, var: &Var) -> Var {
+        if !self.refresh {
+            return var.clone();
+        }
+        let new = var.renamed(var.name());
+        self.vars.insert(var.clone(), new.expr().clone());
+        new
+    }
+
+    /// The buffer as uses of it name it now.
+    pub fn buffer(&mut self, buffer: &Buffer) -> Result<Buffer> {
+        if let Some(new) = self.buffers.get(buffer) {
+            return Ok(new.clone());
+        }
+        let data = match self.vars.get(&buffer.data).and_then(Var::of) {
+            Some(data) => data,
+            None => buffer.data.clone(),
+        };
+        let mut changed = data != buffer.data;
+        let mut node = BufferNode { data, ..buffer.to_node() };
+        for list in [&mut node.shape, &mut node.strides] {
+            if let Some(new) = super::mutate::mutate_exprs(self, list)? {
+                *list = new;
+                changed = true;
+            }
+        }
+        let offset = self.mutate_expr(&node.elem_offset)?;
+        changed |= !offset.same_as(&node.elem_offset);
+        node.elem_offset = offset;
+        let new = if changed { Buffer::from_node(node) } else { buffer.clone() };
+        self.buffers.insert(buffer.clone(), new.clone());
+        Ok(new)
+    }
+
+    fn defined_buffer(&mut self, buffer: &Buffer) -> Result<Buffer> {
+        self.new_var(&buffer.data);
+        self.buffers.remove(buffer);
+        self.buffer(buffer)
+    }
+}
+
+impl Mutate for Replace {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        match &**expr {
+            ExprNode::Var { .. } => {
+                Ok(Var::of(expr).and_then(|var| self.vars.get(&var).cloned()).unwrap_or_else(|| expr.clone()))
+            }
+            ExprNode::Let { var, value, body } => {
+                let value = self.mutate_expr(value)?;
+                let var = self.new_var(var);
+                let body = super::with_stack(|| self.mutate_expr(body))?;
+                Ok(Expr::from_node(ExprNode::Let { var, value, body }))
+            }
+            ExprNode::Load { buffer, index, mask, .. } => {
+                let new = self.buffer(buffer)?;
+                let (new_index, new_mask) =
+                    (self.mutate_expr(index)?, mask.as_ref().map(|mask| self.mutate_expr(mask)).transpose()?);
+                Ok(Expr::load_masked(&new, new_index, new_mask))
+            }
+            _ => mutate_expr_parts(self, expr),
+        }
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(match &**stmt {
+            StmtNode::For { var, min, extent, kind, annotations, body } => {
+                let (min, extent) = (self.mutate_expr(min)?, self.mutate_expr(extent)?);
+                let var = self.new_var(var);
+                let body = super::with_stack(|| self.mutate_stmt(body))?;
+                Stmt::for_with(var, min, extent, *kind, annotations.clone(), body)
+            }
+            StmtNode::Store { buffer, index, value, mask } => {
+                let buffer = self.buffer(buffer)?;
+                let (index, value) = (self.mutate_expr(index)?, self.mutate_expr(value)?);
+                let mask = mask.as_ref().map(|mask| self.mutate_expr(mask)).transpose()?;
+                Stmt::store_masked(buffer, index, value, mask)
+            }
+            StmtNode::Alloc { buffer, annotations } => {
+                let buffer = self.defined_buffer(buffer)?;
+                Stmt::from_node(StmtNode::Alloc { buffer, annotations: annotations.clone() })
+            }
+            StmtNode::Alias { buffer, data } => {
+                let data = self.mutate_expr(data)?;
+                let buffer = self.defined_buffer(buffer)?;
+                Stmt::from_node(StmtNode::Alias { buffer, data })
+            }
+            StmtNode::Bind { var, value } => {
+                let value = self.mutate_expr(value)?;
+                Stmt::bind(self.new_var(var), value)
+            }
+            StmtNode::Attr { key, node, value, body } => {
+                // A buffer or variable that is said something of is replaced with its uses.
+                let node = match (node.to::<Buffer>(), node.to::<Var>()) {
+                    (Ok(buffer), _) => self.buffer(&buffer)?.into(),
+                    (_, Ok(var)) => match self.vars.get(&var) {
+                        Some(new) => new.clone().into(),
+                        None => node.clone(),
+                    },
+                    _ => node.clone(),
+                };
+                let value = self.mutate_expr(value)?;
+                let body = super::with_stack(|| self.mutate_stmt(body))?;
+                Stmt::from_node(StmtNode::Attr { key: key.clone(), node, value, body })
+            }
+            _ => return mutate_stmt_parts(self, stmt),
+        })
+    }
+}
+
+/// A copy with values in place of variables, and with new variables and buffers for all that is defined inside.
+pub fn fresh_copy(stmt: &Stmt, values: VarMap) -> Stmt {
+    Replace::fresh(values).mutate_stmt(stmt).unwrap_or_else(|_| unreachable!("a replacement has no errors"))
+}

@@ -1,0 +1,100 @@
+//! `InjectPrefetch`: finds what a loop will read some iterations ahead.
+//!
+//! Before: attributes `prefetch_scope` in loops, with a tensor and how many iterations ahead. After: `Prefetch` statements with regions.
+
+use std::collections::HashMap;
+
+use crate::arith::{Analyzer, IntSet, SetMap};
+use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_stmt_parts};
+use crate::ir::visit::{Visit, walk_expr, walk_stmt};
+use crate::ir::{Expr, ExprNode, Range, Stmt, StmtNode, Tensor, Var, substitute};
+use crate::schedule::PREFETCH_SCOPE;
+
+/// Puts a `Prefetch` of what the loop's body reads that many iterations later at the beginning of the body.
+///
+/// # Errors
+/// None at present.
+pub fn inject_prefetch(stmt: &Stmt) -> Result<Stmt> {
+    InjectPrefetch { loops: Vec::new(), analyzer: Analyzer::new() }.mutate_stmt(stmt)
+}
+
+struct InjectPrefetch {
+    /// Variables of the loops around, and of the innermost one last.
+    loops: Vec<Var>,
+    analyzer: Analyzer,
+}
+
+impl Mutate for InjectPrefetch {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        match &**stmt {
+            StmtNode::For { var, min, extent, .. } => {
+                let mark = self.analyzer.mark();
+                self.analyzer.bind(var, &Range::new(min, extent));
+                self.loops.push(var.clone());
+                let stmt = mutate_stmt_parts(self, stmt);
+                self.loops.pop();
+                self.analyzer.restore(mark);
+                stmt
+            }
+            StmtNode::Attr { key, node, value, body } if key.as_str() == PREFETCH_SCOPE => {
+                let body = self.mutate_stmt(body)?;
+                let (Some(var), Ok(tensor)) = (self.loops.last(), node.to::<Tensor>()) else {
+                    return Ok(body);
+                };
+                let mut reads = Reads { tensor: &tensor, analyzer: &self.analyzer, sets: SetMap::new(), region: None };
+                reads.visit_stmt(&body);
+                let Some(region) = reads.region else { return Ok(body) };
+                let later = HashMap::from([(var.clone(), var + value)]);
+                let region = region.iter().zip(tensor.shape.iter()).map(|(set, extent)| {
+                    let range = set.cover_range(Some(&Range::until(&extent)), &self.analyzer);
+                    let range = range.unwrap_or_else(|| Range::until(&extent));
+                    Range::new(substitute(&range.min, &later), substitute(&range.extent, &later))
+                });
+                let prefetch = StmtNode::Prefetch { tensor: tensor.clone(), region: region.collect() };
+                Ok(Stmt::seq([Stmt::from_node(prefetch), body]))
+            }
+            _ => mutate_stmt_parts(self, stmt),
+        }
+    }
+}
+
+/// The part of a tensor that statements read.
+struct Reads<'a> {
+    tensor: &'a Tensor,
+    analyzer: &'a Analyzer,
+    sets: SetMap,
+    region: Option<Vec<IntSet>>,
+}
+
+impl Visit for Reads<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        walk_expr(self, expr);
+        let ExprNode::TensorRead { tensor, indices } = &**expr else { return };
+        if !tensor.is(self.tensor) {
+            return;
+        }
+        let sets: Vec<IntSet> =
+            indices.iter().map(|index| IntSet::evaluate(&index, &self.sets, self.analyzer)).collect();
+        self.region = Some(match self.region.take() {
+            None => sets,
+            Some(region) => region.iter().zip(&sets).map(|(a, b)| a.union(b, self.analyzer)).collect(),
+        });
+    }
+
+    fn visit_stmt(&mut self, stmt: &Stmt) {
+        let StmtNode::For { var, min, extent, .. } = &**stmt else {
+            walk_stmt(self, stmt);
+            return;
+        };
+        // From the outside in: a range can depend on the loops around it.
+        let range = IntSet::of_range(&Range::new(min, extent)).relaxed(&self.sets, self.analyzer);
+        self.sets.insert(var.clone(), range);
+        walk_stmt(self, stmt);
+        self.sets.remove(var);
+    }
+}

@@ -1,0 +1,87 @@
+//! Passes one after the other.
+//!
+//! A pass is a packed function `(program, PassContext) -> program`, where a program is a lowered function or a module of them, and the same comes back.
+//! A pipeline is a list of names and functions: `Simplify` means the global function `kernpack.pass.Simplify`; another name is looked up as it is.
+
+use kernpack::{Any, Array, Function};
+
+use super::PassContext;
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
+
+/// What the names of our own passes begin with.
+pub const PREFIX: &str = "kernpack.pass.";
+
+/// Applies a pass on functions to a program: a lowered function, or each one of a module.
+///
+/// # Errors
+/// Those of the pass; a program that is neither.
+pub fn on_functions(
+    program: &Any,
+    context: &PassContext,
+    pass: impl Fn(&LoweredFunc, &PassContext) -> Result<LoweredFunc>,
+) -> kernpack::Result<Any> {
+    if let Ok(function) = program.to::<LoweredFunc>() {
+        return Ok(pass(&function, context)?.into());
+    }
+    let module: IrModule = program.to().map_err(|_| {
+        kernpack::error!(
+            TypeError,
+            "a pass takes a kernpack.ir.LoweredFunc or kernpack.ir.IrModule, got {}",
+            program.type_name()
+        )
+    })?;
+    let functions: Result<Vec<_>> = module.functions.iter().map(|function| pass(&function, context)).collect();
+    Ok(IrModule::from_node(IrModuleNode { functions: functions?.into(), attrs: module.attrs.clone() }).into())
+}
+
+/// The function of a pass.
+///
+/// # Errors
+/// There is no pass of that name.
+pub fn find(name: &str) -> Result<Function> {
+    for global in [&format!("{PREFIX}{name}"), name] {
+        if let Some(function) = Function::find_global(global)? {
+            return Ok(function);
+        }
+    }
+    Err(CompileError::new(ErrorKind::Lower, format!("unknown pass `{name}`"))
+        .note(format!("a pass is a global function of that name, or of `{PREFIX}{name}`")))
+}
+
+/// Runs passes in order: names, or functions.
+///
+/// # Errors
+/// Those of the passes, with the name of the pass.
+pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) -> Result<Any> {
+    let mut program = program.into();
+    for pass in passes.iter() {
+        program = run_one(&program, &pass, context)?;
+    }
+    Ok(program)
+}
+
+fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<Any> {
+    let (name, function) = match pass.to::<Function>() {
+        Ok(function) => ("a function".to_owned(), function),
+        Err(_) => {
+            let name: String = pass.to().map_err(|_| {
+                CompileError::new(
+                    ErrorKind::Lower,
+                    format!("a pipeline is a list of names and functions, got {}", pass.type_name()),
+                )
+            })?;
+            let function = find(&name)?;
+            (name, function)
+        }
+    };
+    let after =
+        function.call((program, context)).map_err(|error| CompileError::from(error).note(format!("in pass {name}")))?;
+    if after.to::<LoweredFunc>().is_err() && after.to::<IrModule>().is_err() {
+        return Err(CompileError::new(
+            ErrorKind::Lower,
+            format!("pass {name} gave {}; a pass gives the program back", after.type_name()),
+        ));
+    }
+    Ok(after)
+}

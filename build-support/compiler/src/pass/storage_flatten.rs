@@ -1,0 +1,238 @@
+//! `StorageFlatten`: tensors become memory.
+//!
+//! Before: reads and writes of tensors, regions of memory for them, buffers of extern operations bound to tensors. After: loads and stores with one index,
+//! allocations, aliases; no tensors.
+
+use std::collections::HashMap;
+
+use kernpack::{Any, Array, Map, Str};
+
+use super::PassContext;
+use crate::arith::Analyzer;
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::{
+    Buffer, DataTypeExt, Expr, ExprNode, ForKind, I32, POINTER, Range, Stmt, StmtNode, Tensor, Var, builtin,
+};
+use crate::schedule::bound_buffer;
+
+/// Bytes that a prefetch brings.
+const LINE: i64 = 64;
+
+/// Replaces tensors by memory: those of `args` by the caller's buffers, the others by allocations where their regions are.
+///
+/// # Errors
+/// A tensor that is used outside of its memory's scope; a buffer of an extern operation that does not fit the memory of its tensor.
+pub fn storage_flatten(stmt: &Stmt, args: &[(Tensor, Buffer)], context: &PassContext) -> Result<Stmt> {
+    let memory = args.iter().map(|(tensor, buffer)| {
+        let mins = vec![Expr::int(0); tensor.shape.len()];
+        (tensor.key(), Memory { buffer: buffer.clone(), mins, strides: buffer.full_strides() })
+    });
+    let alignment = context.options.data_alignment;
+    StorageFlatten { memory: memory.collect(), alignment, analyzer: Analyzer::new() }.mutate_stmt(stmt)
+}
+
+/// Where the elements of a tensor are.
+#[derive(Clone)]
+struct Memory {
+    buffer: Buffer,
+    /// The first element that there is, for each dimension.
+    mins: Vec<Expr>,
+    /// Elements between neighbours, for each dimension.
+    strides: Vec<Expr>,
+}
+
+impl Memory {
+    fn index(&self, indices: &Array<Expr>) -> Expr {
+        let mut index = self.buffer.elem_offset.clone();
+        for ((position, min), stride) in indices.iter().zip(&self.mins).zip(&self.strides) {
+            index = index + (position - min) * stride;
+        }
+        index
+    }
+}
+
+struct StorageFlatten {
+    memory: HashMap<(usize, i64), Memory>,
+    alignment: i64,
+    analyzer: Analyzer,
+}
+
+impl StorageFlatten {
+    fn memory_of(&self, tensor: &Tensor) -> Result<&Memory> {
+        self.memory.get(&tensor.key()).ok_or_else(|| {
+            CompileError::new(ErrorKind::Lower, format!("tensor `{}` has no memory here", tensor.name()))
+                .at(tensor.op.span())
+                .note("inputs and outputs are among the arguments of the function")
+        })
+    }
+
+    fn realize(&mut self, tensor: &Tensor, region: &Array<Range>, scope: &Str, annotations: &Map<Str, Any>) -> Stmt {
+        let extents: Vec<Expr> = region.iter().map(|range| range.extent.clone()).collect();
+        let aligned: Option<Array<i64>> = annotations.get(STORAGE_ALIGN).and_then(|value| value.to().ok());
+        let (shape, strides) = match aligned {
+            None => (extents.clone(), None),
+            Some(aligned) => {
+                let strides = aligned_strides(&extents, &aligned.to_vec());
+                let count = match (extents.first(), strides.first()) {
+                    (Some(extent), Some(stride)) => extent * stride,
+                    _ => Expr::int(1),
+                };
+                // The gaps are a part of the memory.
+                (vec![self.analyzer.simplify(&count)], Some(strides))
+            }
+        };
+        let mut node = Buffer::new(&tensor.name(), tensor.dtype, shape, scope.as_str()).to_node();
+        node.data_alignment = self.alignment;
+        let buffer = Buffer::from_node(node);
+        let strides = strides.unwrap_or_else(|| buffer.full_strides());
+        let mins = region.iter().map(|range| range.min.clone()).collect();
+        self.memory.insert(tensor.key(), Memory { buffer: buffer.clone(), mins, strides });
+        let kept = annotations.iter().filter(|(key, _)| key.as_str() != STORAGE_ALIGN).collect();
+        Stmt::from_node(StmtNode::Alloc { buffer, annotations: kept })
+    }
+
+    /// Lets a buffer of an extern operation be a view of the memory of its tensor.
+    fn bind_buffer(&self, buffer: &Buffer, tensor: &Tensor) -> Result<Vec<Stmt>> {
+        let memory = self.memory_of(tensor)?;
+        let mut stmts = Vec::new();
+        let mut same = |what: String, wanted: &Expr, found: &Expr| -> Result<()> {
+            match Var::of(wanted) {
+                Some(var) if *var != *found => stmts.push(Stmt::bind(var, found)),
+                Some(_) => {}
+                None if self.analyzer.can_prove_equal(wanted, found) => {}
+                None if wanted.as_int().is_some() && found.as_int().is_some() => {
+                    return Err(CompileError::new(
+                        ErrorKind::Lower,
+                        format!(
+                            "buffer `{}` of an extern operation: {what} is {}, but that of tensor `{}` is {}",
+                            buffer.name,
+                            crate::te::exprs::describe(wanted),
+                            tensor.name(),
+                            crate::te::exprs::describe(found)
+                        ),
+                    )
+                    .at(tensor.op.span()));
+                }
+                None => {
+                    let message = format!("{what} of tensor {} does not fit an extern operation", tensor.name());
+                    stmts.push(Stmt::assert(wanted.equals(found), "ValueError", [message.as_str().into()]));
+                }
+            }
+            Ok(())
+        };
+        for (dimension, (wanted, found)) in buffer.shape.iter().zip(tensor.shape.iter()).enumerate() {
+            same(format!("extent {dimension}"), &wanted, &found)?;
+        }
+        let wanted = buffer.full_strides();
+        for (dimension, (wanted, found)) in wanted.iter().zip(&memory.strides).enumerate() {
+            // A stride over one element is not used.
+            if !tensor.shape.get(dimension).is_some_and(|extent| extent.is_int(1)) {
+                same(format!("stride {dimension}"), wanted, found)?;
+            }
+        }
+        // Extern operations see whole tensors: the memory begins with the first element.
+        let offset = &memory.buffer.elem_offset;
+        let data = if buffer.offset_factor > 0 || Var::of(&buffer.elem_offset).is_some() {
+            same("offset".to_owned(), &buffer.elem_offset, offset)?;
+            memory.buffer.data.expr().clone()
+        } else if offset.is_int(0) {
+            memory.buffer.data.expr().clone()
+        } else {
+            let bytes = offset * (memory.buffer.dtype.lane_bytes() as i64);
+            Expr::builtin(builtin::HANDLE_ADD_BYTE_OFFSET, POINTER, [memory.buffer.data.expr().clone(), bytes])
+        };
+        stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
+        Ok(stmts)
+    }
+
+    /// A prefetch for each line of a region. What is outside of the tensor is not touched: the nearest element is.
+    fn prefetch(&self, tensor: &Tensor, region: &Array<Range>) -> Result<Stmt> {
+        let memory = self.memory_of(tensor)?;
+        let step = (LINE / tensor.dtype.lane_bytes().max(1) as i64).max(1);
+        let last = region.len().saturating_sub(1);
+        let (mut indices, mut loops) = (Vec::new(), Vec::new());
+        for (dimension, (range, whole)) in region.iter().zip(tensor.shape.iter()).enumerate() {
+            let step = if dimension == last { step } else { 1 };
+            let count = self.analyzer.simplify(&range.extent.ceil_div(step));
+            let position = if count.is_int(1) {
+                range.min.clone()
+            } else {
+                let var = Var::index(format!("{}.line{dimension}", tensor.name()));
+                let position = &range.min + &var * step;
+                loops.push((var, count));
+                position
+            };
+            indices.push(position.min(whole - 1).max(0));
+        }
+        let load = Expr::load(&memory.buffer, memory.index(&indices.into_iter().collect()));
+        let address = Expr::builtin(builtin::ADDRESS_OF, POINTER, [load]);
+        let hint = Expr::builtin(builtin::PREFETCH, I32, [address, Expr::int(0), Expr::int(3), Expr::int(1)]);
+        Ok(loops
+            .into_iter()
+            .rev()
+            .fold(Stmt::evaluate(hint), |body, (var, count)| Stmt::for_loop(var, 0, count, ForKind::Serial, body)))
+    }
+}
+
+/// Key of the annotation of a region: dimension, factor and offset, for each dimension whose stride is aligned.
+const STORAGE_ALIGN: &str = "storage_align";
+
+/// Strides from the innermost dimension out; those that are aligned are a multiple of their factor plus their offset.
+fn aligned_strides(extents: &[Expr], aligned: &[i64]) -> Vec<Expr> {
+    let mut strides = vec![Expr::int(1); extents.len()];
+    let mut stride = Expr::int(1);
+    for dimension in (0..extents.len()).rev() {
+        if let Some([_, factor, offset]) = aligned.chunks_exact(3).find(|entry| entry[0] == dimension as i64)
+            && *factor > 0
+        {
+            let missing = (factor + offset - stride.floor_mod(*factor)).floor_mod(*factor);
+            stride = stride + missing;
+        }
+        strides[dimension] = stride.clone();
+        stride = stride * &extents[dimension];
+    }
+    strides
+}
+
+impl Mutate for StorageFlatten {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let expr = mutate_expr_parts(self, expr)?;
+        match &*expr {
+            ExprNode::TensorRead { tensor, indices } => {
+                let memory = self.memory_of(tensor)?;
+                Ok(Expr::load(&memory.buffer, memory.index(indices)))
+            }
+            _ => Ok(expr),
+        }
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        if let Some((buffer, tensor)) = bound_buffer(stmt) {
+            let StmtNode::Attr { body, .. } = &**stmt else { return Ok(stmt.clone()) };
+            let mut stmts = self.bind_buffer(&buffer, &tensor)?;
+            stmts.push(self.mutate_stmt(body)?);
+            return Ok(Stmt::seq(stmts));
+        }
+        match &**stmt {
+            StmtNode::Realize { tensor, region, scope, annotations } => {
+                // Ends of regions are no places where tensors are read.
+                Ok(self.realize(tensor, region, scope, annotations))
+            }
+            StmtNode::Prefetch { tensor, region } => self.prefetch(tensor, region),
+            StmtNode::TensorWrite { tensor, indices, value } => {
+                let value = self.mutate_expr(value)?;
+                let indices: Array<Expr> =
+                    indices.iter().map(|index| self.mutate_expr(&index)).collect::<Result<Vec<_>>>()?.into();
+                let memory = self.memory_of(tensor)?;
+                Ok(Stmt::store(memory.buffer.clone(), memory.index(&indices), value))
+            }
+            StmtNode::Attr { key, node, value, body } if key.as_str() == "extern_scope" => {
+                // The operation would keep its tensors alive; its name says enough.
+                let name = node.to::<crate::ir::Operation>().map_or_else(|_| Str::from(""), |op| op.name().into());
+                Ok(Stmt::attr("extern_scope", name, value, self.mutate_stmt(body)?))
+            }
+            _ => mutate_stmt_parts(self, stmt),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a rule may know of the machine.
+
+use kernpack::{ObjRef, Object, Str};
+
+/// A cpu, as far as schedules depend on it: by level, not by model. Caches are what a CPU of that level has at least.
+#[derive(Object, Clone, Debug, PartialEq)]
+#[object(key = "kernpack.TargetDescription")]
+#[repr(C)]
+pub struct TargetDescription {
+    /// What it is called: a CPU level such as `x86-64-v3`, or an architecture.
+    pub name: Str,
+    /// Bits of a vector register.
+    pub vector_bits: i64,
+    /// How many vector registers there are.
+    pub vector_registers: i64,
+    /// Whether `a * b + c` is one instruction.
+    pub fma: bool,
+    /// Whether loads and stores of some lanes are one instruction.
+    pub masks: bool,
+    /// Bytes of the first data cache.
+    pub l1_bytes: i64,
+    /// Lines of the first data cache with the same address bits.
+    pub l1_ways: i64,
+    /// Bytes of the second cache.
+    pub l2_bytes: i64,
+    /// Bytes of the last cache, for each core.
+    pub l3_bytes: i64,
+}
+
+impl TargetDescription {
+    /// x86-64 without levels: SSE2.
+    pub fn x86_64() -> Self {
+        Self::new("x86-64", 128, 16, false, false, 512 << 10)
+    }
+
+    /// x86-64-v2: SSE4.2.
+    pub fn x86_64_v2() -> Self {
+        Self::new("x86-64-v2", 128, 16, false, false, 512 << 10)
+    }
+
+    /// x86-64-v3: AVX2 with FMA.
+    pub fn x86_64_v3() -> Self {
+        Self::new("x86-64-v3", 256, 16, true, false, 512 << 10)
+    }
+
+    /// x86-64-v4: AVX-512.
+    pub fn x86_64_v4() -> Self {
+        Self { l1_bytes: 32 << 10, ..Self::new("x86-64-v4", 512, 32, true, true, 1 << 20) }
+    }
+
+    /// 64-bit ARM: NEON.
+    pub fn aarch64() -> Self {
+        Self::new("aarch64", 128, 32, true, false, 512 << 10)
+    }
+
+    fn new(name: &str, bits: i64, registers: i64, fma: bool, masks: bool, l2_bytes: i64) -> Self {
+        Self {
+            name: name.into(),
+            vector_bits: bits,
+            vector_registers: registers,
+            fma,
+            masks,
+            l1_bytes: 32 << 10,
+            l1_ways: 8,
+            l2_bytes,
+            l3_bytes: 2 << 20,
+        }
+    }
+
+    /// The description that fits an architecture and a list of LLVM's features (`+avx2,+fma`).
+    pub fn of_features(arch: &str, features: &str) -> Self {
+        let has = |name: &str| features.split(',').any(|feature| feature.strip_prefix('+') == Some(name));
+        match arch {
+            "aarch64" => Self::aarch64(),
+            "x86_64" if has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq") => Self::x86_64_v4(),
+            "x86_64" if has("avx2") && has("fma") => Self::x86_64_v3(),
+            "x86_64" if has("sse4.2") => Self::x86_64_v2(),
+            _ => Self::x86_64(),
+        }
+    }
+
+    /// Lanes of a vector register for elements of this many bits.
+    pub fn lanes(&self, bits: u8) -> i64 {
+        (self.vector_bits / i64::from(bits.max(8))).max(1)
+    }
+
+    /// As an object.
+    pub fn object(&self) -> ObjRef<Self> {
+        ObjRef::new(self.clone())
+    }
+}

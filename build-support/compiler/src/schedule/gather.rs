@@ -1,0 +1,256 @@
+//! Regions of tensors: what the readers of an operation touch, and the ranges of its axes that compute it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::infer_bound::own_range;
+use super::pass_down::RangeMap;
+use crate::arith::{Analyzer, IntSet, SetMap};
+use crate::error::Result;
+use crate::ir::visit::{Visit, walk_expr};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
+use crate::te::operation::{bodies_once, input_tensors, root_axes};
+
+/// What is read of each result of an operation: for each dimension the set, or nothing yet.
+pub(crate) struct TensorRegions {
+    outputs: Vec<Vec<IntSet>>,
+}
+
+impl TensorRegions {
+    pub(crate) fn new(op: &Operation) -> Self {
+        let outputs = op.outputs().iter().map(|tensor| vec![IntSet::Nothing; tensor.shape.len()]).collect();
+        Self { outputs }
+    }
+
+    fn add(&mut self, output: usize, dimension: usize, set: &IntSet, analyzer: &Analyzer) {
+        if let Some(region) = self.outputs.get_mut(output).and_then(|dims| dims.get_mut(dimension)) {
+            *region = region.union(set, analyzer);
+        }
+    }
+
+    /// Adds what a reader touches.
+    pub(crate) fn add_all(&mut self, reads: Self, analyzer: &Analyzer) {
+        for (output, dims) in reads.outputs.iter().enumerate() {
+            for (dimension, set) in dims.iter().enumerate() {
+                self.add(output, dimension, set, analyzer);
+            }
+        }
+    }
+
+    /// What is read of a dimension of all results.
+    fn of_dimension(&self, dimension: usize, analyzer: &Analyzer) -> IntSet {
+        self.outputs.iter().fold(IntSet::Nothing, |all, dims| match dims.get(dimension) {
+            Some(set) => all.union(set, analyzer),
+            None => all,
+        })
+    }
+}
+
+/// Every read of an operation's tensors in an expression; parts that are shared are looked at once.
+struct Reads<'a, F> {
+    op: &'a Operation,
+    found: F,
+    visited: HashSet<usize>,
+}
+
+impl<F: FnMut(&Tensor, &[Expr])> Visit for Reads<'_, F> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        if !self.visited.insert(expr.address()) {
+            return;
+        }
+        if let ExprNode::TensorRead { tensor, indices } = &**expr
+            && tensor.op == *self.op
+        {
+            (self.found)(tensor, &indices.to_vec());
+        }
+        walk_expr(self, expr);
+    }
+}
+
+/// Calls a closure with each read of an operation's tensors in its readers' bodies.
+pub(crate) fn for_each_read(bodies: &[Expr], op: &Operation, found: impl FnMut(&Tensor, &[Expr])) {
+    let mut reads = Reads { op, found, visited: HashSet::new() };
+    bodies.iter().for_each(|body| reads.visit_expr(body));
+}
+
+/// What one reader touches of an operation's tensors when its root axes take these sets.
+pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analyzer: &Analyzer) -> TensorRegions {
+    let mut regions = TensorRegions::new(op);
+    match &**reader {
+        OperationNode::Placeholder { .. } => {}
+        OperationNode::Compute { bodies, .. } => {
+            for_each_read(&bodies_once(bodies), op, |tensor, indices| {
+                for (dimension, (index, extent)) in indices.iter().zip(tensor.shape.iter()).enumerate() {
+                    // What is outside the tensor is not read: those are indices that a condition keeps away.
+                    let set = match IntSet::evaluate(index, sets, analyzer) {
+                        IntSet::Nothing => continue,
+                        set => set.clipped(&Range::until(extent), analyzer),
+                    };
+                    regions.add(tensor.value_index as usize, dimension, &set, analyzer);
+                }
+            });
+        }
+        OperationNode::Extern { inputs, .. } => {
+            for tensor in inputs.iter().filter(|tensor| tensor.op == *op) {
+                for (dimension, extent) in tensor.shape.iter().enumerate() {
+                    regions.add(
+                        tensor.value_index as usize,
+                        dimension,
+                        &IntSet::of_range(&Range::until(extent)),
+                        analyzer,
+                    );
+                }
+            }
+        }
+        OperationNode::Scan { scan_axis, init, update, spatial_axes, .. } => {
+            let set_of = |var: &Var| sets.get(var).cloned().unwrap_or_else(IntSet::everything);
+            let mut spatial = spatial_axes.iter();
+            for (init, update) in init.iter().zip(update.iter()) {
+                let axes: Vec<IterVar> = spatial.by_ref().take(update.shape.len().saturating_sub(1)).collect();
+                if init.op == *op {
+                    let steps = init.shape.get(0).unwrap_or_else(|| Expr::int(1));
+                    regions.add(init.value_index as usize, 0, &IntSet::of_range(&Range::until(steps)), analyzer);
+                }
+                if update.op == *op {
+                    regions.add(update.value_index as usize, 0, &set_of(&scan_axis.var), analyzer);
+                }
+                for (dimension, axis) in axes.iter().enumerate() {
+                    for tensor in [&init, &update].into_iter().filter(|tensor| tensor.op == *op) {
+                        regions.add(tensor.value_index as usize, dimension + 1, &set_of(&axis.var), analyzer);
+                    }
+                }
+            }
+        }
+    }
+    regions
+}
+
+/// The ranges of an operation's root axes that compute these regions.
+///
+/// # Errors
+/// None at present: regions without an end are the whole dimension.
+pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyzer) -> Result<RangeMap> {
+    let mut ranges = RangeMap::new();
+    match &**op {
+        OperationNode::Compute { axes, reduce_axes, .. } => {
+            for (dimension, axis) in axes.iter().enumerate() {
+                let set = regions.of_dimension(dimension, analyzer);
+                ranges.insert(axis.clone(), covering(&set, &axis, analyzer));
+            }
+            for axis in reduce_axes.iter() {
+                ranges.insert(axis.clone(), own_range(&axis));
+            }
+        }
+        OperationNode::Scan { scan_axis, update, spatial_axes, .. } => {
+            let own = own_range(scan_axis);
+            let steps =
+                regions.of_dimension(0, analyzer).cover_range(Some(&own), analyzer).unwrap_or_else(|| own.clone());
+            let extent = analyzer.simplify(&(&steps.min + &steps.extent - &own.min));
+            let whole = analyzer.can_prove(&extent.greater_equal(&own.extent));
+            ranges.insert(scan_axis.clone(), if whole { own } else { Range::new(&own.min, extent) });
+            let fixed = fixed_axes(op);
+            let mut spatial = spatial_axes.iter();
+            for (state, tensor) in update.iter().enumerate() {
+                for dimension in 1..tensor.shape.len() {
+                    let Some(axis) = spatial.next() else { break };
+                    let range = match &regions.outputs[state][dimension] {
+                        // A step reads what it computes here, and nothing else, of the step before.
+                        set if fixed.contains(&axis) => covering(set, &axis, analyzer),
+                        _ => own_range(&axis),
+                    };
+                    ranges.insert(axis, range);
+                }
+            }
+        }
+        OperationNode::Placeholder { .. } | OperationNode::Extern { .. } => {
+            for axis in root_axes(op) {
+                let range = own_range(&axis);
+                ranges.insert(axis, range);
+            }
+        }
+    }
+    Ok(ranges)
+}
+
+/// The range of an axis for a set: its own where it is provably that.
+fn covering(set: &IntSet, axis: &IterVar, analyzer: &Analyzer) -> Range {
+    let own = own_range(axis);
+    let set = if set.is_nothing() { set.clone() } else { set.clipped(&own, analyzer) };
+    if set.matches(&own, analyzer) {
+        return own;
+    }
+    set.cover_range(Some(&own), analyzer).unwrap_or(own)
+}
+
+/// Spatial axes of a scan where a step at an index reads the states at this index alone: a part of such an axis can be computed on its own.
+fn fixed_axes(op: &Operation) -> HashSet<IterVar> {
+    let OperationNode::Scan { update, state, spatial_axes, .. } = &**op else {
+        return HashSet::new();
+    };
+    // Axis of the scan by the dimension of a state.
+    let mut axis_of = HashMap::new();
+    let mut spatial = spatial_axes.iter();
+    for (number, tensor) in update.iter().enumerate() {
+        for dimension in 1..tensor.shape.len() {
+            if let Some(axis) = spatial.next() {
+                axis_of.insert((number, dimension), axis);
+            }
+        }
+    }
+    let mut fixed: HashSet<IterVar> = spatial_axes.iter().collect();
+    // Which axis of the scan the dimensions of a tensor follow; none: not one alone.
+    let mut labels: HashMap<(usize, i64), Vec<Option<IterVar>>> = HashMap::new();
+    let mut open: Vec<Tensor> = Vec::new();
+    for (number, tensor) in update.iter().enumerate() {
+        let dims = (0..tensor.shape.len()).map(|dimension| axis_of.get(&(number, dimension)).cloned());
+        labels.insert(tensor.key(), dims.collect());
+        open.push(tensor);
+    }
+    let states: HashMap<(usize, i64), usize> =
+        state.iter().enumerate().map(|(number, tensor)| (tensor.key(), number)).collect();
+    while let Some(tensor) = open.pop() {
+        let own = labels[&tensor.key()].clone();
+        for input in input_tensors(&tensor.op) {
+            let mut dims: Option<Vec<Option<IterVar>>> = None;
+            match &*tensor.op {
+                OperationNode::Compute { axes, bodies, .. } => {
+                    for_each_read(&bodies_once(bodies), &input.op, |read, indices| {
+                        if !read.is(&input) {
+                            return;
+                        }
+                        let here = indices.iter().map(|index| {
+                            let position = axes.iter().position(|axis| axis.var.expr() == index)?;
+                            own.get(position).cloned().flatten()
+                        });
+                        dims = Some(match dims.take() {
+                            None => here.collect(),
+                            Some(dims) => here.zip(dims).map(|(a, b)| a.filter(|a| Some(a) == b.as_ref())).collect(),
+                        });
+                    });
+                }
+                // Something that reads all of it.
+                _ => dims = Some(vec![None; input.shape.len()]),
+            }
+            let Some(dims) = dims else { continue };
+            if let Some(&number) = states.get(&input.key()) {
+                for (dimension, label) in dims.iter().enumerate().skip(1) {
+                    let axis = axis_of.get(&(number, dimension));
+                    if let Some(axis) = axis.filter(|axis| label.as_ref() != Some(axis)) {
+                        fixed.remove(axis);
+                    }
+                }
+                continue;
+            }
+            let merged: Vec<_> = match labels.get(&input.key()) {
+                None => dims,
+                Some(known) => {
+                    known.iter().zip(&dims).map(|(a, b)| a.clone().filter(|a| Some(a) == b.as_ref())).collect()
+                }
+            };
+            if labels.get(&input.key()) != Some(&merged) {
+                labels.insert(input.key(), merged);
+                open.push(input);
+            }
+        }
+    }
+    fixed
+}

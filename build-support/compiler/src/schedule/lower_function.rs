@@ -1,0 +1,201 @@
+//! From a schedule to a function that passes work on.
+
+use std::collections::HashSet;
+
+use kernpack::{DataType, Map};
+
+use super::stage::Schedule;
+use super::{infer_bound, lower};
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Tensor, Var, visit};
+use crate::pass::PassContext;
+use crate::pass::inject_prefetch::inject_prefetch;
+use crate::pass::storage_flatten::storage_flatten;
+
+/// An argument of a function.
+#[derive(Clone)]
+pub enum Argument {
+    /// An input or output, compact in memory.
+    Tensor(Tensor),
+    /// An input or output in memory that lies as the buffer says: with strides, or an offset.
+    Buffer(Tensor, Buffer),
+    /// A number.
+    Var(Var),
+}
+
+impl From<Tensor> for Argument {
+    fn from(tensor: Tensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl From<&Tensor> for Argument {
+    fn from(tensor: &Tensor) -> Self {
+        Self::Tensor(tensor.clone())
+    }
+}
+
+impl From<(&Tensor, &Buffer)> for Argument {
+    fn from((tensor, buffer): (&Tensor, &Buffer)) -> Self {
+        Self::Buffer(tensor.clone(), buffer.clone())
+    }
+}
+
+impl From<Var> for Argument {
+    fn from(var: Var) -> Self {
+        Self::Var(var)
+    }
+}
+
+impl From<&Var> for Argument {
+    fn from(var: &Var) -> Self {
+        Self::Var(var.clone())
+    }
+}
+
+/// The function of a schedule: loops, loads and stores, of kind `Mixed`. Its parameters are the arguments in order: scalars, and tensors with their buffers;
+/// results are marked.
+///
+/// # Errors
+/// Those of the schedule, of bound inference and of lowering; an input or output that is no argument, an argument that is neither, a size that no argument
+/// tells.
+pub fn lower_function(
+    schedule: &Schedule,
+    args: &[Argument],
+    name: &str,
+    context: &PassContext,
+) -> Result<LoweredFunc> {
+    crate::take_reported()?;
+    let normal = schedule.normalize()?;
+    let mut params = Vec::new();
+    let mut memory = Vec::new();
+    for arg in args {
+        let (tensor, buffer) = match arg {
+            Argument::Var(var) => {
+                params.push(Param::from_node(ParamNode { var: var.clone(), buffer: None, output: false }));
+                continue;
+            }
+            Argument::Tensor(tensor) => (tensor, buffer_of(tensor, context)),
+            Argument::Buffer(tensor, buffer) => (tensor, buffer.clone()),
+        };
+        let output = is_output(&normal, tensor)?;
+        let var = buffer.data.clone();
+        params.push(Param::from_node(ParamNode { var, buffer: Some(buffer.clone()), output }));
+        memory.push((original(&normal, tensor), buffer));
+    }
+    let bounds = infer_bound(&normal)?;
+    let body = lower(&normal, &bounds)?;
+    let body = inject_prefetch(&body)?;
+    check_arguments(&normal, &memory)?;
+    let body = storage_flatten(&body, &memory, context)?;
+    check_variables(&body, &params, name)?;
+    crate::take_reported()?;
+    Ok(LoweredFunc::from_node(LoweredFuncNode {
+        name: name.into(),
+        params: params.into_iter().collect(),
+        ret: NOTHING,
+        kind: FuncKind::Mixed,
+        thread_axes: kernpack::Array::default(),
+        body,
+        attrs: Map::default(),
+    }))
+}
+
+/// No value.
+const NOTHING: DataType = crate::interpret::NOTHING;
+
+fn buffer_of(tensor: &Tensor, context: &PassContext) -> Buffer {
+    let mut node = Buffer::new(&tensor.name(), tensor.dtype, tensor.shape.iter(), "global").to_node();
+    node.data_alignment = context.options.data_alignment;
+    if context.options.offset_factor > 0 {
+        node.elem_offset = Var::index(format!("{}.offset", tensor.name())).into();
+        node.offset_factor = context.options.offset_factor;
+    }
+    Buffer::from_node(node)
+}
+
+/// The tensor as the user wrote it, for one that a primitive replaced.
+fn original(schedule: &Schedule, tensor: &Tensor) -> Tensor {
+    let stage = schedule.stage_of(&tensor.op).and_then(|id| schedule[id].origin_op.clone());
+    stage.map_or_else(|| tensor.clone(), |op| op.output(tensor.value_index as usize))
+}
+
+fn is_output(schedule: &Schedule, tensor: &Tensor) -> Result<bool> {
+    let Some(id) = schedule.stage_of(&tensor.op) else {
+        return Err(CompileError::new(
+            ErrorKind::Lower,
+            format!("argument `{}` is no tensor of the schedule: no output depends on it", tensor.name()),
+        )
+        .at(tensor.op.span()));
+    };
+    let stage = &schedule[id];
+    if !stage.is_placeholder() && !stage.is_output {
+        return Err(CompileError::new(
+            ErrorKind::Lower,
+            format!("argument `{}` is neither an input nor an output of the schedule", tensor.name()),
+        )
+        .at(tensor.op.span())
+        .note(
+            "an intermediate result that the caller wants is an output: add its operation to those of create_schedule",
+        ));
+    }
+    Ok(stage.is_output)
+}
+
+/// Every input that is read, and every output, is an argument.
+fn check_arguments(schedule: &Schedule, memory: &[(Tensor, Buffer)]) -> Result<()> {
+    let known: HashSet<(usize, i64)> = memory.iter().map(|(tensor, _)| tensor.key()).collect();
+    let mut missing = Vec::new();
+    for id in schedule.stages() {
+        let stage = &schedule[id];
+        let is_state = |tensor: &Tensor| is_scan_state(schedule, tensor);
+        if !(stage.is_output || stage.is_placeholder()) {
+            continue;
+        }
+        for tensor in stage.operation().outputs() {
+            let tensor = original(schedule, &tensor);
+            if !known.contains(&tensor.key()) && !is_state(&tensor) {
+                let what = if stage.is_output { "output" } else { "input" };
+                let error = CompileError::new(ErrorKind::Lower, format!("{what} `{}` is no argument", tensor.name()));
+                missing.push(error.at(tensor.op.span()).note("list it among the arguments of the function"));
+            }
+        }
+    }
+    CompileError::all(missing).map_or(Ok(()), Err)
+}
+
+fn is_scan_state(schedule: &Schedule, tensor: &Tensor) -> bool {
+    schedule.stages().any(|id| match &**schedule[id].operation() {
+        crate::ir::OperationNode::Scan { state, .. } => state.iter().any(|state| state.is(tensor)),
+        _ => false,
+    })
+}
+
+/// Every size in the body is an argument, or in the shape of one.
+fn check_variables(body: &Stmt, params: &[Param], name: &str) -> Result<()> {
+    let mut known: HashSet<Var> = HashSet::new();
+    for param in params {
+        known.insert(param.var.clone());
+        if let Some(buffer) = &param.buffer {
+            let parts = buffer.shape.iter().chain(buffer.strides.iter()).chain([buffer.elem_offset.clone()]);
+            known.extend(parts.filter_map(|part| Var::of(&part)));
+        }
+    }
+    let mut unknown: Vec<Var> = Vec::new();
+    let mut sizes = |expr: &Expr| {
+        if let Some(var) = Var::of(expr).filter(|var| var.is_size() && !known.contains(var) && !unknown.contains(var)) {
+            unknown.push(var);
+        }
+    };
+    visit::for_each_expr_in(body, &mut sizes);
+    for param in params {
+        for extent in param.buffer.iter().flat_map(|buffer| buffer.shape.iter()) {
+            visit::for_each_expr(&extent, &mut sizes);
+        }
+    }
+    let errors = unknown.into_iter().map(|var| {
+        CompileError::new(ErrorKind::Lower, format!("`{name}`: no argument tells the size `{}`", var.name()))
+            .note("it is the extent of a dimension of a tensor argument, or an argument itself")
+    });
+    CompileError::all(errors.collect()).map_or(Ok(()), Err)
+}

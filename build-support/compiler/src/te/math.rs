@@ -1,0 +1,192 @@
+//! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants take the other operand's type; what does not fit is reported
+//! with the caller's line.
+
+use crate::ir::{BOOLEAN, DataTypeExt, Expr, F32};
+
+macro_rules! unary {
+    ($($(#[$meta:meta])* $name:ident;)*) => {$(
+        $(#[$meta])*
+        #[track_caller]
+        pub fn $name(x: impl Into<Expr>) -> Expr {
+            Expr::math(stringify!($name), [x.into()])
+        }
+    )*};
+}
+
+unary! {
+    /// `e^x`.
+    exp;
+    /// `2^x`.
+    exp2;
+    /// `e^x - 1`, exact near 0.
+    expm1;
+    /// Natural logarithm.
+    log;
+    /// Logarithm to base 2.
+    log2;
+    /// Logarithm to base 10.
+    log10;
+    /// `log(1 + x)`, exact near 0.
+    log1p;
+    /// Hyperbolic tangent.
+    tanh;
+    /// `1 / (1 + e^-x)`.
+    sigmoid;
+    /// The error function.
+    erf;
+    /// Sine of radians.
+    sin;
+    /// Cosine of radians.
+    cos;
+    /// Tangent of radians.
+    tan;
+    /// Hyperbolic sine.
+    sinh;
+    /// Hyperbolic cosine.
+    cosh;
+    /// Arc sine in radians.
+    asin;
+    /// Arc cosine in radians.
+    acos;
+    /// Arc tangent in radians.
+    atan;
+    /// Square root.
+    sqrt;
+    /// `1 / sqrt(x)`.
+    rsqrt;
+    /// Absolute value; of integers, too.
+    abs;
+    /// The largest integer that is not above.
+    floor;
+    /// The smallest integer that is not below.
+    ceil;
+    /// The integer part.
+    trunc;
+    /// The nearest integer, half to even.
+    round;
+}
+
+macro_rules! binary {
+    ($($(#[$meta:meta])* $name:ident;)*) => {$(
+        $(#[$meta])*
+        #[track_caller]
+        pub fn $name(x: impl Into<Expr>, y: impl Into<Expr>) -> Expr {
+            Expr::math(stringify!($name), [x.into(), y.into()])
+        }
+    )*};
+}
+
+binary! {
+    /// The angle of the point `(y, x)` (the arguments are in this order), in radians.
+    atan2;
+    /// `x^y`.
+    pow;
+    /// `x` with the sign of `y`.
+    copysign;
+    /// The smaller one; of a number and NaN the number.
+    nanmin;
+    /// The larger one; of a number and NaN the number.
+    nanmax;
+}
+
+/// `a * b + c`, rounded once.
+#[track_caller]
+pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
+    Expr::math("fma", [a.into(), b.into(), c.into()])
+}
+
+/// The smaller one: `a < b ? a : b`.
+#[track_caller]
+pub fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+    a.into().min(b)
+}
+
+/// The larger one: `a > b ? a : b`.
+#[track_caller]
+pub fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+    a.into().max(b)
+}
+
+/// One of two values. Both may be evaluated, but a tensor is not read outside its shape for the value that is not taken.
+#[track_caller]
+pub fn select(condition: impl Into<Expr>, true_value: impl Into<Expr>, false_value: impl Into<Expr>) -> Expr {
+    Expr::select(condition, true_value, false_value)
+}
+
+/// One of two values, of which only that one is evaluated.
+#[track_caller]
+pub fn if_then_else(condition: impl Into<Expr>, then_value: impl Into<Expr>, else_value: impl Into<Expr>) -> Expr {
+    Expr::if_then_else(condition, then_value, else_value)
+}
+
+/// Whether all conditions hold; of none: true.
+#[track_caller]
+pub fn all(conditions: impl super::Exprs) -> Expr {
+    let mut all = Expr::bool(true);
+    for condition in conditions.into_exprs() {
+        all = all.and(condition);
+    }
+    all
+}
+
+/// Whether one of the conditions holds; of none: false.
+#[track_caller]
+pub fn any(conditions: impl super::Exprs) -> Expr {
+    let mut any = Expr::bool(false);
+    for condition in conditions.into_exprs() {
+        any = any.or(condition);
+    }
+    any
+}
+
+/// `x < low ? low : x > high ? high : x`; NaN stays NaN.
+#[track_caller]
+pub fn clamp(x: impl Into<Expr>, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+    let (x, low, high) = (x.into(), low.into(), high.into());
+    // The operand whose NaN has to stay is the second one: `a < b ? a : b` gives `b` when one is NaN.
+    let floored = low.max(&x);
+    high.min(floored)
+}
+
+/// Whether a float is not a number.
+#[track_caller]
+pub fn isnan(x: impl Into<Expr>) -> Expr {
+    classify("isnan", x.into())
+}
+
+/// Whether a float is infinite.
+#[track_caller]
+pub fn isinf(x: impl Into<Expr>) -> Expr {
+    classify("isinf", x.into())
+}
+
+/// Whether a float is neither infinite nor NaN.
+#[track_caller]
+pub fn isfinite(x: impl Into<Expr>) -> Expr {
+    classify("isfinite", x.into())
+}
+
+#[track_caller]
+fn classify(name: &str, x: Expr) -> Expr {
+    let here = core::panic::Location::caller();
+    let dtype = x.dtype();
+    if !dtype.is_float() {
+        use crate::error::{CompileError, ErrorKind, place, report};
+        let error = format!("`{name}` takes floats, got {}", dtype.short_name());
+        report(CompileError::new(ErrorKind::Type, error).at(place(here)).note("integers are always finite"));
+        return Expr::bool(name == "isfinite");
+    }
+    if let Some(value) = x.as_float() {
+        return Expr::bool(match name {
+            "isnan" => value.is_nan(),
+            "isinf" => value.is_infinite(),
+            _ => value.is_finite(),
+        });
+    }
+    Expr::builtin(name, BOOLEAN.with_lanes(dtype.lanes()), [x])
+}
+
+/// A constant of a type, rounded or cut to it.
+pub fn constant(value: f64, dtype: kernpack::DataType) -> Expr {
+    if dtype.is_float() { Expr::float(dtype, value) } else { Expr::float(F32, value).cast(dtype) }
+}

@@ -1,0 +1,88 @@
+//! The printer's doors.
+
+use core::fmt;
+
+use super::printer::Printer;
+use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt, Var};
+
+mod sealed {
+    /// Nodes that are printed here.
+    pub trait Node {
+        /// Prints the node.
+        fn print_to(&self, printer: &mut super::Printer);
+    }
+}
+
+/// What has a text form.
+pub trait Printable: sealed::Node {}
+
+macro_rules! printable {
+    ($($node:ident, $printer:ident => $print:expr;)*) => {$(
+        impl sealed::Node for $node {
+            fn print_to(&self, $printer: &mut Printer) {
+                let print: fn(&Self, &mut Printer) = $print;
+                print(self, $printer);
+            }
+        }
+
+        impl Printable for $node {}
+
+        impl fmt::Display for $node {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&print(self))
+            }
+        }
+
+        impl fmt::Debug for $node {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&print(self))
+            }
+        }
+    )*};
+}
+
+printable! {
+    Expr, printer => |expr, printer| printer.expr(expr, 0);
+    Var, printer => |var, printer| printer.var(var);
+    Stmt, printer => |stmt, printer| printer.stmt(stmt);
+    Buffer, printer => |buffer, printer| {
+        printer.buffer_name(buffer);
+        printer.push(": ");
+        printer.buffer_type(buffer);
+    };
+    LoweredFunc, printer => |func, printer| printer.whole_func(func);
+    IrModule, printer => |module, printer| printer.module(module);
+}
+
+/// The text of a node. Functions and modules declare what is free in them; expressions and statements take it as known.
+pub fn print<T: Printable + ?Sized>(node: &T) -> String {
+    let mut printer = Printer::new();
+    node.print_to(&mut printer);
+    printer.out
+}
+
+/// The first line of a statement, without its body: for messages.
+pub fn headline(stmt: &Stmt) -> String {
+    let mut printer = Printer::new();
+    printer.head(stmt);
+    const LONGEST: usize = 160;
+    match printer.out.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", &printer.out[..end]),
+        None => printer.out,
+    }
+}
+
+/// The lines of a function around a statement, which has a mark: for messages. Empty if it is not in there.
+pub fn around(func: &LoweredFunc, stmt: &Stmt) -> String {
+    const MARGIN: usize = 4;
+    let mut printer = Printer::new();
+    printer.whole_func(func);
+    let Some(at) = printer.lines.get(stmt).copied() else { return String::new() };
+    let first = at.saturating_sub(MARGIN);
+    let lines = printer.out.lines().enumerate().skip(first).take(at + MARGIN + 1 - first);
+    let marked = lines.map(|(number, line)| {
+        let mark = if number == at { '>' } else { ' ' };
+        format!("{mark} {:4} {line}", number + 1)
+    });
+    marked.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,485 @@
+//! Schedules to loops: whatever the schedule, the function computes what the graph says.
+
+#[path = "lower/check.rs"]
+mod check;
+
+use check::Graph;
+use kernpack_compiler::ir::{Expr, F32, ForKind, Stmt, Var};
+use kernpack_compiler::schedule::Tail;
+use kernpack_compiler::te::{
+    argmax, compute, extern_op, placeholder, reduce_axis, reduce_max, scan, size, sum, thread_axis,
+};
+
+/// Sizes around the factors of the schedules.
+const AWKWARD: [i64; 9] = [0, 1, 2, 3, 7, 8, 9, 31, 33];
+
+#[test]
+fn elementwise_splits() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) * 2.0 + 1.0).named("b");
+    let graph = Graph::new([&b], [&n]);
+    graph.check_sizes("plain", &AWKWARD, |_| Ok(()));
+    graph.check_sizes("split", &AWKWARD, |s| {
+        let [i] = s.stage(&b).axes()?;
+        s.stage(&b).split(&i, 8)?;
+        Ok(())
+    });
+    graph.check_sizes("split twice", &AWKWARD, |s| {
+        let [i] = s.stage(&b).axes()?;
+        let (_, inner) = s.stage(&b).split(&i, 8)?;
+        s.stage(&b).split(&inner, 4)?;
+        Ok(())
+    });
+    graph.check_sizes("split outer", &AWKWARD, |s| {
+        let [i] = s.stage(&b).axes()?;
+        let (outer, inner) = s.stage(&b).split(&i, 3)?;
+        let (outest, middle) = s.stage(&b).split(&outer, 2)?;
+        s.stage(&b).reorder([&inner, &middle, &outest])?;
+        Ok(())
+    });
+    graph.check_sizes("nparts", &AWKWARD, |s| {
+        let [i] = s.stage(&b).axes()?;
+        s.stage(&b).split_nparts(&i, 5)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn matmul_tiles() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let graph = Graph::new([&c], [&m, &n, &l]);
+    let sizes = [[0, 3, 2], [3, 0, 2], [3, 2, 0], [1, 1, 1], [7, 9, 8], [8, 8, 4], [9, 17, 5], [2, 31, 3]];
+    graph.check_all("plain", &sizes, |_| Ok(()));
+    graph.check_all("tile", &sizes, |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (_, _, ii, ji) = s.stage(&c).tile(&i, &j, 4, 8)?;
+        let (ko, ki) = s.stage(&c).split(&k, 3)?;
+        s.stage(&c).reorder([&ko, &ii, &ki, &ji])?;
+        Ok(())
+    });
+    graph.check_all("fuse", &sizes, |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let fused = s.stage(&c).fuse(&i, &j)?;
+        let (outer, inner) = s.stage(&c).split(&fused, 5)?;
+        s.stage(&c).reorder([&outer, &k, &inner])?.parallel(&outer)?.vectorize(&inner)?;
+        Ok(())
+    });
+    graph.check_all("k outermost", &sizes, |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        s.stage(&c).reorder([&k, &j, &i])?;
+        Ok(())
+    });
+}
+
+#[test]
+fn producers_in_loops_of_their_readers() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) * 3.0).named("b");
+    let c = compute([n.expr() - 1], |[i]| b.at([&i]) + b.at([&i + 1])).named("c");
+    let graph = Graph::new([&c], [&n]);
+    let sizes = &AWKWARD[1..];
+    graph.check_sizes("root", sizes, |_| Ok(()));
+    graph.check_sizes("inline", sizes, |s| {
+        s.stage(&b).compute_inline()?;
+        Ok(())
+    });
+    graph.check_sizes("at outer", sizes, |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (outer, _) = s.stage(&c).split(&i, 8)?;
+        s.stage(&b).compute_at(&c, &outer)?;
+        Ok(())
+    });
+    graph.check_sizes("at inner", sizes, |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (_, inner) = s.stage(&c).split(&i, 8)?;
+        s.stage(&b).compute_at(&c, &inner)?;
+        Ok(())
+    });
+    graph.check_sizes("split producer at outer", sizes, |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (outer, _) = s.stage(&c).split(&i, 8)?;
+        let [bi] = s.stage(&b).axes()?;
+        s.stage(&b).compute_at(&c, &outer)?;
+        let (_, inner) = s.stage(&b).split(&bi, 4)?;
+        s.stage(&b).vectorize(&inner)?;
+        s.stage(&c).parallel(&outer)?;
+        Ok(())
+    });
+    graph.check_sizes("shifted in", &[9, 10, 33, 64], |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (outer, _) = s.stage(&c).split_tail(&i, 8, Tail::ShiftInwards)?;
+        s.stage(&b).compute_at(&c, &outer)?;
+        Ok(())
+    });
+    graph.check_sizes("shifted in, maybe too short", sizes, |s| {
+        let [i] = s.stage(&c).axes()?;
+        s.stage(&c).split_tail(&i, 8, Tail::ShiftInwards)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn convolution_with_padding() {
+    let (h, w) = (size("h"), size("w"));
+    let (x, f) = (placeholder((&h, &w, 3), F32, "x"), placeholder([3, 3, 3, 4], F32, "f"));
+    let padded = compute((h.expr() + 2, w.expr() + 2, 3), |[i, j, c]| {
+        let inside = i.greater_equal(1).and(i.less(h.expr() + 1)).and(j.greater_equal(1)).and(j.less(w.expr() + 1));
+        Expr::if_then_else(inside, x.at((&i - 1, &j - 1, &c)), 0.0)
+    })
+    .named("padded");
+    let (r, s, k) = (reduce_axis(0, 3, "r"), reduce_axis(0, 3, "s"), reduce_axis(0, 3, "k"));
+    let y = compute((h.expr().ceil_div(2), w.expr().ceil_div(2), 4), |[i, j, c]| {
+        sum(padded.at((&i * 2 + &r, &j * 2 + &s, &k)) * f.at((&r, &s, &k, &c)), [&r, &s, &k])
+    })
+    .named("y");
+    let relu =
+        compute((h.expr().ceil_div(2), w.expr().ceil_div(2), 4), |[i, j, c]| y.at((&i, &j, &c)).max(0.0)).named("relu");
+    let graph = Graph::new([&relu], [&h, &w]);
+    let sizes = [[0, 3], [1, 1], [2, 7], [9, 8], [5, 13]];
+    graph.check_all("root", &sizes, |_| Ok(()));
+    graph.check_all("padding inlined", &sizes, |s| {
+        s.stage(&padded).compute_inline()?;
+        Ok(())
+    });
+    graph.check_all("tile", &sizes, |sch| {
+        let [i, j, _] = sch.stage(&relu).axes()?;
+        let (_, jo, _, _) = sch.stage(&relu).tile(&i, &j, 2, 3)?;
+        sch.stage(&y).compute_at(&relu, &jo)?;
+        sch.stage(&padded).compute_at(&relu, &jo)?;
+        Ok(())
+    });
+    graph.check_all("padding at the reduction", &sizes, |sch| {
+        let [i, j, _] = sch.stage(&relu).axes()?;
+        let (_, jo, _, _) = sch.stage(&relu).tile(&i, &j, 2, 3)?;
+        sch.stage(&y).compute_at(&relu, &jo)?;
+        let [yi, yj, yc] = sch.stage(&y).axes()?;
+        sch.stage(&y).reorder([&k, &r, &yi, &yj, &s, &yc])?;
+        sch.stage(&padded).compute_at(&y, &r)?;
+        Ok(())
+    });
+    graph.check_all("fused rows", &sizes, |sch| {
+        let [i, j, c] = sch.stage(&relu).axes()?;
+        let rows = sch.stage(&relu).fuse_all(&[i, j, c])?;
+        let (outer, _) = sch.stage(&relu).split(&rows, 16)?;
+        sch.stage(&y).compute_at(&relu, &outer)?;
+        sch.stage(&relu).parallel(&outer)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn readers_with_different_windows() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");
+    let at = |index: Expr| {
+        let inside = index.greater_equal(0).and(index.less(&n));
+        Expr::if_then_else(inside, b.at([&index]), 0.0)
+    };
+    let c = compute([&n], |[i]| at(&i - 1) + at(&i + 2)).named("c");
+    let d = compute([&n], |[i]| at(&i * 2) - at(&i - 4)).named("d");
+    let e = compute([&n], |[i]| c.at([&i]) * d.at([&i])).named("e");
+    let graph = Graph::new([&e], [&n]);
+    graph.check_sizes("root", &AWKWARD, |_| Ok(()));
+    for factor in [1, 3, 4, 8] {
+        graph.check_sizes("all in one loop", &AWKWARD, |s| {
+            let [i] = s.stage(&e).axes()?;
+            let (outer, _) = s.stage(&e).split(&i, factor)?;
+            for stage in [&b, &c, &d] {
+                s.stage(stage).compute_at(&e, &outer)?;
+            }
+            Ok(())
+        });
+        graph.check_sizes("one inside the other", &AWKWARD, |s| {
+            let [i] = s.stage(&e).axes()?;
+            let (outer, inner) = s.stage(&e).split(&i, factor)?;
+            s.stage(&d).compute_at(&e, &outer)?;
+            s.stage(&c).compute_at(&e, &inner)?;
+            s.stage(&b).compute_at(&e, &outer)?;
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn reductions_in_loops() {
+    let (m, n) = (size("m"), size("n"));
+    let a = placeholder([&m, &n], F32, "a");
+    let (k, l) = (reduce_axis(0, &n, "k"), reduce_axis(0, &n, "l"));
+    let top = compute([&m], |[i]| reduce_max(a.at([&i, &k]), &k)).named("top");
+    let low = compute([&m, &n], |[i, j]| a.at([&i, &j]) - top.at([&i])).named("low");
+    let total = compute([&m], |[i]| sum(low.at([&i, &l]), &l)).named("total");
+    let out = compute([&m, &n], |[i, j]| low.at([&i, &j]) * total.at([&i])).named("out");
+    let graph = Graph::new([&out], [&m, &n]);
+    let sizes = [[0, 0], [1, 0], [0, 1], [1, 1], [3, 9], [8, 4], [5, 7]];
+    graph.check_all("root", &sizes, |_| Ok(()));
+    graph.check_all("rows", &sizes, |s| {
+        let [i, j] = s.stage(&out).axes()?;
+        let (io, _) = s.stage(&out).split(&i, 4)?;
+        for stage in [&top, &low, &total] {
+            s.stage(stage).compute_at(&out, &io)?;
+        }
+        let (_, jv) = s.stage(&out).split(&j, 8)?;
+        s.stage(&out).vectorize(&jv)?.parallel(&io)?;
+        let [ti] = s.stage(&total).axes()?;
+        let (lo, li) = s.stage(&total).split(&l, 4)?;
+        s.stage(&total).reorder([&lo, &ti, &li])?;
+        Ok(())
+    });
+    graph.check_all("inlined and at the reduction", &sizes, |s| {
+        let [i, _] = s.stage(&out).axes()?;
+        s.stage(&low).compute_inline()?;
+        s.stage(&total).compute_at(&out, &i)?;
+        s.stage(&top).compute_at(&out, &i)?;
+        Ok(())
+    });
+    let problem = graph.problem(|s| {
+        let [i, _] = s.stage(&out).axes()?;
+        s.stage(&low).compute_inline()?;
+        s.stage(&total).compute_at(&out, &i)?;
+        s.stage(&top).compute_at(&total, &l)?;
+        Ok(())
+    });
+    assert!(
+        problem.contains(
+            "BoundError: cannot find the producer `top` along the loop nest specified by compute_at of consumer `out`"
+        ),
+        "{problem}"
+    );
+    assert!(problem.contains("`out` is computed in the loops out.j, out.i"), "{problem}");
+}
+
+#[test]
+fn tensors_without_dimensions() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let k = reduce_axis(0, &n, "k");
+    let total = compute((), |[]| sum(a.at([&k]), &k)).named("total");
+    let twice = compute((), |[]| total.at(()) * 2.0).named("twice");
+    let out = compute([&n], |[i]| a.at([&i]) - twice.at(())).named("out");
+    let graph = Graph::new([&out, &twice], [&n]);
+    graph.check_sizes("root", &AWKWARD, |_| Ok(()));
+    graph.check_sizes("at", &AWKWARD, |s| {
+        let [i] = s.stage(&out).axes()?;
+        let (outer, _) = s.stage(&out).split(&i, 4)?;
+        s.stage(&out).parallel(&outer)?;
+        let (_, inner) = s.stage(&total).split(&k, 4)?;
+        s.stage(&total).unroll(&inner)?;
+        let one = s.stage(&twice).fuse_all(&[])?;
+        s.stage(&total).compute_at(&twice, &one)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn several_outputs_and_results() {
+    let (m, n) = (size("m"), size("n"));
+    let a = placeholder([&m, &n], F32, "a");
+    let [sum_ab, diff] = compute([&m, &n], |[i, j]| [a.at([&i, &j]) + 1.0, a.at([&i, &j]) - 2.0]);
+    let k = reduce_axis(0, &n, "k");
+    let [position, value] = compute([&m], |[i]| argmax(k.expr(), sum_ab.at([&i, &k]) * diff.at([&i, &k]), &k));
+    let graph = Graph::new([&position, &value], [&m, &n]);
+    let sizes = [[0, 0], [1, 1], [3, 9], [8, 4], [5, 33]];
+    graph.check_all("root", &sizes, |_| Ok(()));
+    graph.check_all("split", &sizes, |s| {
+        let [i] = s.stage(&value).axes()?;
+        let (_, ii) = s.stage(&value).split(&i, 4)?;
+        let (ko, ki) = s.stage(&value).split(&k, 4)?;
+        s.stage(&value).reorder([&ko, &ii, &ki])?;
+        s.stage(&diff).compute_at(&value, &ko)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn recurrences() {
+    let (m, n) = (size("m"), size("n"));
+    let x = placeholder([&m, &n], F32, "x");
+    let state = placeholder([&m, &n], F32, "state");
+    let init = compute((1, &n), |[_, i]| x.at((0, &i))).named("init");
+    let scaled = compute([&m, &n], |[t, i]| state.at((&t - 1, &i)) * 2.0).named("scaled");
+    let update = compute([&m, &n], |[t, i]| scaled.at([&t, &i]) + x.at([&t, &i])).named("update");
+    let [steps] = scan([&init], [&update], [&state]);
+    let out = compute([&m, &n], |[t, i]| steps.at([&t, &i]) - 1.0).named("out");
+    let graph = Graph::new([&out], [&m, &n]);
+    let sizes = [[1, 0], [1, 3], [2, 7], [4, 9]];
+    graph.check_all("root", &sizes, |_| Ok(()));
+    graph.check_all("inline", &sizes, |s| {
+        s.stage(&scaled).compute_inline()?;
+        let [_, i] = s.stage(&update).axes()?;
+        let (_, inner) = s.stage(&update).split(&i, 4)?;
+        s.stage(&update).vectorize(&inner)?;
+        Ok(())
+    });
+    graph.check_all("in the update", &sizes, |s| {
+        let [_, i] = s.stage(&update).axes()?;
+        let (outer, _) = s.stage(&update).split(&i, 4)?;
+        s.stage(&scaled).compute_at(&update, &outer)?;
+        let [_, i] = s.stage(&init).axes()?;
+        s.stage(&init).split(&i, 4)?;
+        Ok(())
+    });
+    graph.check_all("columns of a reader", &sizes, |s| {
+        let [t, i] = s.stage(&out).axes()?;
+        let (outer, inner) = s.stage(&out).split(&i, 4)?;
+        s.stage(&out).reorder([&outer, &t, &inner])?;
+        s.stage(&steps).compute_at(&out, &outer)?;
+        Ok(())
+    });
+    // The first steps are an input, and a step looks at its neighbours.
+    let first = placeholder((2, &n), F32, "first");
+    let state = placeholder([&m, &n], F32, "state");
+    let update = compute([&m, &n], |[t, i]| {
+        let left = Expr::if_then_else(i.greater_equal(1), state.at((&t - 2, &i - 1)), 0.0);
+        left + state.at((&t - 1, &i))
+    })
+    .named("update");
+    let [steps] = scan([&first], [&update], [&state]);
+    let out = compute([&m, &n], |[t, i]| steps.at([&t, &i]) * 2.0).named("out");
+    let graph = Graph::new([&out], [&m, &n]);
+    let sizes = [[2, 3], [3, 7], [5, 9]];
+    graph.check_all("root", &sizes, |_| Ok(()));
+    graph.check_all("columns of a reader", &sizes, |s| {
+        let [t, i] = s.stage(&out).axes()?;
+        let (outer, inner) = s.stage(&out).split(&i, 4)?;
+        s.stage(&out).reorder([&outer, &t, &inner])?;
+        s.stage(&steps).compute_at(&out, &outer)?;
+        Ok(())
+    });
+    let graph = Graph::new([&steps], [&m, &n]);
+    graph.check_all("output", &sizes, |_| Ok(()));
+}
+
+#[test]
+fn threads_of_a_device() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");
+    let c = compute([&n], |[i]| {
+        let index = &i + 1;
+        b.at([&i]) * Expr::if_then_else(index.less(&n), b.at([&index]), 2.0)
+    })
+    .named("c");
+    let graph = Graph::new([&c], [&n]);
+    let sizes = &AWKWARD[1..];
+    graph.check_sizes("two kernels", sizes, |s| {
+        let (block, thread) = (thread_axis(None, "blockIdx.x"), thread_axis(Some(8), "threadIdx.x"));
+        for stage in [&b, &c] {
+            let [i] = s.stage(stage).axes()?;
+            let (outer, inner) = s.stage(stage).split(&i, 8)?;
+            s.stage(stage).bind(&outer, &block)?.bind(&inner, &thread)?;
+        }
+        Ok(())
+    });
+    graph.check_sizes("local", sizes, |s| {
+        let (block, thread) = (thread_axis(None, "blockIdx.x"), thread_axis(Some(8), "threadIdx.x"));
+        let [i] = s.stage(&c).axes()?;
+        let (outer, inner) = s.stage(&c).split(&i, 8)?;
+        s.stage(&c).bind(&outer, &block)?.bind(&inner, &thread)?;
+        s.stage(&b).compute_at(&c, &inner)?;
+        Ok(())
+    });
+    graph.check_sizes("virtual threads", sizes, |s| {
+        let (block, thread) = (thread_axis(None, "blockIdx.x"), thread_axis(Some(4), "threadIdx.x"));
+        let copies = thread_axis(Some(2), "vthread");
+        let [i] = s.stage(&c).axes()?;
+        let (outer, inner) = s.stage(&c).split(&i, 8)?;
+        let (v, inner) = s.stage(&c).split(&inner, 4)?;
+        s.stage(&c).bind(&outer, &block)?.bind(&v, &copies)?.bind(&inner, &thread)?;
+        s.stage(&b).compute_at(&c, &inner)?;
+        Ok(())
+    });
+    let problem = graph.problem(|s| {
+        let thread = thread_axis(None, "threadIdx.x");
+        for (stage, factor) in [(&b, 4), (&c, 8)] {
+            let [i] = s.stage(stage).axes()?;
+            let (_, inner) = s.stage(stage).split(&i, factor)?;
+            s.stage(stage).bind(&inner, &thread)?;
+        }
+        Ok(())
+    });
+    assert!(
+        problem.contains("domain of `threadIdx.x` already inferred, cannot prove their extents are the same"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn reductions_across_threads() {
+    let (m, n) = (size("m"), size("n"));
+    let a = placeholder([&m, &n], F32, "a");
+    let k = reduce_axis(0, &n, "k");
+    let rows = compute([&m], |[i]| sum(a.at([&i, &k]), &k)).named("rows");
+    let graph = Graph::new([&rows], [&m, &n]);
+    let sizes = [[1, 1], [3, 8], [5, 8], [2, 7]];
+    graph.check_all("one value for each thread", &sizes, |s| {
+        let [i] = s.stage(&rows).axes()?;
+        let (block, thread) = (thread_axis(None, "blockIdx.x"), thread_axis(None, "threadIdx.x"));
+        s.stage(&rows).bind(&i, &block)?.bind(&k, &thread)?;
+        Ok(())
+    });
+    let problem = graph.problem(|s| {
+        let (_, inner) = s.stage(&rows).split(&k, 8)?;
+        s.stage(&rows).bind(&inner, &thread_axis(None, "threadIdx.x"))?;
+        Ok(())
+    });
+    assert!(problem.contains("no thread runs this axis of the reduction"), "{problem}");
+    assert!(problem.contains("use rfactor"), "{problem}");
+}
+
+#[test]
+fn extern_operations() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");
+    let outputs = extern_op("reversed", [&b]).output([&n], F32).body(|inputs, outputs| {
+        let i = Var::index("i");
+        let value = Expr::load(&inputs[0], n.expr() - 1 - &i);
+        Stmt::for_loop(i.clone(), 0, &n, ForKind::Serial, Stmt::store(outputs[0].clone(), &i, value))
+    });
+    let c = compute([&n], |[i]| outputs[0].at([&i]) * a.at([&i])).named("c");
+    let graph = Graph::new([&c], [&n]);
+    graph.check_sizes("root", &AWKWARD, |_| Ok(()));
+    graph.check_sizes("split", &AWKWARD, |s| {
+        for stage in [&b, &c] {
+            let [i] = s.stage(stage).axes()?;
+            let (_, inner) = s.stage(stage).split(&i, 8)?;
+            s.stage(stage).vectorize(&inner)?;
+        }
+        Ok(())
+    });
+    let graph = Graph::new([&outputs[0]], [&n]);
+    graph.check_sizes("output", &AWKWARD, |_| Ok(()));
+}
+
+#[test]
+fn memory_as_asked_for() {
+    let (m, n) = (size("m"), size("n"));
+    let a = placeholder([&m, &n], F32, "a");
+    let b = compute([&m, &n], |[i, j]| a.at([&i, &j]) * 2.0).named("b");
+    let c = compute([&n, &m], |[i, j]| b.at([&j, &i]) + 1.0).named("c");
+    let graph = Graph::new([&c], [&m, &n]);
+    let sizes = [[0, 3], [1, 1], [9, 7], [8, 16]];
+    graph.check_all("aligned rows", &sizes, |s| {
+        let [i, j] = s.stage(&b).axes()?;
+        s.stage(&b).storage_align(&i, 16, 3)?.storage_align(&j, 2, 0)?;
+        Ok(())
+    });
+    graph.check_all("prefetch", &sizes, |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (_, inner) = s.stage(&c).split(&i, 4)?;
+        s.stage(&c).reorder([&j, &inner])?.prefetch(&b, &j, 2)?;
+        let [bi, _] = s.stage(&b).axes()?;
+        s.stage(&b).prefetch(&a, &bi, 1)?;
+        Ok(())
+    });
+    graph.check_all("predicate", &sizes, |s| {
+        s.stage(&b).set_store_predicate(Expr::bool(true))?;
+        Ok(())
+    });
+}
