@@ -3,6 +3,8 @@
 //! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite them through their registered fields.
 
 pub mod arith;
+#[cfg(feature = "llvm")]
+mod build;
 pub mod codegen;
 pub mod error;
 pub mod interpret;
@@ -14,4 +16,6 @@ pub mod schedule;
 pub mod te;
 pub mod text;
 
+#[cfg(feature = "llvm")]
+pub use build::{IntoIrModule, build};
 pub use error::{CompileError, ErrorKind, Result, take_reported};

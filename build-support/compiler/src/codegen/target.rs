@@ -95,7 +95,8 @@ impl Target {
     fn x86_level(&self) -> X86 {
         let cpu = self.cpu.as_str();
         let v4 = ["x86-64-v4", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "rocketlake", "tigerlake"];
-        let v4_families = ["icelake", "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids", "znver4", "znver5"];
+        let v4_families =
+            ["icelake", "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids", "znver4", "znver5"];
         let v3 = ["x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "meteorlake", "core-avx2"];
         let v3_families = ["arrowlake", "lunarlake", "znver1", "znver2", "znver3", "gracemont", "pantherlake"];
         let v2 = ["x86-64-v2", "nehalem", "westmere", "sandybridge", "ivybridge", "corei7", "corei7-avx", "silvermont"];

@@ -2,7 +2,11 @@
 
 mod context;
 pub mod hoist_if;
+mod host;
 pub mod inject_prefetch;
+pub mod lower_builtin;
+pub mod lower_intrin;
+pub mod make_packed_api;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
@@ -13,3 +17,4 @@ pub mod vectorize_loop;
 pub mod verify_memory;
 
 pub use context::{PassContext, PassContextNode, PassOptions};
+pub use host::lower_for_host;

@@ -75,10 +75,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn annotate_access(&self, access: InstructionValue<'ctx>, pointer: &Var) -> Result<()> {
         let regions = &self.state.regions;
         let Some(Region(own)) = regions.of(pointer) else { return Ok(()) };
-        let others: Vec<_> = (0..regions.scopes.len())
-            .filter(|index| *index != own)
-            .map(|index| regions.scopes[index].into())
-            .collect();
+        let others: Vec<_> =
+            (0..regions.scopes.len()).filter(|index| *index != own).map(|index| regions.scopes[index].into()).collect();
         let set = |kind: &str, list: &[_]| {
             let node = self.context.metadata_node(list);
             // Only an instruction that is none could refuse.

@@ -1,10 +1,10 @@
 //! Instructions that are the same for scalars and vectors.
 
 use inkwell::builder::BuilderError;
-use inkwell::types::BasicTypeEnum;
-use inkwell::values::{AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode, VectorValue};
-use inkwell::{FloatPredicate, IntPredicate};
 use inkwell::llvm_sys::core::{LLVMIsAInstruction, LLVMSetFastMathFlags, LLVMSetNSW};
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{AnyValue, AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode, VectorValue};
+use inkwell::{FloatPredicate, IntPredicate};
 
 use super::CodeGenLLVM;
 use crate::error::{CompileError, ErrorKind, Result};

@@ -3,8 +3,8 @@
 use inkwell::values::{BasicValue, InstructionOpcode};
 use kernpack::DataType;
 
-use super::emit::{Value, confused};
 use super::CodeGenLLVM;
+use super::emit::{Value, confused};
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
@@ -58,7 +58,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Float { dtype, value } => self.float_constant(*dtype, *value)?,
             ExprNode::Text { value } => self.string(value.as_str()).into(),
             ExprNode::Var { .. } => {
-                let var = Var::of(expr).ok_or_else(|| CompileError::new(ErrorKind::Internal, "a variable that is none"))?;
+                let var =
+                    Var::of(expr).ok_or_else(|| CompileError::new(ErrorKind::Internal, "a variable that is none"))?;
                 self.variable(&var)?
             }
             ExprNode::Cast { dtype, value } => {
@@ -108,7 +109,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 let mut chosen = Vec::new();
                 for index in indices.iter() {
                     let lane = usize::try_from(index).ok().and_then(|index| lanes.get(index));
-                    let Some((value, lane)) = lane else { fail!(Lower, "a shuffle takes lane {index} of {}", lanes.len()) };
+                    let Some((value, lane)) = lane else {
+                        fail!(Lower, "a shuffle takes lane {index} of {}", lanes.len())
+                    };
                     chosen.push(self.lane(*value, *lane)?);
                 }
                 self.vector_of(&chosen)?
@@ -219,7 +222,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Int { .. } => true,
             ExprNode::Var { .. } => Var::of(expr).is_some_and(|var| !self.state.data_vars.contains(&var)),
             ExprNode::Cast { dtype, value } => {
-                dtype.is_int() && value.dtype().is_integer() && dtype.bits() >= value.dtype().bits() && self.is_index(value)
+                dtype.is_int()
+                    && value.dtype().is_integer()
+                    && dtype.bits() >= value.dtype().bits()
+                    && self.is_index(value)
             }
             ExprNode::Binary { a, b, .. } => self.is_index(a) && self.is_index(b),
             ExprNode::Select { true_value: a, false_value: b, .. }

@@ -10,9 +10,6 @@ use super::intrinsics::call_instruction;
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, DataTypeExt, Expr, ExprNode};
 
-/// Allocations on the stack up to this many bytes; larger ones come from the workspace.
-pub(crate) const STACK_BYTES: i64 = 1024;
-
 /// Where the lanes of an access are.
 enum Place {
     /// One after the other from an index on.
@@ -82,7 +79,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let lane = (buffer.dtype.lane_bytes().max(1) as i64).min(64);
         // A size that is no power of two is aligned to the power that divides it.
         let lane = 1 << lane.trailing_zeros();
-        let limit = if buffer.data_alignment > 0 { buffer.data_alignment } else { lane };
+        let limit = match self.state.pointers.get(&buffer.data) {
+            Some(facts) => i64::try_from(facts.align).unwrap_or(lane),
+            None => buffer.data_alignment,
+        };
         let elements = self.state.modular.of(index).power_of_two(64);
         let lanes = i64::from(buffer.dtype.lanes());
         let multiple = lane.saturating_mul(elements).saturating_mul(1 << lanes.trailing_zeros().min(10));
@@ -199,7 +199,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// The addresses of elements, as a vector of pointers.
-    fn addresses(&self, base: PointerValue<'ctx>, scalar: BasicTypeEnum<'ctx>, places: Value<'ctx>) -> Result<Value<'ctx>> {
+    fn addresses(
+        &self,
+        base: PointerValue<'ctx>,
+        scalar: BasicTypeEnum<'ctx>,
+        places: Value<'ctx>,
+    ) -> Result<Value<'ctx>> {
         let Value::VectorValue(mut places) = places else { return Err(confused("places", places)) };
         let lanes = places.get_type().get_size();
         let wide = self.context.i64_type().vec_type(lanes);

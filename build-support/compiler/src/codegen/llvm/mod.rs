@@ -10,6 +10,7 @@ mod emit;
 mod expr;
 mod function;
 mod intrinsics;
+pub(crate) mod jit;
 mod machine;
 mod memory;
 mod modular;
@@ -31,6 +32,7 @@ use inkwell::values::{FunctionValue, GlobalValue};
 use kernpack_llvm_link as _;
 
 pub use machine::{Compiled, compile, optimize, target_machine};
+pub(crate) use machine::{assembly, text};
 
 use self::state::State;
 use super::Target;

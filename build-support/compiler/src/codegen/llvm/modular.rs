@@ -61,9 +61,7 @@ impl ModularFacts {
         }
         with_stack(|| match &**expr {
             ExprNode::Int { value, .. } => Modular::constant(*value),
-            ExprNode::Var { .. } => {
-                Var::of(expr).and_then(|var| self.vars.get(&var).copied()).unwrap_or(Modular::ANY)
-            }
+            ExprNode::Var { .. } => Var::of(expr).and_then(|var| self.vars.get(&var).copied()).unwrap_or(Modular::ANY),
             // A wider type holds the same numbers; a narrower one does not.
             ExprNode::Cast { dtype, value } if value.dtype().is_integer() && dtype.bits() >= value.dtype().bits() => {
                 self.of(value)
@@ -99,9 +97,7 @@ impl ModularFacts {
                 Modular::new(gcd(gcd(pq, pn), mq), mn)
             }
             BinaryOp::ShiftLeft if q == 0 && (0..62).contains(&n) => Modular::new(p << n, m << n),
-            BinaryOp::FloorDiv if q == 0 && n > 0 && p != 0 && p % n == 0 && m % n == 0 => {
-                Modular::new(p / n, m / n)
-            }
+            BinaryOp::FloorDiv if q == 0 && n > 0 && p != 0 && p % n == 0 && m % n == 0 => Modular::new(p / n, m / n),
             // Also for the division that rounds to zero, as the quotient is exact.
             BinaryOp::Div if q == 0 && n > 0 && p % n == 0 && m % n == 0 => Modular::new(p / n, m / n),
             BinaryOp::FloorMod if q == 0 && n > 0 => Modular::new(gcd(p, n), m),

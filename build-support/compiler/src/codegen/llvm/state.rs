@@ -85,6 +85,8 @@ pub(super) struct State<'ctx> {
     pub(super) fast_math: u32,
     /// Arguments do not overlap.
     pub(super) noalias: bool,
+    /// What the data pointers of arguments are multiples of; 0: of their elements' size.
+    pub(super) argument_alignment: u64,
     /// What is known of data pointers: alignment, and how many bytes there are.
     pub(super) pointers: HashMap<Var, PointerFacts>,
     pub(super) task: Option<Task<'ctx>>,
@@ -93,7 +95,7 @@ pub(super) struct State<'ctx> {
 /// What is known of a data pointer.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct PointerFacts {
-    /// What its address is a multiple of.
+    /// What its address is a multiple of; 0: of its elements' size.
     pub(super) align: u64,
     /// How many bytes there are at least; 0: it may be null.
     pub(super) bytes: u64,
