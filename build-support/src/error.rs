@@ -18,6 +18,12 @@ impl Error {
         Self { problems: vec![message.into()] }
     }
 
+    /// An error of several problems, at least one.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn of_problems(problems: Vec<String>) -> Self {
+        Self { problems }
+    }
+
     /// All values, or all problems of all errors.
     pub(crate) fn collect<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
         let mut values = Vec::new();

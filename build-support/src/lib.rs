@@ -71,7 +71,20 @@ mod opencl;
 mod outputs;
 mod pack;
 mod session;
+#[cfg(feature = "compiler")]
+mod te_kernels;
 mod tool;
+
+/// What tensor expressions are written with: `use kernpack_build::te::*;`.
+#[cfg(feature = "compiler")]
+pub mod te {
+    pub use kernpack_compiler::ir::{
+        BF16, BOOLEAN, DataType, Expr, F16, F32, F64, I8, I16, I32, I64, IterVar, Tensor, U8, U16, U32, U64, Var,
+    };
+    pub use kernpack_compiler::schedule::Schedule;
+    pub use kernpack_compiler::te::*;
+    pub use kernpack_compiler::{CompileError, Kernel, TargetDescription};
+}
 
 pub use cuda::options::{CudaCompiler, CudaOptions};
 pub use error::{Error, Result};
@@ -83,6 +96,10 @@ pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};
 pub use llvm::packer::LlvmPacker;
 pub use pack::module::Module;
 pub use pack::object_packer::ObjectPacker;
+
+/// The compiler behind [`Library::te`].
+#[cfg(feature = "compiler")]
+pub use kernpack_compiler as compiler;
 
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]

@@ -1,5 +1,5 @@
 """A library as Apache TVM's compiler makes them (tests/c/generated.c) in stock Python. libtvm_ffi has nothing for its
-context symbols, so it would crash; a library of ours brings them, unless Apache TVM has."""
+context symbols, so it would crash; a library of ours that has kernels or modules brings them, unless Apache TVM has."""
 
 import os
 import subprocess
@@ -13,8 +13,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    ours = os.environ.get("CONVERSIONS_LIBRARY")
-    assert ours, "set CONVERSIONS_LIBRARY to the path of libconversions.so (cargo build -p conversions)"
+    ours = os.environ.get("IMAGEKIT_LIBRARY")
+    assert ours, "set IMAGEKIT_LIBRARY to the path of libimagekit.so (cargo build -p imagekit)"
     tvm_ffi.load_module(ours)
     library = tmp_path_factory.mktemp("generated") / "generated.so"
     options = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-I", TESTS.parent / "build-support/include"]

@@ -40,12 +40,13 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
 }
 
 /// The packages of the libraries that tests load, and of the Rust host.
-const LOADED_BY_TESTS: [&str; 11] = [
+const LOADED_BY_TESTS: [&str; 12] = [
     "imagekit",
     "imagekit-host",
     "expr",
     "extension",
     "kernpack-gpu-tests",
+    "tensor-kernels",
     "conversions",
     "objects",
     "clash",
@@ -58,7 +59,7 @@ const LOADED_BY_TESTS: [&str; 11] = [
 ///
 /// One command builds all but one: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
 /// itself, as it is shipped.
-pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 8]> {
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 9]> {
     let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
     let mut cargo = environment.cargo("build");
     step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
@@ -71,6 +72,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
         ("EXTENSION_LIBRARY", shared_library(&folder, "extension")),
         ("GPU_LIBRARY", shared_library(&folder, "gpu_kernels")),
         ("IMAGEKIT_LIBRARY", shared_library(&folder, "imagekit")),
+        ("TENSOR_KERNELS_LIBRARY", shared_library(&folder, "tensor_kernels")),
         ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
         ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),
         ("DECENTRALISED_LIBRARIES", folder.clone()),

@@ -19,8 +19,13 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 4] =
-    ["tests/python", "examples/imagekit/python", "examples/extension/python", gpu::PYTHON_TESTS];
+const PYTHON_TESTS: [&str; 5] = [
+    "tests/python",
+    "examples/imagekit/python",
+    "examples/extension/python",
+    "examples/tensor-kernels/python",
+    gpu::PYTHON_TESTS,
+];
 
 /// Tests of the workspace that are suites of their own: each takes minutes.
 const DEEP: [Deep; 3] = [

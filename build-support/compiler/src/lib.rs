@@ -10,6 +10,7 @@ pub mod error;
 pub mod interpret;
 pub mod intrin;
 pub mod ir;
+pub mod kernel;
 pub mod pass;
 pub mod rules;
 pub mod schedule;
@@ -19,3 +20,6 @@ pub mod text;
 #[cfg(feature = "llvm")]
 pub use build::{IntoIrModule, build};
 pub use error::{CompileError, ErrorKind, Result, take_reported};
+pub use kernel::{Kernel, KernelParam, KernelParamKind};
+pub use pass::{PassContext, PassOptions};
+pub use rules::TargetDescription;

@@ -2,7 +2,19 @@
 
 #[path = "arith/acceptance.rs"]
 mod acceptance;
+#[path = "arith/cost.rs"]
+mod cost;
 #[path = "arith/evaluate.rs"]
 mod evaluate;
+#[path = "arith/facts.rs"]
+#[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
+mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
+#[path = "arith/rules.rs"]
+#[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
+mod rules;
+#[path = "arith/solve.rs"]
+mod solve;
+#[path = "arith/statements.rs"]
+mod statements;

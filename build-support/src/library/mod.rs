@@ -37,6 +37,10 @@ pub struct Library {
     compress: bool,
     signatures: Vec<(String, String)>,
     compile_commands: Option<PathBuf>,
+    #[cfg(feature = "compiler")]
+    te: Vec<Result<kernpack_compiler::Kernel, kernpack_compiler::CompileError>>,
+    #[cfg(feature = "compiler")]
+    dump_passes: bool,
 }
 
 impl Library {
@@ -91,6 +95,58 @@ impl Library {
         F: for<'ctx> FnOnce(&'ctx inkwell::context::Context, &inkwell::module::Module<'ctx>) -> Result<()> + 'static,
     {
         self.llvm.push(LlvmInput::Builder(Box::new(build), std::panic::Location::caller()));
+        self
+    }
+
+    /// Adds a kernel that is written as tensor expressions: what to compute for each element, in Rust. Its schedule follows from rules for the target,
+    /// one for each level of [`Self::multiversion`], unless the closure gives one.
+    ///
+    /// ```no_run
+    /// use kernpack_build::te::*;
+    ///
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .te("dense_relu", |k| {
+    ///         let m = k.size("m");
+    ///         let a = k.input("a", (&m, 784), F32);
+    ///         let w = k.input("w", (512, 784), F32);
+    ///         let r = reduce_axis(0, 784, "r");
+    ///         let c = compute((&m, 512), |[i, j]| sum(a.at([&i, &r]) * w.at([&j, &r]), &r));
+    ///         k.output("out", compute((&m, 512), |[i, j]| c.at([&i, &j]).max(0.0)));
+    ///         Ok(())
+    ///     })
+    ///     .multiversion(["x86-64-v3", "x86-64-v4"])
+    ///     .build()
+    /// # }
+    /// ```
+    ///
+    /// The library has a function `kernels::typed::dense_relu(&a, &w, &mut out)`, and the packed function `dense_relu(a, w, out)` for every other language.
+    /// Types, shapes, strides and alignment of the arguments are checked when it is called. Mistakes in the expressions and the schedule are errors of
+    /// [`Self::build`], with their lines in the build script.
+    #[cfg(feature = "compiler")]
+    #[track_caller]
+    pub fn te<F>(mut self, name: &str, build: F) -> Self
+    where
+        F: FnOnce(&mut kernpack_compiler::Kernel) -> kernpack_compiler::Result<()>,
+    {
+        let mut kernel = kernpack_compiler::Kernel::new(name);
+        let made = build(&mut kernel);
+        let checked = kernel.check();
+        self.te.push(match (made, checked) {
+            (Ok(()), Ok(())) => Ok(kernel),
+            (Err(error), Ok(())) | (Ok(()), Err(error)) => Err(error),
+            (Err(first), Err(second)) => {
+                Err(kernpack_compiler::CompileError::all(vec![first, second]).expect("two errors"))
+            }
+        });
+        self
+    }
+
+    /// Keeps the text of each [`Self::te`] kernel after each pass, in files that `cargo kernpack outputs` lists; the programs are verified after each pass, too.
+    /// `KERNPACK_DUMP_PASSES=1` does the same.
+    #[cfg(feature = "compiler")]
+    pub fn dump_passes(mut self, yes: bool) -> Self {
+        self.dump_passes = yes;
         self
     }
 

@@ -90,7 +90,16 @@ impl<'a> Build<'a> {
             let llvm = compile_llvm(session, llvm, versions);
             (joined(c), llvm, joined(cuda), joined(opencl))
         });
-        let (c, llvm, cuda, (opencl, opencl_warnings)) = all(c, llvm, cuda, opencl)?;
+        #[cfg(feature = "compiler")]
+        let te = {
+            session.environment.track("KERNPACK_DUMP_PASSES");
+            let variable = session.environment.cargo_optional("KERNPACK_DUMP_PASSES");
+            let dump = library.dump_passes || variable.is_some_and(|value| value == "1");
+            crate::te_kernels::compile(session, &library.te, versions, dump)
+        };
+        #[cfg(not(feature = "compiler"))]
+        let te = Ok(());
+        let (c, llvm, cuda, (opencl, opencl_warnings), te) = all(c, llvm, cuda, opencl, te)?;
         for warnings in [&c.warnings, &cuda.warnings, &opencl_warnings] {
             self.lines.warnings(warnings);
         }
@@ -103,6 +112,17 @@ impl<'a> Build<'a> {
             ));
         }
         self.compiled = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
+        #[cfg(feature = "compiler")]
+        {
+            let (objects, outcome) = te;
+            self.lines.warnings(&outcome.warnings);
+            self.outputs.extend(outcome.outputs);
+            for (all, own) in self.compiled.iter_mut().zip(objects) {
+                all.extend(own);
+            }
+        }
+        #[cfg(not(feature = "compiler"))]
+        let () = te;
         self.cpp_runtime = c.cpp_runtime;
         self.cuda = cuda;
         self.opencl = opencl;
@@ -181,6 +201,16 @@ impl<'a> Build<'a> {
             self.opencl.iter().flat_map(|image| image.kernels.iter().map(|kernel| (&*image.source, kernel)));
         let built: Vec<_> = of_cuda.chain(of_opencl).collect();
         let descriptions = describe::describe(session, &self.sources, &self.kernels, &built, &self.library.signatures)?;
+        #[cfg(feature = "compiler")]
+        let descriptions = {
+            let mut descriptions = descriptions;
+            for kernel in self.library.te.iter().flatten() {
+                let own = crate::te_kernels::description(kernel);
+                // A declaration of the user's is kept, as for any kernel.
+                descriptions.entry(kernel.name().to_owned()).or_insert(own);
+            }
+            descriptions
+        };
         let mut text = generate::generate(&self.kernels, &self.cuda, &self.opencl, &self.kinds, &descriptions)?;
         if self.library.levels.is_some() && !self.kernels.is_empty() {
             text.push_str(&multiversion::question(session));
@@ -234,13 +264,13 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// All four, or the problems of all four.
-fn all<A, B, C, D>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>) -> Result<(A, B, C, D)> {
-    match (a, b, c, d) {
-        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
-        (a, b, c, d) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop)]) {
+/// All five, or the problems of all five.
+fn all<A, B, C, D, E>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>, e: Result<E>) -> Result<(A, B, C, D, E)> {
+    match (a, b, c, d, e) {
+        (Ok(a), Ok(b), Ok(c), Ok(d), Ok(e)) => Ok((a, b, c, d, e)),
+        (a, b, c, d, e) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop), e.map(drop)]) {
             Err(error) => Err(error),
-            // One of the four is an error.
+            // One of the five is an error.
             Ok(_) => Err(Error::new("no result")),
         },
     }

@@ -12,15 +12,15 @@ use crate::session::Session;
 use crate::{Error, Result};
 
 /// What LLVM compiles for. Each thread makes its own machine of it.
-pub(super) struct Machine {
-    pub(super) version: Version,
-    triple: String,
-    pub(super) cpu: String,
-    features: String,
+pub(crate) struct Machine {
+    pub(crate) version: Version,
+    pub(crate) triple: String,
+    pub(crate) cpu: String,
+    pub(crate) features: String,
 }
 
 impl Machine {
-    pub(super) fn of(target: &Target, version: Version) -> Result<Self> {
+    pub(crate) fn of(target: &Target, version: Version) -> Result<Self> {
         let config = InitializationConfig::default();
         match target.arch.as_str() {
             "x86" | "x86_64" => LlvmTarget::initialize_x86(&config),
@@ -45,7 +45,7 @@ impl Machine {
         Ok(Self { version, triple: target.triple.clone(), cpu, features })
     }
 
-    pub(super) fn create(&self) -> Result<TargetMachine> {
+    pub(crate) fn create(&self) -> Result<TargetMachine> {
         let triple = TargetTriple::create(&self.triple);
         let target = LlvmTarget::from_triple(&triple)
             .map_err(|e| Error::new(format!("LLVM does not know the target {}: {e}", self.triple)))?;
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// All that decides what LLVM makes of a source, but the source.
-    pub(super) fn recipe(&self, session: &Session) -> Digester {
+    pub(crate) fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
         digester.field(self.version.llvm_features()).field("init_array");

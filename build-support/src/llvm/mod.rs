@@ -24,7 +24,7 @@ use crate::multiversion::{Version, results};
 use crate::session::Session;
 use crate::{Error, Result, tool};
 pub(crate) use diagnostics::{Diagnostics, in_context};
-use machine::Machine;
+pub(crate) use machine::Machine;
 pub(crate) use machine::{machine, version};
 
 /// Adds a module's functions.
@@ -193,7 +193,7 @@ pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine, target: &str
 }
 
 /// Verifies, optimizes and writes the object.
-fn emit(
+pub(crate) fn emit(
     module: &Module<'_>,
     machine: &TargetMachine,
     diagnostics: &Diagnostics,

@@ -154,7 +154,10 @@ impl Error {
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
-        let backtrace = [place, ", in ", function, "\n"].concat();
+        // Not `concat`, which is a kilobyte in every artifact.
+        let parts = core::hint::black_box([place, ", in ", function, "\n"]);
+        let mut backtrace = String::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| backtrace.push_str(part));
         // SAFETY: the object is alive.
         if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
             *self = self.copy_with_backtrace(&backtrace);
@@ -278,7 +281,7 @@ macro_rules! from_std_errors {
         impl From<$type> for Error {
             #[track_caller]
             fn from(error: $type) -> Self {
-                Self::new($kind, error.to_string())
+                Self::new($kind, format!("{error}"))
             }
         }
     )*};
@@ -307,7 +310,7 @@ macro_rules! from_boxed_errors {
             fn from(error: Box<$type>) -> Self {
                 match error.downcast::<Self>() {
                     Ok(error) => *error,
-                    Err(error) => Self::runtime_error(error.to_string()),
+                    Err(error) => Self::runtime_error(format!("{error}")),
                 }
             }
         }
@@ -377,7 +380,7 @@ impl From<Error> for kernpack_formats::export::ExportError {
             "RuntimeError" => Self::new("RuntimeError", error.message()),
             "OSError" => Self::new("OSError", error.message()),
             "ValueError" => Self::new("ValueError", error.message()),
-            _ => Self::new("RuntimeError", error.to_string()),
+            _ => Self::new("RuntimeError", format!("{error}")),
         }
     }
 }

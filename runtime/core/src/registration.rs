@@ -22,7 +22,7 @@ use crate::provider::{self, Origin};
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::tensor;
 use crate::value::Schema;
-use crate::{Error, Result, artifact, embedded, module, multiversion, object};
+use crate::{Error, Result, artifact, embedded, multiversion, object};
 
 /// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
 pub struct Collected {
@@ -131,7 +131,6 @@ pub fn problems() -> Vec<String> {
 fn register(origin: Origin) -> Vec<String> {
     let mut problems = Vec::new();
     install_hook();
-    note(&mut problems, module::register_context_symbols());
     register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
     note(&mut problems, tensor::register_device_functions());
@@ -145,8 +144,8 @@ fn note(problems: &mut Vec<String>, result: Result<()>) {
 }
 
 fn register_into(collected: &'static Collected, origin: Origin, problems: &mut Vec<String>) {
-    problems.extend(duplicates(collected));
-    problems.extend(left_out(collected.libraries));
+    duplicates(collected, problems);
+    left_out(collected.libraries, problems);
     let mut note = |result| note(problems, result);
     if origin == Origin::Embedded {
         note((collected.builtins)());
@@ -160,9 +159,8 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     }
     for def in collected.types {
         // A parent first, so that what is wrong with it is noted here.
-        let lineage: Vec<_> = def.lineage().collect();
-        for def in lineage.into_iter().rev() {
-            note(def.register());
+        for depth in (0..def.lineage().count()).rev() {
+            note(def.lineage().nth(depth).map_or(Ok(()), TypeDef::register));
         }
     }
     let again = loaded_before(collected.libraries, &mut note);
@@ -208,8 +206,8 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
             Some(theirs) => {
                 let theirs = theirs.call(()).unwrap_or_default();
                 let theirs = sequence(theirs.as_view()).unwrap_or_default();
-                let [their_version, their_file] =
-                    [0, 1].map(|at| theirs.get(at).and_then(|text| text.get::<&str>().ok()).unwrap_or_default());
+                let text = |at: usize| theirs.get(at).and_then(|text| text.get::<&str>().ok()).unwrap_or_default();
+                let (their_version, their_file) = (text(0), text(1));
                 if their_version != *version {
                     let file = library.loaded_from();
                     note(Err(crate::error!(
@@ -269,8 +267,7 @@ fn is_dependency(libraries: &[LibraryInfo], crate_name: &str) -> bool {
 
 /// One sentence for each crate that belongs to these libraries and is not among them. rustc does not link a dependency that no
 /// code refers to, and then nothing of it is here that could complain.
-fn left_out(libraries: &[LibraryInfo]) -> Vec<String> {
-    let mut found = Vec::new();
+fn left_out(libraries: &[LibraryInfo], found: &mut Vec<String>) {
     for LibraryInfo { crate_name, file, line, with, dependencies, .. } in libraries {
         for DependencyInfo { name, crate_name: missing } in *dependencies {
             if !libraries.iter().any(|library| library.crate_name == *missing) {
@@ -291,17 +288,15 @@ fn left_out(libraries: &[LibraryInfo]) -> Vec<String> {
             }
         }
     }
-    found
 }
 
 /// One sentence for each exported name that two functions of this artifact share. The linker cannot be relied on to
 /// refuse them: with two crates one definition may win silently.
-fn duplicates(collected: &'static Collected) -> Vec<String> {
-    let functions = collected.functions.iter().map(Exported::Function);
-    let exported: Vec<_> = functions.chain(collected.kernels.iter().map(Exported::Kernel)).collect();
-    let mut found = Vec::new();
-    for (index, later) in exported.iter().enumerate() {
-        if let Some(earlier) = exported[..index].iter().find(|earlier| earlier.name() == later.name()) {
+fn duplicates(collected: &'static Collected, found: &mut Vec<String>) {
+    for index in 0..collected.functions.len() + collected.kernels.len() {
+        let later = Exported::at(collected, index);
+        let mut before = (0..index).map(|index| Exported::at(collected, index));
+        if let Some(earlier) = before.find(|earlier| earlier.name() == later.name()) {
             found.push(format!(
                 "two functions are exported as '{}': {earlier} and {later}; give one another name with \
                  #[packed_func(name = \"...\")]",
@@ -309,7 +304,6 @@ fn duplicates(collected: &'static Collected) -> Vec<String> {
             ));
         }
     }
-    found
 }
 
 /// Something that this artifact exports under a name; written as the place where it is made.
@@ -319,6 +313,15 @@ enum Exported {
 }
 
 impl Exported {
+    /// Functions come first, then kernels.
+    #[inline(never)]
+    fn at(collected: &'static Collected, index: usize) -> Self {
+        match collected.functions.get(index) {
+            Some(function) => Self::Function(function),
+            None => Self::Kernel(&collected.kernels[index - collected.functions.len()]),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Function(info) => info.name,
@@ -354,9 +357,14 @@ mod tests {
         static BOTH: [LibraryInfo; 2] = [library("shapes", &[], &[]), library("top", &[&BOTH[0]], SHAPES)];
         static DROPPED: LibraryInfo = library("dropped", &[], &[]);
         static TOP: [LibraryInfo; 1] = [library("top", &[&DROPPED], SHAPES)];
-        assert!(left_out(&BOTH).is_empty());
+        let found = |libraries| {
+            let mut found = Vec::new();
+            left_out(libraries, &mut found);
+            found
+        };
+        assert!(found(&BOTH).is_empty());
         assert_eq!(
-            left_out(&TOP),
+            found(&TOP),
             [
                 "crate shapes is a dependency of crate top (src/lib.rs:3), but its functions and types are not in this library: no \
                  code refers to it, so it was not linked; write kernpack::library!(with = [renamed]) there, or \

@@ -79,3 +79,17 @@ fn the_library_carries_no_builtins() {
         assert!(!has(name.as_bytes()), "{name} is in the library");
     }
 }
+
+/// A C program that this library serves asks for the loader: it is not there, which the C function says with NULL.
+#[test]
+fn a_c_program_finds_no_loader() {
+    let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let program = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("c_loader");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(format!("{checkout}/tests/c/loader.c"));
+    cc.arg("-I").arg(format!("{checkout}/build-support/include")).arg("-ldl");
+    assert!(cc.status().expect("a C compiler named cc is needed").success());
+    let output = std::process::Command::new(program).args([library(), library()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ffi.ModuleLoadFromFile: none\n");
+}

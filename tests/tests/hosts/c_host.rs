@@ -28,3 +28,13 @@ fn calls_errors_and_globals_from_c() {
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(printed, "TypeError: add(a: int, b: int): argument 'a': expected int, got str\nok\n");
 }
+
+/// The library has the feature `builtins`, with which it serves others; `tests/downstream` has a library without it.
+#[test]
+fn a_library_with_builtins_loads_others_for_c() {
+    let library = std::env::current_exe().unwrap().with_file_name("libconversions.so");
+    let objects = library.with_file_name("libobjects.so");
+    let output = Command::new(compile("loader.c", "c_loader")).arg(library).arg(objects).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ffi.ModuleLoadFromFile: loaded\n");
+}

@@ -226,7 +226,7 @@ fn assert_same(expected: &Value, got: &Value) {
 }
 
 /// What the stock library does not have: through these, libraries share the record of borrowed tensors and the CPU.
-const OWN: &[&str] = &["kernpack.tensor_borrows_v2", "kernpack.device_api_v1.1"];
+const OWN: &[&str] = &["kernpack.tensor_borrows_v3", "kernpack.device_api_v1.1"];
 
 #[test]
 fn global_functions() {

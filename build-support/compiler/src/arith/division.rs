@@ -22,8 +22,8 @@ impl State {
         match right.as_constant() {
             Some(0) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
             Some(i64::MIN) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
-            Some(c) if c < 0 => self.floor_div_const(left.scaled(-1), -c),
-            Some(c) => self.floor_div_const(left, c),
+            Some(c) if c < 0 => self.floor_div_const(left.scaled(-1), -c, None),
+            Some(c) => self.floor_div_const(left, c, dividend(expr)),
             None => self.floor_div_symbolic(left, right, expr),
         }
     }
@@ -33,8 +33,8 @@ impl State {
         match right.as_constant() {
             Some(0) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
             Some(i64::MIN) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
-            Some(c) if c < 0 => self.floor_mod_const(left.scaled(-1), -c).scaled(-1),
-            Some(c) => self.floor_mod_const(left, c),
+            Some(c) if c < 0 => self.floor_mod_const(left.scaled(-1), -c, None).scaled(-1),
+            Some(c) => self.floor_mod_const(left, c, dividend(expr)),
             None => self.floor_mod_symbolic(left, right, expr),
         }
     }
@@ -82,23 +82,35 @@ impl State {
         self.opaque(node, range, ModularSet::EVERYTHING)
     }
 
-    /// Splits off the terms whose factor `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
+    /// Splits off the terms that `c` divides: `(quotient, rest)`, with `sum = quotient * c + rest`.
     fn without_multiples(sum: Sum, c: i64) -> (Sum, Sum) {
-        let mut quotient = Sum::constant(sum.dtype, floor_div(sum.base, c));
-        let mut rest = Sum::constant(sum.dtype, floor_mod(sum.base, c));
+        let mut quotient = Sum::constant(sum.dtype, 0);
+        let mut rest = Sum::constant(sum.dtype, sum.base);
         rest.overflow = sum.overflow;
         for mut term in sum.terms {
-            let (whole, left) = (term.scale / c, term.scale % c);
-            if whole != 0 {
-                let mut whole_term = term.clone();
-                whole_term.scale = whole;
-                quotient.add_term(whole_term);
+            if term.scale % c == 0 {
+                term.scale /= c;
+                quotient.add_term(term);
+                continue;
             }
-            if left != 0 {
-                term.scale = left;
-                rest.add_term(term);
+            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale * part.
+            let part = c / gcd(term.scale, c);
+            let set = term.modular();
+            if set.coeff > 1
+                && term.upper == WHOLE
+                && let Some(remainder) = set.remainder(part)
+                && let Some(lower) = term.lower.checked_mul(part)
+                && let Some(offset) = remainder.checked_mul(term.scale)
+            {
+                rest.add_base(offset);
+                let scale = term.scale / (c / part);
+                quotient.add_term(term.with(lower, WHOLE, scale));
+                continue;
             }
+            rest.add_term(term);
         }
+        quotient.add_base(floor_div(rest.base, c));
+        rest.base = floor_mod(rest.base, c);
         (quotient, rest)
     }
 
@@ -138,7 +150,7 @@ impl State {
     }
 
     /// Quotient by a positive constant.
-    pub(crate) fn floor_div_const(&mut self, sum: Sum, c: i64) -> Sum {
+    fn floor_div_const(&mut self, sum: Sum, c: i64, hint: Option<&Expr>) -> Sum {
         if c == 1 || sum.overflow {
             return sum;
         }
@@ -159,13 +171,13 @@ impl State {
             quotient.add_scaled(&whole, 1);
             rest = left;
         }
-        let last = self.quotient_of(rest, c);
+        let last = self.quotient_of(rest, c, hint);
         quotient.add_scaled(&last, 1);
         quotient
     }
 
     /// `floordiv(rest, c)` as one term.
-    fn quotient_of(&mut self, rest: Sum, c: i64) -> Sum {
+    fn quotient_of(&mut self, rest: Sum, c: i64, hint: Option<&Expr>) -> Sum {
         let dtype = rest.dtype;
         if let [term] = &rest.terms[..]
             && term.scale == 1
@@ -182,15 +194,15 @@ impl State {
                 let index = term.index.clone();
                 let mut dividend = self.sum_of(&index);
                 dividend.add_base(base);
-                return self.floor_div_const(dividend, lower);
+                return self.floor_div_const(dividend, lower, None);
             }
         }
-        self.composite(&rest, c, WHOLE)
+        self.composite(&rest, c, WHOLE, hint)
     }
 
     /// A sum as the index of a term.
-    fn composite(&mut self, rest: &Sum, lower: i64, upper: i64) -> Sum {
-        let index = render(rest, None);
+    fn composite(&mut self, rest: &Sum, lower: i64, upper: i64, hint: Option<&Expr>) -> Sum {
+        let index = render(rest, hint);
         self.remember(&index, &std::rc::Rc::new(rest.clone()));
         let mut term = Term::whole(index, self.range(rest), rest.modular());
         term.composite = true;
@@ -206,7 +218,7 @@ impl State {
     }
 
     /// Remainder by a positive constant.
-    pub(crate) fn floor_mod_const(&mut self, sum: Sum, c: i64) -> Sum {
+    fn floor_mod_const(&mut self, sum: Sum, c: i64, hint: Option<&Expr>) -> Sum {
         let dtype = sum.dtype;
         if sum.overflow {
             return sum;
@@ -231,7 +243,7 @@ impl State {
             return rest;
         }
         if let Some(parted) = self.parted(&rest, c) {
-            let mut remainder = self.floor_mod_const(parted.high, c / parted.step).scaled(parted.step);
+            let mut remainder = self.floor_mod_const(parted.high, c / parted.step, None).scaled(parted.step);
             remainder.add_scaled(&parted.low, 1);
             return remainder;
         }
@@ -242,7 +254,7 @@ impl State {
         {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
-        self.composite(&rest, 1, c)
+        self.composite(&rest, 1, c, hint)
     }
 
     /// Takes the terms that are products with the divisor: `(quotient, rest)`, with `left = quotient * right + rest`.
@@ -326,6 +338,14 @@ impl State {
             gcd(gcd(rest.modular().coeff, rest.modular().base), gcd(right.modular().coeff, right.modular().base));
         let node = self.rebuilt(BinaryOp::FloorMod, &rest, &right, expr);
         self.opaque(node, range, ModularSet::new(common.max(1), 0))
+    }
+}
+
+/// What is divided: where its nodes can be taken for the simplified one.
+fn dividend(expr: &Expr) -> Option<&Expr> {
+    match &**expr {
+        ExprNode::Binary { a, .. } => Some(a),
+        _ => None,
     }
 }
 

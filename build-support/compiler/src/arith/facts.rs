@@ -319,6 +319,26 @@ impl State {
         }
     }
 
+    /// What the new bounds of a variable say of others, through facts that were known before.
+    fn spread(&mut self, var: &Expr, depth: u32) {
+        if depth < 2 {
+            return;
+        }
+        for index in 0..self.linear.len() {
+            let fact = &self.linear[index];
+            if !fact.alive || !fact.sum.terms.iter().any(|term| term.index.same_as(var)) {
+                continue;
+            }
+            let mut fact = (*fact.sum).clone();
+            for term in &mut fact.terms {
+                if term.is_whole() && matches!(*term.index, ExprNode::Var { .. }) {
+                    term.range = self.var_facts(&term.index).0;
+                }
+            }
+            self.propagate(&fact, depth - 1);
+        }
+    }
+
     /// The value of a term (without its factor) lies in an interval.
     fn refine(&mut self, term: &Term, bounds: ConstInterval, depth: u32) {
         if bounds.includes(term.range) {
@@ -329,7 +349,11 @@ impl State {
             && let Some(var) = Var::of(&term.index)
         {
             let (range, modular, value) = self.var_facts(&term.index);
-            self.set_var(VarFacts { var, range: range.intersect(bounds), modular, value });
+            let narrow = range.intersect(bounds);
+            if narrow != range {
+                self.set_var(VarFacts { var, range: narrow, modular, value });
+                self.spread(&term.index, depth);
+            }
             return;
         }
         let mut known = term.clone();

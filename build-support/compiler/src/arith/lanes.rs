@@ -40,6 +40,12 @@ impl State {
                     if let Some(vector) = self.vector(&sum, lanes) {
                         return vector;
                     }
+                    if *op == BinaryOp::Mul {
+                        let sum = self.expanded_sum(&sum);
+                        if let Some(vector) = self.vector(&sum, lanes) {
+                            return vector;
+                        }
+                    }
                 }
                 if let (ExprNode::Broadcast { value: p, lanes }, ExprNode::Broadcast { value: q, .. }) = (&*x, &*y) {
                     let dtype = p.dtype();

@@ -115,6 +115,16 @@ impl State {
                 self.restore(mark);
                 new
             }
+            ExprNode::Load { buffer, mask: Some(_), .. } => {
+                let new = self.simplify_parts(expr);
+                match &*new {
+                    ExprNode::Load { index, mask: Some(mask), .. } if mask.is_true() => Expr::load(buffer, index),
+                    ExprNode::Load { mask: Some(mask), dtype, .. } if mask.is_false() && !dtype.is_handle() => {
+                        Expr::constant(*dtype, 0)
+                    }
+                    _ => new,
+                }
+            }
             _ => {
                 let new = self.simplify_parts(expr);
                 folded(&new)

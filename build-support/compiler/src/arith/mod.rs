@@ -2,12 +2,14 @@
 
 mod analyzer;
 mod compare;
+mod deduce;
 mod division;
 mod extreme;
 mod facts;
 mod int_set;
 mod interval;
 mod lanes;
+mod linear;
 mod logic;
 mod modular;
 mod normalize;
@@ -17,7 +19,9 @@ mod same;
 mod sum;
 
 pub use analyzer::{Analyzer, Mark};
+pub use deduce::deduce_bound;
 pub use int_set::{IntSet, SetMap};
 pub use interval::ConstInterval;
+pub use linear::{LinearForm, detect_linear};
 pub use modular::ModularSet;
 pub use same::same;

@@ -8,7 +8,7 @@ use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::render::{binary, render};
 use super::same::same;
-use super::sum::{Sum, Term};
+use super::sum::{Sum, Term, WHOLE};
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
 
@@ -97,6 +97,7 @@ impl State {
             let index = term.index.clone();
             self.add(&mut sum, &index, term.scale);
         }
+        self.join_multiples(&mut sum);
         self.join_products(&mut sum);
         if sum.fits() {
             return sum;
@@ -104,6 +105,25 @@ impl State {
         // The overflow is kept as it is in the program.
         let same = self.simplify_parts(expr);
         Sum::of(expr.dtype(), Term::whole(same, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING))
+    }
+
+    /// `c * floordiv(x, c)` is `x - r` where all values of x have the remainder r.
+    fn join_multiples(&mut self, sum: &mut Sum) {
+        let mut place = 0;
+        while place < sum.terms.len() && !sum.overflow {
+            let term = &sum.terms[place];
+            place += 1;
+            if term.lower == 1 || term.upper != WHOLE || term.scale % term.lower != 0 || term.index_mod.coeff == 1 {
+                continue;
+            }
+            let Some(remainder) = term.index_mod.remainder(term.lower) else { continue };
+            let scale = term.scale / term.lower;
+            let Some(offset) = scale.checked_mul(remainder) else { continue };
+            let index = sum.terms.remove(place - 1).index;
+            self.add(sum, &index, scale);
+            sum.add_base(offset.wrapping_neg());
+            place = 0;
+        }
     }
 
     fn compute(&mut self, expr: &Expr) -> Sum {

@@ -131,31 +131,48 @@ fn same_binary(op: BinaryOp, a: &Expr, op_b: BinaryOp, b: &Expr) -> bool {
     if !(linear(op) && linear(op_b) || commutes && op == op_b) {
         return false;
     }
-    let (mut left, mut right) = (Vec::new(), Vec::new());
-    if !collect(a, op, false, &mut left) || !collect(b, op_b, false, &mut right) || left.len() != right.len() {
+    let (mut left, mut right) = (Chain::default(), Chain::default());
+    if !left.collect(a, op, false) || !right.collect(b, op_b, false) {
         return false;
     }
-    if left.len() == 2 && op == BinaryOp::Sub && op_b == BinaryOp::Sub {
+    if left.operands.len() != right.operands.len() || left.constant != right.constant {
         return false;
     }
-    for (operand, negative) in &left {
-        let Some(found) = right.iter().position(|(other, sign)| sign == negative && same(operand, other)) else {
-            return false;
-        };
-        right.swap_remove(found);
+    for (operand, negative) in &left.operands {
+        let found = right.operands.iter().position(|(other, sign)| sign == negative && same(operand, other));
+        let Some(found) = found else { return false };
+        right.operands.swap_remove(found);
     }
     true
 }
 
-/// The operands of a chain of one operation, with whether they are subtracted. False if there are too many.
-fn collect(expr: &Expr, op: BinaryOp, negative: bool, operands: &mut Vec<(Expr, bool)>) -> bool {
-    if let ExprNode::Binary { op: own, a, b, .. } = &**expr {
-        let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub) && matches!(own, BinaryOp::Add | BinaryOp::Sub);
-        if sum || *own == op {
-            let negated = negative != (*own == BinaryOp::Sub);
-            return collect(a, op, negative, operands) && collect(b, op, negated, operands);
+/// The operands of a chain of one operation.
+#[derive(Default)]
+struct Chain {
+    /// With whether they are subtracted.
+    operands: Vec<(Expr, bool)>,
+    /// Constants of a sum: `x - 1` is `x + -1`.
+    constant: i64,
+}
+
+impl Chain {
+    /// False if there are too many.
+    fn collect(&mut self, expr: &Expr, op: BinaryOp, negative: bool) -> bool {
+        let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub);
+        match &**expr {
+            ExprNode::Binary { op: own, a, b, .. }
+                if *own == op || sum && matches!(own, BinaryOp::Add | BinaryOp::Sub) =>
+            {
+                let negated = negative != (*own == BinaryOp::Sub);
+                return self.collect(a, op, negative) && self.collect(b, op, negated);
+            }
+            ExprNode::Int { value, .. } if sum => {
+                let value = if negative { value.wrapping_neg() } else { *value };
+                self.constant = self.constant.wrapping_add(value);
+                return true;
+            }
+            _ => self.operands.push((expr.clone(), negative)),
         }
+        self.operands.len() <= LONGEST_CHAIN
     }
-    operands.push((expr.clone(), negative));
-    operands.len() <= LONGEST_CHAIN
 }

@@ -14,13 +14,6 @@ use super::report;
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
 use crate::ir::{DataType, DataTypeExt, F64, FuncKind, I32, I64, IrModule, LoweredFunc, U8, U16, U64};
 
-/// The return type of a function that returns nothing.
-pub const NOTHING: DataType = {
-    let mut raw = crate::ir::POINTER.as_raw();
-    raw.lanes = 0;
-    DataType::from_raw(raw)
-};
-
 type Packed = Box<dyn Fn(&mut PackedCall<'_>) -> Result<PackedValue>>;
 
 /// Runs the functions of a module.

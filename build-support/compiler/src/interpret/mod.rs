@@ -50,5 +50,7 @@ mod race;
 mod report;
 
 pub use block::{Arg, Block};
-pub use machine::{Machine, NOTHING};
+pub use machine::Machine;
+
+pub use crate::ir::dtype::NOTHING;
 pub use packed::{PackedCall, PackedValue};

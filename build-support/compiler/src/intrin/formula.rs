@@ -9,7 +9,7 @@ use kernpack::{Array, DataType};
 use crate::ir::builtin::{FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
-    BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, U32, U64, Var, VarMap, substitute,
+    BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
 };
 
 /// A formula in the making: the values so far, as variables, for each open scope.
@@ -58,11 +58,6 @@ impl Formula {
         let mut values = self.values.borrow_mut();
         values.push(expr);
         Value { formula: self, id: values.len() - 1 }
-    }
-
-    /// A constant of this element type.
-    pub(super) fn float(&self, dtype: DataType, value: f64) -> Value<'_> {
-        self.value(Expr::float(dtype.with_lanes(self.lanes), value))
     }
 
     /// An integer of this element type.
@@ -163,34 +158,39 @@ impl<'a> Value<'a> {
         self.formula.values.borrow()[self.id].clone()
     }
 
+    /// The formula that it is a value of.
+    pub(super) fn formula(self) -> &'a Formula {
+        self.formula
+    }
+
     fn dtype(self) -> DataType {
         self.formula.values.borrow()[self.id].dtype()
     }
 
-    fn new(self, expr: Expr) -> Self {
+    fn made(self, expr: Expr) -> Self {
         self.formula.value(expr)
     }
 
     /// A constant of the same type.
     pub(super) fn like(self, value: f64) -> Self {
-        self.new(Expr::float(self.dtype(), value))
+        self.made(Expr::float(self.dtype(), value))
     }
 
     fn like_int(self, value: i64) -> Self {
-        self.new(Expr::constant(self.dtype(), value))
+        self.made(Expr::constant(self.dtype(), value))
     }
 
     fn binary(self, op: BinaryOp, other: Self) -> Self {
-        self.new(Expr::binary(op, self.expr(), other.expr()))
+        self.made(Expr::binary(op, self.expr(), other.expr()))
     }
 
     fn compare(self, op: CompareOp, other: Self) -> Self {
-        self.new(Expr::compare(op, self.expr(), other.expr()))
+        self.made(Expr::compare(op, self.expr(), other.expr()))
     }
 
     fn math(self, name: &str, others: &[Self]) -> Self {
         let args = [self].iter().chain(others).map(|value| value.expr()).collect::<Vec<_>>();
-        self.new(Expr::builtin(name, self.dtype(), args))
+        self.made(Expr::builtin(name, self.dtype(), args))
     }
 
     /// `self * b + c`, rounded once where that is as fast.
@@ -228,19 +228,9 @@ impl<'a> Value<'a> {
         self.like(limit).binary(BinaryOp::Max, self)
     }
 
-    /// The smaller one; `other` if one is NaN.
-    pub(super) fn min(self, other: Self) -> Self {
-        self.binary(BinaryOp::Min, other)
-    }
-
-    /// The larger one; `other` if one is NaN.
-    pub(super) fn max(self, other: Self) -> Self {
-        self.binary(BinaryOp::Max, other)
-    }
-
     fn reinterpret(self, dtype: DataType) -> Self {
         let dtype = dtype.with_lanes(self.dtype().lanes());
-        self.new(Expr::builtin(REINTERPRET, dtype, [self.expr()]))
+        self.made(Expr::builtin(REINTERPRET, dtype, [self.expr()]))
     }
 
     /// The bits of a float as a signed integer.
@@ -253,33 +243,28 @@ impl<'a> Value<'a> {
         self.reinterpret(if self.dtype().bits() == 64 { F64 } else { F32 })
     }
 
-    /// The integer as an unsigned one of the same width.
-    pub(super) fn unsigned(self) -> Self {
-        self.cast(if self.dtype().bits() == 64 { U64 } else { U32 })
-    }
-
     /// A conversion.
     pub(super) fn cast(self, dtype: DataType) -> Self {
-        self.new(self.expr().cast(dtype.element()))
+        self.made(self.expr().cast(dtype.element()))
     }
 
     /// For a condition: one of two values.
     pub(super) fn select(self, a: impl Operand<'a>, b: Value<'a>) -> Self {
         let a = a.beside(b);
-        self.new(Expr::select(self.expr(), a.expr(), b.expr()))
+        self.made(Expr::select(self.expr(), a.expr(), b.expr()))
     }
 
     pub(super) fn and(self, other: Self) -> Self {
-        self.new(self.expr().and(other.expr()))
+        self.made(self.expr().and(other.expr()))
     }
 
     pub(super) fn or(self, other: Self) -> Self {
-        self.new(self.expr().or(other.expr()))
+        self.made(self.expr().or(other.expr()))
     }
 
     pub(super) fn not(self) -> Self {
         debug_assert_eq!(self.dtype().element(), BOOLEAN);
-        self.new(self.expr().negated())
+        self.made(self.expr().negated())
     }
 
     pub(super) fn lt(self, other: impl Operand<'a>) -> Self {
@@ -364,6 +349,6 @@ impl ops::Neg for Value<'_> {
     type Output = Self;
 
     fn neg(self) -> Self {
-        self.new(-self.expr())
+        self.made(-self.expr())
     }
 }

@@ -39,6 +39,13 @@ pub const BOOLEAN: DataType = DataType::BOOL;
 /// A pointer.
 pub const POINTER: DataType = DataType::scalar(HANDLE, 64);
 
+/// The return type of a function that returns nothing.
+pub const NOTHING: DataType = {
+    let mut raw = POINTER.as_raw();
+    raw.lanes = 0;
+    DataType::from_raw(raw)
+};
+
 /// What the compiler asks of an element type.
 pub trait DataTypeExt: Copy {
     /// The same element with this number of lanes.

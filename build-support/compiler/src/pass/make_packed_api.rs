@@ -1,577 +1,444 @@
-//! MakePackedAPI: a function of tensors and scalars becomes a packed function, which checks and unpacks its arguments.
+//! `MakePackedAPI`: a function with parameters by name becomes a packed function that checks its arguments.
+//!
+//! The result is `i32 (ptr self, ptr args, i32 num_args, ptr result)`: 0, or -1 with an error raised. Kinds and texts of the errors are those of functions that
+//! Apache TVM 0.27 generates (`../shared/spec/tvm.md` D.1). Beyond these it refuses numbers that do not fit into the parameter's type, negative extents, and
+//! outputs that overlap another argument, because the code relies on that; and it takes tensors with a byte offset, strides of dimensions with one element,
+//! any strides of empty tensors, and data at any address that fits its elements. The attribute `data_alignment` of a function (a power of two) asks for more:
+//! vector instructions gain nothing by it, and tensors of other libraries can be used as they are.
+//!
+//! The body becomes an `Attr` `compute_scope`, which code generators make a function of its own.
 
 use std::collections::HashMap;
 
-use kernpack::{Any, DataType, Map, Str};
+use kernpack::{Any, DataType, Result as PackedResult, Str, packed_func};
 
 use super::PassContext;
-use crate::error::{Result, fail, require};
-use crate::ir::builtin::{self, StructField};
+use super::pipeline::on_functions;
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, REINTERPRET, STRUCT_GET, STRUCT_SET, StructField};
 use crate::ir::mutate::{Mutate, mutate_stmt_parts};
+use crate::ir::visit::uses_var;
 use crate::ir::{
-    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, F64, FuncKind, I32, I64, LoweredFunc, LoweredFuncNode, POINTER,
-    Param, ParamNode, Stmt, StmtNode, U8, U16, U64, Var,
+    Buffer, DataTypeExt, Expr, F64, FuncKind, I32, I64, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt,
+    StmtNode, U8, U16, U64, Var,
 };
+use crate::text;
 
-/// Type indices of FFI values.
-mod type_index {
-    pub(super) const NONE: i64 = 0;
-    pub(super) const INT: i64 = 1;
-    pub(super) const BOOL: i64 = 2;
-    pub(super) const FLOAT: i64 = 3;
-    pub(super) const OPAQUE_POINTER: i64 = 4;
-    pub(super) const TENSOR_POINTER: i64 = 7;
-    pub(super) const OBJECTS: i64 = 64;
-    pub(super) const TENSOR: i64 = 70;
-}
+/// What the symbol of a packed function begins with.
+pub const PACKED_PREFIX: &str = "__tvm_ffi_";
 
-/// Bytes of an object's header, behind which a tensor object has its `DLTensor`.
-const HEADER: i64 = 24;
-
-/// The kind of device that a function of the cpu takes tensors of, unless its attribute `device_type` says another.
+// Type indices of the ABI.
+const NONE: i64 = 0;
+const INT: i64 = 1;
+const BOOL: i64 = 2;
+const FLOAT: i64 = 3;
+const OPAQUE_POINTER: i64 = 4;
+const TENSOR_POINTER: i64 = 7;
+const TENSOR: i64 = 70;
+/// From the beginning of a tensor object to its `DLTensor`.
+const TENSOR_HEADER: i64 = 24;
 const CPU: i64 = 1;
 
-/// A function of kind `Mixed` as a packed function: `i32 (ptr self, ptr args, i32 num_args, ptr result)`. Others stay.
-///
-/// Arguments are checked in the order of Apache TVM's, with its kinds and texts of errors. Sizes that occur first in a tensor's shape are read from it, later
-/// ones are compared. The body runs in a scope of its own, the attribute `compute_scope`. Data may have any address that fits its elements, unless the attribute
-/// `data_alignment` asks for a multiple of a power of two: vector instructions lose nothing by it, and tensors of other libraries can be used as they are.
+/// Makes packed functions of kind `Host` of those of kind `Mixed`; others stay.
 ///
 /// # Errors
-/// An alignment that is no power of two; shapes with variables that no argument has.
+/// A size in a shape that no argument tells.
 pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     if function.kind != FuncKind::Mixed {
         return Ok(function.clone());
     }
-    let name = function.name.as_str();
-    let [this, args, count, result] = [
-        Var::new("self_handle", POINTER),
-        Var::new("args", POINTER),
-        Var::new("num_args", I32),
-        Var::new("result", POINTER),
-    ];
-    let mut binder = Binder {
-        name: name.to_owned(),
-        signature: signature(function),
+    let [this, args, num_args, result] = [("self", POINTER), ("args", POINTER), ("num_args", I32), ("result", POINTER)]
+        .map(|(name, dtype)| Var::new(name, dtype));
+    let mut entry = Entry {
         args: args.clone(),
-        device_type: function.attr("device_type").and_then(|value| value.to().ok()).unwrap_or(CPU),
-        alignment: function.attr("data_alignment").and_then(|value| value.to().ok()).unwrap_or(1),
-        declared: Vec::new(),
-        late: Vec::new(),
-        shapes: Vec::new(),
-        offsets: Vec::new(),
-        pending: Vec::new(),
+        signature: signature(function),
         known: HashMap::new(),
-        device: None,
+        late: Vec::new(),
+        device_id: None,
+        stmts: Vec::new(),
+        alignment: function.attr("data_alignment").and_then(|value| value.to().ok()).unwrap_or(1),
+        device_type: function.attr("device_type").and_then(|value| value.to().ok()).unwrap_or(CPU),
     };
-    require!(
-        u64::try_from(binder.alignment).is_ok_and(u64::is_power_of_two),
-        Lower,
-        "`{name}`: data_alignment is {}, which is no power of two",
-        binder.alignment
-    );
+    if !u64::try_from(entry.alignment).is_ok_and(u64::is_power_of_two) {
+        let what = format!("`{}`: data_alignment {} is no power of two", function.name, entry.alignment);
+        return Err(CompileError::new(ErrorKind::Lower, what));
+    }
     let params = function.params.to_vec();
-    binder.check_count(&count, params.len());
-    for (index, param) in params.iter().enumerate() {
-        binder.unpack(index, param)?;
+    let count = params.len() as i64;
+    entry.check(num_args.equals(count), "TypeError", &format!("Expected {count} arguments"), None);
+    if count > 0 {
+        entry.check(is_null(&args).negated(), "TypeError", "args pointer is NULL", None);
     }
-    // Scalars are known to all shapes, whatever their order.
-    for (index, param) in params.iter().enumerate() {
-        if let Some(buffer) = &param.buffer {
-            binder.bind_tensor(index, param, buffer)?;
-        }
+    let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
+    let tensors: Vec<Tensor> = values.into_iter().flatten().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
+    entry.late()?;
+    for tensor in &tensors {
+        entry.data(tensor);
     }
-    let mut stmts = binder.finish()?;
-    for param in &params {
-        if let Some(buffer) = &param.buffer {
-            let data = field(param.var.expr(), StructField::Data, POINTER);
-            stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
-        }
-    }
-    let has_value = function.ret.lanes() != 0 && function.ret.bits() != 0;
-    let body = if has_value {
-        ReturnToResult { result: result.clone() }.mutate_stmt(&function.body)?
-    } else {
-        ReturnNothing.mutate_stmt(&function.body)?
-    };
-    stmts.push(Stmt::attr("compute_scope", Str::from(format!("{name}_compute_")), 0, body));
+    entry.overlaps(&tensors);
+    let Entry { mut stmts, .. } = entry;
+    let name = function.name.as_str();
+    let body = Returns { result: has_value(function.ret).then(|| result.clone()) }.mutate_stmt(&function.body)?;
+    stmts.push(Stmt::attr("compute_scope", Any::from(format!("{name}_compute_").as_str()), 0, body));
     stmts.push(Stmt::return_value(Expr::constant(I32, 0)));
     let plain = |var: Var| Param::from_node(ParamNode { var, buffer: None, output: false });
     Ok(LoweredFunc::from_node(LoweredFuncNode {
-        params: [this, args, count, result].into_iter().map(plain).collect(),
+        params: [plain(this), plain(args), plain(num_args), plain(result)].into(),
         ret: I32,
         kind: FuncKind::Host,
         body: Stmt::seq(stmts),
-        attrs: with_signature(&function.attrs, &signature(function)),
         ..function.to_node()
     }))
 }
 
-/// The attributes of a packed function: those of the function, with how its errors write it.
-fn with_signature(attrs: &Map<Str, Any>, signature: &str) -> Map<Str, Any> {
-    let mut entries: Vec<(Str, Any)> = attrs.iter().filter(|(key, _)| key.as_str() != "signature").collect();
-    entries.push(("signature".into(), Str::from(signature).into()));
-    entries.into_iter().collect()
+/// [`make_packed_api`] of a function or of all functions of a module.
+#[packed_func(name = "kernpack.pass.MakePackedAPI")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    on_functions(&program, &context, make_packed_api)
 }
 
-/// `f(A: Tensor([n, 4], float32), k: int32)`.
-pub(crate) fn signature(function: &LoweredFunc) -> String {
-    let params: Vec<String> = function
-        .params
-        .iter()
-        .map(|param| match &param.buffer {
-            Some(buffer) => {
-                let shape: Vec<String> = buffer.shape.iter().map(|extent| describe(&extent, &|_| None)).collect();
-                format!("{}: Tensor([{}], {})", argument_name(&param), shape.join(", "), buffer.dtype)
-            }
-            None => format!("{}: {}", argument_name(&param), param.var.dtype()),
-        })
-        .collect();
-    format!("{}({})", function.name.as_str(), params.join(", "))
-}
-
-/// What messages call an argument.
-fn argument_name(param: &Param) -> String {
-    match &param.buffer {
-        Some(buffer) => buffer.name.as_str().to_owned(),
-        None => param.var.name().to_owned(),
-    }
-}
-
-/// An extent as text. `name` says what stands for a variable.
-fn describe(expr: &Expr, name: &dyn Fn(&Var) -> Option<String>) -> String {
-    let part = |expr: &Expr| match &**expr {
-        ExprNode::Binary { .. } => format!("({})", describe(expr, name)),
-        _ => describe(expr, name),
-    };
-    match &**expr {
-        ExprNode::Int { value, .. } => value.to_string(),
-        ExprNode::Var { .. } => {
-            let var = Var::of(expr);
-            var.as_ref().and_then(name).or_else(|| Some(var?.name().to_owned())).unwrap_or_default()
+/// `f(a: Tensor([n, 4], float32), k: int32)`.
+pub fn signature(function: &LoweredFunc) -> String {
+    let params = function.params.iter().map(|param| match &param.buffer {
+        Some(buffer) => {
+            let extents: Vec<String> = buffer.shape.iter().map(|extent| text::print(&extent)).collect();
+            format!("{}: Tensor([{}], {})", buffer.name, extents.join(", "), buffer.dtype)
         }
-        ExprNode::Cast { value, .. } => describe(value, name),
-        ExprNode::Binary { op, a, b, .. } => {
-            let infix = |symbol: &str| format!("{} {symbol} {}", part(a), part(b));
-            match op {
-                BinaryOp::Add => format!("{} + {}", describe(a, name), part(b)),
-                BinaryOp::Sub => format!("{} - {}", describe(a, name), part(b)),
-                BinaryOp::Mul => infix("*"),
-                BinaryOp::FloorDiv | BinaryOp::Div => infix("//"),
-                BinaryOp::FloorMod | BinaryOp::Mod => infix("%"),
-                BinaryOp::Min => format!("min({}, {})", describe(a, name), describe(b, name)),
-                BinaryOp::Max => format!("max({}, {})", describe(a, name), describe(b, name)),
-                _ => infix("?"),
-            }
-        }
-        _ => "..".to_owned(),
-    }
+        None => format!("{}: {}", param.var.name(), param.var.dtype()),
+    });
+    format!("{}({})", function.name, params.collect::<Vec<_>>().join(", "))
 }
 
-/// A field of the struct that a pointer points to.
-fn field(pointer: &Expr, field: StructField, dtype: DataType) -> Expr {
-    element(pointer, 0, field, dtype)
-}
-
-fn element(pointer: &Expr, index: usize, field: StructField, dtype: DataType) -> Expr {
-    let number = |value: i64| Expr::constant(I32, value);
-    Expr::builtin(builtin::STRUCT_GET, dtype, [pointer.clone(), number(index as i64), number(field as i64)])
+fn struct_get(of: &Expr, index: i64, field: StructField, dtype: DataType) -> Expr {
+    Expr::builtin(STRUCT_GET, dtype, [of.clone(), Expr::constant(I32, index), Expr::constant(I32, field as i64)])
 }
 
 fn is_null(pointer: &Expr) -> Expr {
-    Expr::builtin(builtin::ISNULLPTR, crate::ir::BOOLEAN, [pointer.clone()])
+    Expr::builtin(ISNULLPTR, crate::ir::BOOLEAN, [pointer.clone()])
 }
 
-/// What is checked and bound, in the order of the checks.
-struct Binder {
-    name: String,
-    signature: String,
+/// An argument that is a tensor.
+struct Handle {
+    index: usize,
+    /// The `DLTensor`.
+    pointer: Var,
+    buffer: Buffer,
+    output: bool,
+}
+
+type Value = Option<Handle>;
+
+/// A tensor whose shape is known.
+struct Tensor {
+    index: usize,
+    pointer: Var,
+    buffer: Buffer,
+    output: bool,
+    /// Elements.
+    size: Var,
+}
+
+struct Entry {
     args: Var,
-    device_type: i64,
+    signature: String,
+    /// Sizes that an argument has told, and where.
+    known: HashMap<Var, String>,
+    /// Extents that are computed of sizes which were not known yet: argument, what it is called, what it is, what it should be.
+    late: Vec<(usize, String, Expr, Expr)>,
+    /// The first tensor's device, and its name.
+    device_id: Option<(Var, String)>,
+    stmts: Vec<Stmt>,
     /// What data pointers have to be multiples of.
     alignment: i64,
-    /// Checks and definitions of the arguments one by one.
-    declared: Vec<Stmt>,
-    /// Checks that need definitions of several arguments.
-    late: Vec<Stmt>,
-    shapes: Vec<Stmt>,
-    offsets: Vec<Stmt>,
-    pending: Vec<Pending>,
-    /// Where each variable is defined: `A.shape[0]`.
-    known: HashMap<Var, String>,
-    /// The number of the device of the first tensor, and where it was read.
-    device: Option<(Var, String)>,
+    /// The kind of device that tensors are on.
+    device_type: i64,
 }
 
-/// The comparison of a value with an expression.
-struct Pending {
-    condition: Expr,
-    place: String,
-    index: usize,
-    expected: Expr,
-}
-
-/// A list of statements that checks are added to.
-type Checks = Vec<Stmt>;
-
-impl Binder {
-    fn assert(&self, to: &mut Checks, condition: Expr, kind: &str, message: &[&str]) {
-        if !condition.is_true() {
-            let parts = message.iter().map(|part| Str::from(*part));
-            to.push(Stmt::assert(condition, kind, parts));
+impl Entry {
+    /// An assertion: `{problem} on argument #i when calling: ..`.
+    fn check(&mut self, condition: Expr, kind: &str, problem: &str, argument: Option<(usize, &str)>) {
+        if condition.is_true() {
+            return;
         }
-    }
-
-    /// `{what} on argument #{index} when calling:\n  `{signature}`,\n  expected {expected}`
-    fn require(
-        &self,
-        to: &mut Checks,
-        condition: Expr,
-        kind: &str,
-        what: [&str; 3],
-        index: usize,
-        expected: [&str; 2],
-    ) {
-        let index = index.to_string();
-        let message = [
-            what[0],
-            what[1],
-            what[2],
-            "on argument #",
-            &index,
-            " when calling:\n  `",
-            &self.signature,
-            "`,\n  expected ",
-            expected[0],
-            expected[1],
-        ];
-        self.assert(to, condition, kind, &message);
-    }
-
-    fn check_count(&mut self, count: &Var, wanted: usize) {
-        let mut checks = Vec::new();
-        let number = wanted.to_string();
-        let calling = [" when calling:\n  `", self.signature.as_str(), "`"];
-        let message = ["Expected ", &number, " arguments", calling[0], calling[1], calling[2]];
-        self.assert(&mut checks, count.equals(Expr::constant(I32, wanted as i64)), "TypeError", &message);
-        if wanted > 0 {
-            let message = ["args pointer is NULL", calling[0], calling[1], calling[2]];
-            self.assert(&mut checks, is_null(self.args.expr()).negated(), "TypeError", &message);
+        let signature: Str = self.signature.as_str().into();
+        let mut parts: Vec<Str> = vec![problem.into()];
+        if let Some((index, _)) = argument {
+            parts.push(format!(" on argument #{index}").as_str().into());
         }
-        self.declared.extend(checks);
+        parts.extend([" when calling:\n  `".into(), signature, "`".into()]);
+        if let Some((_, expected)) = argument {
+            parts.push(format!(",\n  expected {expected}").as_str().into());
+        }
+        self.stmts.push(Stmt::assert(condition, kind, parts));
     }
 
-    /// Checks the type of an argument, and gives its variable the value.
-    fn unpack(&mut self, index: usize, param: &Param) -> Result<()> {
-        let name = argument_name(param);
-        let dtype = param.var.dtype();
+    fn bind(&mut self, name: &str, value: Expr) -> Var {
+        let var = Var::new(name, value.dtype());
+        self.stmts.push(Stmt::bind(var.clone(), value));
+        var
+    }
+
+    /// Checks the type of an argument; a number is bound to its parameter.
+    fn value(&mut self, index: usize, param: &Param) -> Value {
+        let at = index as i64;
         let args = self.args.expr().clone();
-        let tag = Var::new(format!("{name}.type_index"), I32);
-        self.declared.push(Stmt::bind(tag.clone(), element(&args, index, StructField::AnyTypeIndex, I32)));
-        let is = |value: i64| tag.equals(Expr::constant(I32, value));
-        let any_of = |values: &[i64]| values.iter().map(|value| is(*value)).reduce(|a, b| a.or(b));
-        let payload = |dtype: DataType| element(&args, index, StructField::AnyValue, dtype);
-        let (accepted, expected, value) = if param.buffer.is_some() || dtype.is_handle() {
-            let pointers = [type_index::NONE, type_index::OPAQUE_POINTER, type_index::TENSOR_POINTER];
-            let accepted =
-                any_of(&pointers).map(|known| known.or(tag.greater_equal(Expr::constant(I32, type_index::OBJECTS))));
-            let behind = Expr::builtin(
-                builtin::HANDLE_ADD_BYTE_OFFSET,
-                POINTER,
-                [payload(POINTER), Expr::constant(I32, HEADER)],
-            );
-            let value = Expr::if_then_else(is(type_index::TENSOR), behind, payload(POINTER));
-            (accepted, if param.buffer.is_some() { "Tensor" } else { "pointer" }, value)
-        } else if dtype.is_bool() {
-            let value = payload(I64).differs(0);
-            (any_of(&[type_index::BOOL, type_index::INT]), "boolean", value)
-        } else if dtype.is_integer() {
-            (any_of(&[type_index::INT, type_index::BOOL]), "int", payload(I64).cast(dtype))
+        let name = param.buffer.as_ref().map_or_else(|| param.var.name().to_owned(), |buffer| buffer.name.to_string());
+        let kind = self.bind(&format!("{name}.type_index"), struct_get(&args, at, StructField::AnyTypeIndex, I32));
+        let expected = |entry: &mut Self, kinds: &[i64], expected: &str| {
+            let fits = kinds.iter().map(|wanted| kind.equals(*wanted)).reduce(|any, one| any.or(one));
+            let fits = fits.unwrap_or_else(|| Expr::bool(false));
+            entry.check(fits, "TypeError", "Mismatched type", Some((index, expected)));
+        };
+        let integer = struct_get(&args, at, StructField::AnyValue, I64);
+        if let Some(buffer) = &param.buffer {
+            expected(self, &[TENSOR_POINTER, TENSOR], "Tensor");
+            let value = struct_get(&args, at, StructField::AnyValue, POINTER);
+            let inside = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [value.clone(), Expr::int(TENSOR_HEADER)]);
+            let pointer = Expr::if_then_else(kind.equals(TENSOR), inside, value);
+            let pointer = self.bind(&format!("{name}.handle"), pointer);
+            return Some(Handle { index, pointer, buffer: buffer.clone(), output: param.output });
+        }
+        let dtype = param.var.dtype();
+        let value = if dtype.is_handle() {
+            expected(self, &[NONE, OPAQUE_POINTER, TENSOR_POINTER], "pointer");
+            struct_get(&args, at, StructField::AnyValue, POINTER)
         } else if dtype.is_float() {
-            let accepted = any_of(&[type_index::FLOAT, type_index::INT, type_index::BOOL]);
-            let value = Expr::if_then_else(is(type_index::FLOAT), payload(F64), payload(I64).cast(F64)).cast(dtype);
-            (accepted, "float", value)
+            expected(self, &[FLOAT, INT, BOOL], "float");
+            let float = struct_get(&args, at, StructField::AnyValue, F64);
+            Expr::if_then_else(kind.equals(FLOAT), float, integer.cast(F64)).cast(dtype)
+        } else if dtype.is_bool() {
+            expected(self, &[BOOL, INT], "boolean");
+            integer.differs(0)
         } else {
-            fail!(Type, "`{}`: parameter `{name}` is {}, which no FFI value can be", self.name, dtype.short_name())
+            expected(self, &[INT, BOOL], "int");
+            let value = self.bind(&format!("{name}.value"), integer);
+            let narrow = value.cast(dtype);
+            // An integer of 64 unsigned bits has the bits of the argument.
+            if dtype.bits() < 64 {
+                let problem = format!("Invalid {name}");
+                self.check(narrow.cast(I64).equals(&value), "ValueError", &problem, Some((index, &dtype.to_string())));
+            }
+            narrow
         };
-        require!(dtype.is_scalar(), Type, "`{}`: parameter `{name}` is a vector", self.name);
-        let mut checks = Vec::new();
-        let accepted = accepted.unwrap_or_else(|| Expr::bool(true));
-        self.require(&mut checks, accepted, "TypeError", ["Mismatched type ", "", ""], index, [expected, ""]);
-        self.declared.extend(checks);
-        self.declared.push(Stmt::bind(param.var.clone(), value));
+        self.stmts.push(Stmt::bind(param.var.clone(), value));
         self.known.insert(param.var.clone(), name);
-        Ok(())
+        None
     }
 
-    /// Compares a value of an argument with an expression, or defines the variable that the expression is.
-    fn bind_size(&mut self, index: usize, place: String, expected: &Expr, actual: Expr) {
-        if let Some(var) = Var::of(expected)
-            && !self.known.contains_key(&var)
-        {
-            self.declared.push(Stmt::bind(var.clone(), actual.cast(var.dtype())));
-            self.known.insert(var, place);
-            return;
-        }
-        let condition = expected.equals(actual.cast(expected.dtype()));
-        let mut checks = Vec::new();
-        match Var::of(expected).and_then(|var| self.known.get(&var).cloned()) {
-            Some(first) => {
-                let what = ["Mismatched ", &place, " "];
-                self.require(&mut checks, condition, "ValueError", what, index, ["to match ", &first]);
-            }
-            // What stands for its variables is known when all arguments were seen.
-            None => self.pending.push(Pending { condition, place, index, expected: expected.clone() }),
-        }
-        self.shapes.extend(checks);
-    }
-
-    /// Checks a tensor's fields, and defines what its shape defines.
-    fn bind_tensor(&mut self, index: usize, param: &Param, buffer: &Buffer) -> Result<()> {
-        let name = buffer.name.as_str().to_owned();
-        let handle = param.var.expr().clone();
-        let dtype = buffer.dtype;
-        let shape = buffer.shape.to_vec();
-        let mut checks = Vec::new();
-        let number = |value: i64| Expr::constant(I32, value);
-        self.require(
-            &mut checks,
-            is_null(&handle).negated(),
-            "TypeError",
-            ["Mismatched type ", "", ""],
-            index,
-            ["Tensor", ""],
+    /// Checks type and shape of a tensor, and takes sizes from it.
+    fn tensor(&mut self, value: Handle) -> Result<Tensor> {
+        let Handle { index, pointer, buffer, output } = value;
+        let name = buffer.name.to_string();
+        let get = |field: StructField, dtype: DataType| struct_get(&pointer, 0, field, dtype);
+        let rank = buffer.shape.len();
+        self.check(
+            get(StructField::Ndim, I32).equals(rank),
+            "ValueError",
+            &format!("Mismatched {name}.ndim"),
+            Some((index, &rank.to_string())),
         );
-        let rank = shape.len().to_string();
-        let condition = number(shape.len() as i64).equals(field(&handle, StructField::Ndim, I32));
-        self.require(&mut checks, condition, "ValueError", ["Mismatched ", &name, ".ndim "], index, [&rank, ""]);
-        let raw = dtype.as_raw();
-        let condition = field(&handle, StructField::TypeCode, U8)
-            .equals(Expr::constant(U8, i64::from(raw.code)))
-            .and(field(&handle, StructField::TypeBits, U8).equals(Expr::constant(U8, i64::from(raw.bits))))
-            .and(field(&handle, StructField::TypeLanes, U16).equals(Expr::constant(U16, i64::from(raw.lanes))));
-        let expected = dtype.to_string();
-        self.require(&mut checks, condition, "TypeError", ["Mismatched ", &name, ".dtype "], index, [&expected, ""]);
-        self.declared.extend(checks);
-
-        let shape_pointer = Var::new(format!("{name}_shape"), POINTER);
-        let strides_pointer = Var::new(format!("{name}_strides"), POINTER);
-        self.declared.push(Stmt::bind(shape_pointer.clone(), field(&handle, StructField::Shape, POINTER)));
-        for (axis, extent) in shape.iter().enumerate() {
-            let actual = element(shape_pointer.expr(), axis, StructField::Int64Element, I64);
-            self.bind_size(index, format!("{name}.shape[{axis}]"), extent, actual);
+        let dtype = buffer.dtype;
+        let same_type = get(StructField::TypeCode, U8)
+            .equals(i64::from(dtype.code()))
+            .and(get(StructField::TypeBits, U8).equals(i64::from(dtype.bits())))
+            .and(get(StructField::TypeLanes, U16).equals(i64::from(dtype.lanes())));
+        self.check(same_type, "TypeError", &format!("Mismatched {name}.dtype"), Some((index, &dtype.to_string())));
+        self.check(
+            get(StructField::DeviceType, I32).equals(self.device_type),
+            "ValueError",
+            &format!("Mismatched {name}.device_type"),
+            Some((index, &device_name(self.device_type))),
+        );
+        let device = self.bind(&format!("{name}.device_id"), get(StructField::DeviceId, I32));
+        match self.device_id.clone() {
+            None => self.device_id = Some((device, name.clone())),
+            Some((first, first_name)) => self.check(
+                device.equals(&first),
+                "ValueError",
+                &format!("Mismatched {name}.device_id"),
+                Some((index, &format!("to match {first_name}.device_id"))),
+            ),
         }
-        self.declared.push(Stmt::bind(strides_pointer.clone(), field(&handle, StructField::Strides, POINTER)));
-        self.bind_strides(index, buffer, &strides_pointer);
-
-        let mut checks = Vec::new();
-        let device_type = field(&handle, StructField::DeviceType, I32);
-        let condition = device_type.equals(number(self.device_type));
-        let expected = device_name(self.device_type);
-        let what = ["Mismatched ", &name, ".device_type "];
-        self.require(&mut checks, condition, "ValueError", what, index, [&expected, ""]);
-        self.declared.extend(checks);
-        self.bind_device(index, &name, &handle);
-        self.bind_data(index, buffer, &handle);
-        self.bind_offset(index, buffer, &handle)
+        let shape = self.bind(&format!("{name}.shape"), get(StructField::Shape, POINTER));
+        let mut extents = Vec::with_capacity(rank);
+        for (dimension, expected) in buffer.shape.iter().enumerate() {
+            let place = format!("{name}.shape[{dimension}]");
+            let extent = struct_get(&shape, dimension as i64, StructField::Int64Element, I64);
+            let extent = self.bind(&place, extent);
+            self.extent(index, &place, extent.expr(), &expected);
+            extents.push(extent);
+        }
+        let mut size = Expr::int(1);
+        for extent in &extents {
+            size = size * extent;
+        }
+        let size = self.bind(&format!("{name}.size"), size);
+        if rank > 0 {
+            let strides = self.bind(&format!("{name}.strides"), get(StructField::Strides, POINTER));
+            let mut compact = Expr::bool(true);
+            let mut stride = Expr::int(1);
+            for dimension in (0..rank).rev() {
+                let own = struct_get(&strides, dimension as i64, StructField::Int64Element, I64);
+                compact = extents[dimension].equals(1).or(own.equals(&stride)).and(compact);
+                stride = stride * &extents[dimension];
+            }
+            let fits = Expr::if_then_else(is_null(&strides).or(size.equals(0)), true, compact);
+            self.check(fits, "ValueError", &format!("Mismatched {name}.strides"), Some((index, "to be compact array")));
+        }
+        Ok(Tensor { index, pointer, buffer, output, size })
     }
 
-    fn bind_strides(&mut self, index: usize, buffer: &Buffer, pointer: &Var) {
-        let name = buffer.name.as_str();
-        let shape = buffer.shape.to_vec();
-        let actual = |axis: usize| element(pointer.expr(), axis, StructField::Int64Element, I64);
-        if buffer.strides.is_empty() {
-            // A stride along an axis of one element says nothing, and neither do the strides of a tensor without elements.
-            let strides = buffer.full_strides();
-            let fits = strides
-                .iter()
-                .enumerate()
-                .map(|(axis, stride)| shape[axis].equals(1).or(stride.cast(I64).equals(actual(axis))));
-            if let Some(condition) = fits.reduce(|a, b| a.and(b)) {
-                let mut checks = Vec::new();
-                let what = ["Mismatched ", name, ".strides "];
-                let expected = ["to be compact array", ""];
-                self.require(&mut checks, condition, "ValueError", what, index, expected);
-                let given = is_null(pointer.expr()).negated();
-                self.late.push(Stmt::if_then(given, Stmt::seq(checks), None));
+    /// One dimension: it defines a size, or is compared.
+    fn extent(&mut self, index: usize, place: &str, found: &Expr, expected: &Expr) {
+        if let Some(var) = Var::of(expected) {
+            if let Some(first) = self.known.get(&var).cloned() {
+                let problem = format!("Mismatched {place}");
+                self.check(
+                    found.equals(var.cast(I64)),
+                    "ValueError",
+                    &problem,
+                    Some((index, &format!("to match {first}"))),
+                );
+                return;
             }
+            let problem = format!("Invalid {place}");
+            self.check(found.greater_equal(0), "ValueError", &problem, Some((index, "a size of 0 or more")));
+            self.stmts.push(Stmt::bind(var.clone(), found.cast(var.dtype())));
+            self.known.insert(var, place.to_owned());
             return;
         }
-        let mut compact = Expr::int(1);
-        for axis in (0..shape.len()).rev() {
-            let stride = buffer.strides.get(axis).unwrap_or_else(|| Expr::int(1));
-            let given = Expr::if_then_else(is_null(pointer.expr()), compact.clone(), actual(axis));
-            self.bind_size(index, format!("{name}.strides[{axis}]"), &stride, given);
-            compact = compact * shape[axis].cast(I64);
+        if let Some(constant) = expected.as_int() {
+            self.check(
+                found.equals(constant),
+                "ValueError",
+                &format!("Invalid {place}"),
+                Some((index, &constant.to_string())),
+            );
+            return;
         }
+        self.late.push((index, place.to_owned(), found.clone(), expected.clone()));
     }
 
-    fn bind_device(&mut self, index: usize, name: &str, handle: &Expr) {
-        let actual = field(handle, StructField::DeviceId, I32);
-        let place = format!("{name}.device_id");
-        match self.device.clone() {
-            None => {
-                let var = Var::new("dev_id", I32);
-                self.declared.push(Stmt::bind(var.clone(), actual));
-                self.device = Some((var, place));
+    /// Extents that are computed.
+    fn late(&mut self) -> Result<()> {
+        for (index, place, found, expected) in std::mem::take(&mut self.late) {
+            if uses_var(&expected, |var| !self.known.contains_key(var)) {
+                return Err(CompileError::new(
+                    ErrorKind::Lower,
+                    format!(
+                        "`{place}` is `{}`, and no argument has a size of it as its extent",
+                        text::print(&expected)
+                    ),
+                )
+                .note("sizes are read off the arguments: give an argument that size as a whole dimension"));
             }
-            Some((first, where_from)) => {
-                let mut checks = Vec::new();
-                let condition = first.equals(actual);
-                let expected = ["to match ", where_from.as_str()];
-                self.require(&mut checks, condition, "ValueError", ["Mismatched ", &place, " "], index, expected);
-                self.late.extend(checks);
-            }
+            let wanted = text::print(&expected);
+            self.check(
+                found.equals(expected.cast(I64)),
+                "ValueError",
+                &format!("Invalid {place}"),
+                Some((index, &wanted)),
+            );
         }
-    }
-
-    fn bind_data(&mut self, index: usize, buffer: &Buffer, handle: &Expr) {
-        let name = buffer.name.as_str();
-        let data = field(handle, StructField::Data, POINTER);
-        let is_empty = buffer.shape.iter().map(|extent| extent.equals(0)).reduce(|a, b| a.or(b));
-        let unless_empty = |condition: Expr| match &is_empty {
-            Some(empty) if !empty.is_false() => empty.or(condition),
-            _ => condition,
-        };
-        let mut checks = Vec::new();
-        let condition = unless_empty(is_null(&data).negated());
-        let expected = ["non-NULL data pointer", ""];
-        self.require(&mut checks, condition, "ValueError", [name, " data pointer is NULL ", ""], index, expected);
-        if self.alignment > 1 {
-            let address = Expr::builtin(builtin::REINTERPRET, U64, [data]);
-            let rest = address & Expr::constant(U64, self.alignment - 1);
-            let bytes = self.alignment.to_string();
-            let expected = format!("data alignment={bytes} bytes");
-            let condition = unless_empty(rest.equals(Expr::constant(U64, 0)));
-            let what = ["Misaligned Tensor data ", "", ""];
-            self.require(&mut checks, condition, "ValueError", what, index, [&expected, ""]);
-        }
-        self.late.extend(checks);
-    }
-
-    fn bind_offset(&mut self, index: usize, buffer: &Buffer, handle: &Expr) -> Result<()> {
-        let name = buffer.name.as_str();
-        let bytes = (buffer.dtype.lane_bytes() * usize::from(buffer.dtype.lanes())) as i64;
-        let actual = field(handle, StructField::ByteOffset, U64);
-        let place = format!("{name}.byte_offset");
-        let offset = &buffer.elem_offset;
-        if offset.as_int().is_some() || Var::of(offset).is_none_or(|var| self.known.contains_key(&var)) {
-            let wanted = (offset.cast(I64) * bytes).cast(U64);
-            let expected = describe(&(offset.cast(I64) * bytes), &|var| self.known.get(var).cloned());
-            let mut checks = Vec::new();
-            let condition = wanted.equals(actual);
-            self.require(&mut checks, condition, "ValueError", ["Invalid ", &place, " "], index, [&expected, ""]);
-            self.offsets.extend(checks);
-            return Ok(());
-        }
-        let Some(var) = Var::of(offset) else { fail!(Internal, "an offset of `{name}` that is no variable") };
-        let factor = buffer.offset_factor.max(1).saturating_mul(bytes);
-        let mut checks = Vec::new();
-        let condition = actual.binary_mod(factor).equals(Expr::constant(U64, 0));
-        let expected = [&*factor.to_string(), " bytes as its divisor"];
-        self.require(&mut checks, condition, "ValueError", ["Invalid ", &place, " "], index, expected);
-        self.declared.extend(checks);
-        let elements = Expr::binary(BinaryOp::Div, actual, Expr::constant(U64, bytes));
-        self.declared.push(Stmt::bind(var.clone(), elements.cast(var.dtype())));
-        self.known.insert(var, place);
         Ok(())
     }
 
-    /// All checks, in order.
-    fn finish(&mut self) -> Result<Vec<Stmt>> {
-        crate::error::take_reported()?;
-        let mut checks = Vec::new();
-        for Pending { condition, place, index, expected } in core::mem::take(&mut self.pending) {
-            let mut unknown = None;
-            crate::ir::visit::for_each_expr(&expected, |part| {
-                unknown = unknown.take().or(Var::of(part).filter(|var| !self.known.contains_key(var)));
-            });
-            if let Some(var) = unknown {
-                fail!(
-                    Lower,
-                    "`{}`: {place} is `{}`, but no argument says what `{}` is",
-                    self.name,
-                    describe(&expected, &|_| None),
-                    var.name()
+    /// The data pointer.
+    fn data(&mut self, tensor: &Tensor) {
+        let Tensor { index, pointer, buffer, size, .. } = tensor;
+        let name = buffer.name.to_string();
+        let start = struct_get(pointer, 0, StructField::Data, POINTER);
+        let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
+        let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset.cast(I64)]);
+        self.stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
+        self.check(
+            size.equals(0).or(is_null(&buffer.data).negated()),
+            "ValueError",
+            &format!("{name} data pointer is NULL"),
+            Some((*index, "non-NULL data pointer")),
+        );
+        let alignment = self.alignment;
+        if alignment > 1 {
+            let aligned = (address(buffer) & (alignment - 1)).equals(0);
+            let expected = format!("data alignment={alignment} bytes");
+            self.check(size.equals(0).or(aligned), "ValueError", "Misaligned Tensor data", Some((*index, &expected)));
+        }
+    }
+
+    /// An output has its memory to itself.
+    fn overlaps(&mut self, tensors: &[Tensor]) {
+        let bytes = |tensor: &Tensor| tensor.size.expr() * (tensor.buffer.dtype.size() as i64);
+        for (position, output) in tensors.iter().enumerate().filter(|(_, tensor)| tensor.output) {
+            for (other_position, other) in tensors.iter().enumerate() {
+                // Two outputs are compared once.
+                if position == other_position || other.output && other_position > position {
+                    continue;
+                }
+                let (ours, theirs) = (address(&output.buffer), address(&other.buffer));
+                let apart = (&ours + bytes(output)).less_equal(&theirs).or((&theirs + bytes(other)).less_equal(&ours));
+                let apart = output.size.equals(0).or(other.size.equals(0)).or(apart);
+                let expected = format!("memory apart from {}", other.buffer.name);
+                self.check(
+                    apart,
+                    "ValueError",
+                    &format!("{} overlaps another argument", output.buffer.name),
+                    Some((output.index, &expected)),
                 );
             }
-            let text = describe(&expected, &|var| self.known.get(var).cloned());
-            let what = ["Invalid ", &place, " "];
-            self.require(&mut checks, condition, "ValueError", what, index, [&text, ""]);
         }
-        self.shapes.extend(checks);
-        let mut stmts = core::mem::take(&mut self.declared);
-        stmts.append(&mut self.late);
-        stmts.append(&mut self.shapes);
-        stmts.append(&mut self.offsets);
-        Ok(stmts)
-    }
-}
-
-impl Expr {
-    /// Remainder of an unsigned integer.
-    fn binary_mod(&self, divisor: i64) -> Self {
-        Self::binary(BinaryOp::Mod, self, Self::constant(self.dtype(), divisor))
     }
 }
 
 /// The name of a kind of device.
 fn device_name(kind: i64) -> String {
     match kind {
-        1 => "cpu",
-        2 => "cuda",
-        4 => "opencl",
-        7 => "vulkan",
-        8 => "metal",
-        10 => "rocm",
-        other => return format!("device type {other}"),
+        1 => "cpu".to_owned(),
+        2 => "cuda".to_owned(),
+        4 => "opencl".to_owned(),
+        7 => "vulkan".to_owned(),
+        8 => "metal".to_owned(),
+        10 => "rocm".to_owned(),
+        other => format!("device type {other}"),
     }
-    .to_owned()
 }
 
-/// Returned values go to the memory for the result.
-struct ReturnToResult {
-    result: Var,
+/// Whether functions of this type return a value.
+fn has_value(ret: DataType) -> bool {
+    ret.lanes() != 0 && ret.bits() != 0
 }
 
-impl Mutate for ReturnToResult {
+/// Returned values go to the memory for the result; a function without a value ends with status 0.
+struct Returns {
+    result: Option<Var>,
+}
+
+impl Mutate for Returns {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let StmtNode::Return { value } = &**stmt else { return mutate_stmt_parts(self, stmt) };
+        let end = Stmt::return_value(Expr::constant(I32, 0));
+        let Some(result) = &self.result else { return Ok(end) };
         let dtype = value.dtype();
-        let (index, stored) = if dtype.is_bool() {
-            (type_index::BOOL, value.cast(I64))
-        } else if dtype.is_integer() {
-            (type_index::INT, value.cast(I64))
-        } else if dtype.is_float() {
-            (type_index::FLOAT, value.cast(F64))
-        } else {
-            (type_index::OPAQUE_POINTER, value.clone())
+        let (index, value) = match () {
+            () if dtype.is_bool() => (BOOL, value.cast(I64)),
+            () if dtype.is_integer() => (INT, value.cast(I64)),
+            () if dtype.is_float() => (FLOAT, value.cast(F64)),
+            () => (OPAQUE_POINTER, value.clone()),
         };
         let number = |value: i64| Expr::constant(I32, value);
         let set = |field: StructField, value: Expr| {
-            let args = [self.result.expr().clone(), number(0), number(field as i64), value];
-            Stmt::evaluate(Expr::builtin(builtin::STRUCT_SET, I32, args))
+            let args = [result.expr().clone(), number(0), number(field as i64), value];
+            Stmt::evaluate(Expr::builtin(STRUCT_SET, I32, args))
         };
-        Ok(Stmt::seq([
+        let fields = [
             set(StructField::AnyTypeIndex, number(index)),
             set(StructField::AnyPadding, number(0)),
-            set(StructField::AnyValue, stored),
-            Stmt::return_value(number(0)),
-        ]))
+            set(StructField::AnyValue, value),
+            end,
+        ];
+        Ok(Stmt::seq(fields))
     }
 }
 
-/// A function without a value ends with status 0.
-struct ReturnNothing;
-
-impl Mutate for ReturnNothing {
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        match &**stmt {
-            StmtNode::Return { value } if !value.is_int(0) || value.dtype() != I32 => {
-                Ok(Stmt::return_value(Expr::constant(I32, 0)))
-            }
-            StmtNode::Return { .. } => Ok(stmt.clone()),
-            _ => mutate_stmt_parts(self, stmt),
-        }
-    }
+fn address(buffer: &Buffer) -> Expr {
+    Expr::builtin(REINTERPRET, I64, [buffer.data.expr().clone()])
 }

@@ -7,10 +7,32 @@ use kernpack::{Any, Array, Function};
 
 use super::PassContext;
 use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::verify::{Stage, verify_module};
 use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
+use crate::text;
 
 /// What the names of our own passes begin with.
 pub const PREFIX: &str = "kernpack.pass.";
+
+/// The usual pipeline, between flat storage and the code generators.
+pub const USUAL: &[&str] = &[
+    "Simplify",
+    "LoopPartition",
+    "Simplify",
+    "VectorizeLoop",
+    "StorageRewrite",
+    "UnrollLoop",
+    "Simplify",
+    "HoistIf",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
+];
+
+/// The pipeline of a context: its own, or the usual one.
+pub fn of(context: &PassContext) -> Array<Any> {
+    let own = context.pipeline.get();
+    if own.is_empty() { USUAL.iter().map(|name| Any::from(*name)).collect() } else { own }
+}
 
 /// Applies a pass on functions to a program: a lowered function, or each one of a module.
 ///
@@ -55,15 +77,43 @@ pub fn find(name: &str) -> Result<Function> {
 /// Those of the passes, with the name of the pass.
 pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) -> Result<Any> {
     let mut program = program.into();
+    let mut stage = Stage::Flat;
+    leave("Flat", &program, stage, context)?;
     for pass in passes.iter() {
-        program = run_one(&program, &pass, context)?;
+        let (name, after) = run_one(&program, &pass, context)?;
+        program = after;
+        stage = match name.strip_prefix(PREFIX).unwrap_or(&name) {
+            "LoopPartition" => Stage::Partitioned,
+            "VectorizeLoop" => Stage::Vectorized,
+            _ => stage,
+        };
+        leave(&name, &program, stage, context)?;
     }
     Ok(program)
 }
 
-fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<Any> {
+/// Keeps and verifies a program after a pass, as the options say.
+fn leave(pass: &str, program: &Any, stage: Stage, context: &PassContext) -> Result<()> {
+    let options = &context.options;
+    if !options.dump && !options.verify {
+        return Ok(());
+    }
+    let module = match program.to::<LoweredFunc>() {
+        Ok(function) => IrModule::new([function]),
+        Err(_) => program.to::<IrModule>()?,
+    };
+    if options.dump {
+        context.keep_dump(pass, text::print(&module));
+    }
+    if options.verify {
+        verify_module(&module, stage).map_err(|error| error.note(format!("after pass {pass}")))?;
+    }
+    Ok(())
+}
+
+fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<(String, Any)> {
     let (name, function) = match pass.to::<Function>() {
-        Ok(function) => ("a function".to_owned(), function),
+        Ok(function) => ("function".to_owned(), function),
         Err(_) => {
             let name: String = pass.to().map_err(|_| {
                 CompileError::new(
@@ -83,5 +133,5 @@ fn run_one(program: &Any, pass: &Any, context: &PassContext) -> Result<Any> {
             format!("pass {name} gave {}; a pass gives the program back", after.type_name()),
         ));
     }
-    Ok(after)
+    Ok((name, after))
 }

@@ -50,19 +50,19 @@ impl Mutate for Unroll<'_> {
         match &**stmt {
             StmtNode::For { .. } => with_stack(|| self.unroll(stmt)),
             StmtNode::Seq { stmts } => {
-                let (mut steps, mut depth) = (0, 0);
+                let (mut steps, mut depth) = (0i64, 0);
                 let mut rewritten = Vec::with_capacity(stmts.len());
                 for part in stmts.iter() {
                     (self.steps, self.depth) = (0, 0);
                     rewritten.push(self.mutate_stmt(&part)?);
-                    steps += self.steps;
+                    steps = steps.saturating_add(self.steps);
                     depth = depth.max(self.depth);
                 }
                 (self.steps, self.depth) = (steps, depth);
                 Ok(Stmt::seq(rewritten))
             }
             StmtNode::Store { .. } | StmtNode::Evaluate { .. } => {
-                self.steps += 1;
+                self.steps = self.steps.saturating_add(1);
                 Ok(stmt.clone())
             }
             _ => mutate_stmt_parts(self, stmt),

@@ -174,7 +174,7 @@ fn points(schedule: &Schedule) -> HashMap<StageId, EnclosingLoop> {
             continue;
         };
         let time = made_of(&schedule[id], [scan_axis.clone()]);
-        let Some(axis) = loops(&schedule[id]).filter(|leaf| time.contains(*leaf)).next_back() else {
+        let Some(axis) = loops(&schedule[id]).rfind(|leaf| time.contains(*leaf)) else {
             continue;
         };
         let step = EnclosingLoop { stage: id, axis: axis.clone() };

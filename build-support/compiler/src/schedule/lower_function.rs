@@ -102,7 +102,7 @@ pub fn lower_function(
 }
 
 /// No value.
-const NOTHING: DataType = crate::interpret::NOTHING;
+const NOTHING: DataType = crate::ir::dtype::NOTHING;
 
 fn buffer_of(tensor: &Tensor, context: &PassContext) -> Buffer {
     let mut node = Buffer::new(&tensor.name(), tensor.dtype, tensor.shape.iter(), "global").to_node();

@@ -25,9 +25,13 @@
 //! ```
 
 pub(crate) mod attach;
+mod cache;
+pub(crate) mod derive;
 pub(crate) mod gather;
+mod group;
 pub(crate) mod guards;
 pub mod infer_bound;
+mod loop_nest;
 pub mod lower;
 pub(crate) mod lower_compute;
 pub mod lower_function;
@@ -38,6 +42,7 @@ pub mod normalize;
 pub mod pass_down;
 pub mod primitives;
 pub mod relations;
+mod rfactor;
 pub mod stage;
 pub mod tensorize;
 

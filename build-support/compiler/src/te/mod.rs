@@ -14,6 +14,7 @@
 
 pub mod axis;
 pub mod compute;
+pub mod eval;
 pub mod exprs;
 pub mod extern_op;
 pub mod math;

@@ -1,6 +1,7 @@
 //! Reductions: sums, extrema, positions of extrema, and any other commutative and associative function.
 
 use core::panic::Location;
+use std::collections::HashSet;
 
 use kernpack::{Array, DataType};
 
@@ -231,23 +232,28 @@ fn nested() -> CompileError {
     )
 }
 
-struct FindReduction(bool);
+#[derive(Default)]
+struct FindReduction {
+    found: bool,
+    /// Expressions share parts: each is looked at once.
+    visited: HashSet<usize>,
+}
 
 impl Visit for FindReduction {
     fn visit_expr(&mut self, expr: &Expr) {
         if matches!(**expr, ExprNode::Reduce { .. }) {
-            self.0 = true;
+            self.found = true;
         }
-        if !self.0 {
+        if !self.found && self.visited.insert(expr.address()) {
             walk_expr(self, expr);
         }
     }
 }
 
 fn contains_reduction(expr: &Expr) -> bool {
-    let mut find = FindReduction(false);
+    let mut find = FindReduction::default();
     find.visit_expr(expr);
-    find.0
+    find.found
 }
 
 /// A reduction is at the top of an expression, or nowhere.

@@ -149,13 +149,14 @@ impl Names {
         quoted(&name)
     }
 
-    /// Calls the data pointer of a buffer after the buffer.
-    pub(super) fn data_of(&mut self, buffer: &Buffer) {
-        let name = self.buffers.get(buffer).cloned().unwrap_or_default();
+    /// Calls the data pointer of a buffer after the buffer; gives its name if that is another one.
+    pub(super) fn data_of(&mut self, buffer: &Buffer) -> Option<String> {
+        let expected = format!("{}.data", self.buffers.get(buffer).cloned().unwrap_or_default());
         if !self.vars.contains_key(&buffer.data) {
-            let name = self.unique(&format!("{name}.data"));
+            let name = self.unique(&expected);
             self.vars.insert(buffer.data.clone(), name);
         }
+        self.vars.get(&buffer.data).filter(|name| **name != expected).map(|name| quoted(name))
     }
 
     /// The name of a tensor, and whether it is new.

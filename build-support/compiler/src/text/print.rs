@@ -5,37 +5,32 @@ use core::fmt;
 use super::printer::Printer;
 use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt, Var};
 
-mod sealed {
-    /// Nodes that are printed here.
-    pub trait Node {
-        /// Prints the node.
-        fn print_to(&self, printer: &mut super::Printer);
-    }
-}
-
 /// What has a text form.
-pub trait Printable: sealed::Node {}
+pub trait Printable {
+    /// The text; see [`print`].
+    fn to_text(&self) -> String;
+}
 
 macro_rules! printable {
     ($($node:ident, $printer:ident => $print:expr;)*) => {$(
-        impl sealed::Node for $node {
-            fn print_to(&self, $printer: &mut Printer) {
+        impl Printable for $node {
+            fn to_text(&self) -> String {
                 let print: fn(&Self, &mut Printer) = $print;
-                print(self, $printer);
+                let mut printer = Printer::new();
+                print(self, &mut printer);
+                printer.out
             }
         }
 
-        impl Printable for $node {}
-
         impl fmt::Display for $node {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&print(self))
+                f.write_str(&self.to_text())
             }
         }
 
         impl fmt::Debug for $node {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&print(self))
+                f.write_str(&self.to_text())
             }
         }
     )*};
@@ -56,9 +51,7 @@ printable! {
 
 /// The text of a node. Functions and modules declare what is free in them; expressions and statements take it as known.
 pub fn print<T: Printable + ?Sized>(node: &T) -> String {
-    let mut printer = Printer::new();
-    node.print_to(&mut printer);
-    printer.out
+    node.to_text()
 }
 
 /// The first line of a statement, without its body: for messages.

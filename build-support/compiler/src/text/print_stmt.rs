@@ -1,8 +1,10 @@
 //! Statements, functions and modules as text.
 
+use std::collections::HashSet;
+
 use super::names::{quoted, string};
 use super::printer::Printer;
-use crate::interpret::NOTHING;
+use crate::ir::dtype::NOTHING;
 use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IrModule, LoweredFunc, Param, Stmt, StmtNode, Var,
     visit, with_stack,
@@ -12,71 +14,6 @@ impl Printer {
     /// A statement on lines of its own.
     pub(super) fn stmt(&mut self, stmt: &Stmt) {
         with_stack(|| self.stmt_node(stmt));
-    }
-
-    /// Buffers that the statement's own expressions use and that nothing declares, but whose data pointer is known here: other views.
-    fn views(&mut self, stmt: &Stmt) {
-        if self.free.is_none() {
-            return;
-        }
-        let mut found: Vec<Buffer> = Vec::new();
-        let mut look = |expr: &Expr| {
-            visit::for_each_expr(expr, |part| {
-                if let ExprNode::Load { buffer, .. } = &**part {
-                    found.push(buffer.clone());
-                }
-            });
-        };
-        match &**stmt {
-            StmtNode::For { min, extent, .. } => {
-                look(min);
-                look(extent);
-            }
-            StmtNode::Store { buffer, index, value, mask } => {
-                look(index);
-                look(value);
-                mask.iter().for_each(look);
-                found.push(buffer.clone());
-            }
-            StmtNode::Alloc { buffer, .. } => buffer.shape.iter().for_each(|extent| look(&extent)),
-            StmtNode::Alias { data: value, .. }
-            | StmtNode::Bind { value, .. }
-            | StmtNode::Evaluate { value }
-            | StmtNode::Return { value }
-            | StmtNode::Assert { condition: value, .. }
-            | StmtNode::If { condition: value, .. }
-            | StmtNode::While { condition: value, .. } => look(value),
-            StmtNode::Attr { node, value, .. } => {
-                look(value);
-                if let Ok(buffer) = node.to::<Buffer>() {
-                    found.push(buffer);
-                }
-            }
-            StmtNode::TensorWrite { indices, value, .. } => {
-                indices.iter().for_each(|index| look(&index));
-                look(value);
-            }
-            StmtNode::Realize { region, .. } | StmtNode::Prefetch { region, .. } => {
-                for range in region.iter() {
-                    look(&range.min);
-                    look(&range.extent);
-                }
-            }
-            StmtNode::Seq { .. } => {}
-        }
-        for buffer in found {
-            if self.buffers.contains(&buffer) || !self.bound.contains(&buffer.data) {
-                continue;
-            }
-            self.start_line();
-            self.push("view ");
-            self.buffer_name(&buffer);
-            self.push(": ");
-            self.buffer_type(&buffer);
-            self.push(" = ");
-            self.var(&buffer.data);
-            self.end_line();
-        }
     }
 
     /// `{`, a body, `}`, on lines of their own.
@@ -96,52 +33,67 @@ impl Printer {
             stmts.iter().for_each(|stmt| self.stmt(&stmt));
             return;
         }
-        self.views(stmt);
-        match &**stmt {
+        let outer = core::mem::take(&mut self.views);
+        let annotations = self.aside(|this| match &**stmt {
             StmtNode::For { annotations, .. }
             | StmtNode::Alloc { annotations, .. }
-            | StmtNode::Realize { annotations, .. } => self.annotations(annotations),
+            | StmtNode::Realize { annotations, .. } => this.annotations(annotations),
             _ => {}
+        });
+        let head = self.aside(|this| this.head(stmt));
+        for view in core::mem::replace(&mut self.views, outer) {
+            self.start_line();
+            self.push(&view);
+            self.end_line();
         }
+        self.push(&annotations);
         self.lines.insert(stmt.clone(), self.line);
         self.start_line();
-        self.one(stmt);
+        self.push(&head);
+        self.bodies(stmt);
         self.end_line();
     }
 
-    /// The statement itself, from its place on the line.
-    fn one(&mut self, stmt: &Stmt) {
-        self.head(stmt);
+    /// What a statement owns.
+    fn bodies(&mut self, stmt: &Stmt) {
         match &**stmt {
             StmtNode::For { body, .. } | StmtNode::Attr { body, .. } | StmtNode::While { body, .. } => self.body(body),
             StmtNode::If { then_body, else_body, .. } => {
                 self.body(then_body);
-                match else_body.as_ref().map(|body| (body, &**body)) {
-                    None => {}
-                    Some((body, StmtNode::If { condition, .. })) if !self.has_views(condition) => {
-                        self.push(" else ");
-                        self.lines.insert(body.clone(), self.line);
-                        with_stack(|| self.one(body));
-                    }
-                    Some((body, _)) => {
-                        self.push(" else");
-                        self.body(body);
-                    }
+                let Some(body) = else_body else { return };
+                self.push(" else");
+                if !matches!(**body, StmtNode::If { .. }) {
+                    return self.body(body);
                 }
+                let outer = core::mem::take(&mut self.views);
+                let head = self.aside(|this| this.head(body));
+                let views = core::mem::replace(&mut self.views, outer);
+                self.lines.insert(body.clone(), self.line);
+                if views.is_empty() {
+                    self.push(" ");
+                    self.push(&head);
+                    with_stack(|| self.bodies(body));
+                    return;
+                }
+                // Views cannot stand before `else if`.
+                self.push(" {");
+                self.end_line();
+                self.indent += 1;
+                for line in views.into_iter().chain([head]) {
+                    self.start_line();
+                    self.push(&line);
+                    self.end_line();
+                }
+                self.out.pop();
+                self.line -= 1;
+                with_stack(|| self.bodies(body));
+                self.end_line();
+                self.indent -= 1;
+                self.start_line();
+                self.push("}");
             }
             _ => {}
         }
-    }
-
-    /// Whether a view has to be declared before an expression.
-    fn has_views(&self, expr: &Expr) -> bool {
-        let mut found = false;
-        visit::for_each_expr(expr, |part| {
-            if let ExprNode::Load { buffer, .. } = &**part {
-                found |= self.free.is_some() && !self.buffers.contains(buffer);
-            }
-        });
-        found
     }
 
     /// The statement up to its body.
@@ -253,21 +205,25 @@ impl Printer {
     /// A buffer where a statement makes it: its data pointer is bound here.
     fn declare(&mut self, buffer: &Buffer) {
         let text = self.aside(|this| this.buffer_type(buffer));
-        let again = !self.bound.insert(buffer.data.clone());
-        let known = self.buffers.contains(buffer);
-        if known {
-            self.push("same ");
-        }
-        self.buffer_name(buffer);
-        if again && !known {
-            // Another node for a pointer that is bound already.
-            let data = self.names.var(&buffer.data);
-            self.push(&format!(" same {data}"));
-        } else {
-            self.names.data_of(buffer);
-        }
+        self.declared_name(buffer);
         self.push(": ");
         self.push(&text);
+    }
+
+    /// The name of a buffer that is made here, and that of its data pointer where it is another one than is expected.
+    fn declared_name(&mut self, buffer: &Buffer) {
+        let again = !self.bind(&buffer.data);
+        if self.buffers.contains(buffer) {
+            self.push("same ");
+            return self.buffer_name(buffer);
+        }
+        self.buffer_name(buffer);
+        if again {
+            let data = self.names.var(&buffer.data);
+            self.push(&format!(" same {data}"));
+        } else if let Some(data) = self.names.data_of(buffer) {
+            self.push(&format!(" data {data}"));
+        }
     }
 
     fn param(&mut self, param: &Param) {
@@ -283,17 +239,11 @@ impl Printer {
         } else {
             Some(self.aside(|this| this.binder(&param.var, crate::ir::POINTER)))
         };
-        let again = !self.bound.insert(buffer.data.clone());
-        self.buffer_name(buffer);
-        if again {
-            let data = self.names.var(&buffer.data);
-            self.push(&format!(" same {data}"));
-        } else {
-            self.names.data_of(buffer);
-        }
+        self.declared_name(buffer);
         self.push(if param.output { ": mut " } else { ": " });
         self.buffer_type_with(buffer, |this, expr| match Var::of(expr) {
-            Some(var) if this.bound.insert(var.clone()) => {
+            Some(var) if !this.bound.contains(&var) => {
+                this.bind(&var);
                 let name = this.names.var(&var);
                 this.push(&name);
                 if !var.is_size() || var.dtype() != I64 {
@@ -339,7 +289,8 @@ impl Printer {
         let outer_line = self.line;
         self.free = Some(Vec::new());
         let text = self.aside(|this| this.func(func));
-        let free = self.free.take().unwrap_or_default();
+        let mut free = self.free.take().unwrap_or_default();
+        free.append(&mut self.views);
         for declaration in &free {
             self.push(declaration);
             self.push("\n");
@@ -357,13 +308,31 @@ impl Printer {
             self.any(&value);
             self.push("]\n");
         }
-        for (position, func) in module.functions.iter().enumerate() {
+        let mut texts = Vec::new();
+        let mut bound: HashSet<Var> = HashSet::new();
+        let mut shared = false;
+        for func in module.functions.iter() {
+            let mut inner = Self::new();
+            inner.whole_func(&func);
+            shared |= inner.bound.iter().any(|var| bound.contains(var));
+            bound.extend(inner.bound);
+            texts.push(inner.out);
+        }
+        if shared {
+            // One set of names for all, so that the text says which variables are the same.
+            let mut inner = Self::new();
+            for (func, text) in module.functions.iter().zip(&mut texts) {
+                inner.buffers.clear();
+                inner.here.clear();
+                inner.whole_func(&func);
+                *text = core::mem::take(&mut inner.out);
+            }
+        }
+        for (position, text) in texts.iter().enumerate() {
             if position > 0 || !module.attrs.is_empty() {
                 self.push("\n");
             }
-            let mut inner = Self::new();
-            inner.whole_func(&func);
-            self.push(&inner.out);
+            self.push(text);
         }
     }
 }

@@ -16,9 +16,13 @@ pub(super) struct Printer {
     pub(super) names: Names,
     /// Variables that were bound so far.
     pub(super) bound: HashSet<Var>,
+    /// Those that were bound or declared in this function.
+    pub(super) here: HashSet<Var>,
     pub(super) buffers: HashSet<Buffer>,
     /// Declarations of what nothing binds; none: it is known to the reader.
     pub(super) free: Option<Vec<String>>,
+    /// Declarations of other nodes for memory that is bound, for the lines before the statement.
+    pub(super) views: Vec<String>,
     /// The line on which each statement begins.
     pub(super) lines: HashMap<Stmt, usize>,
     pub(super) line: usize,
@@ -32,8 +36,10 @@ impl Printer {
             indent: 0,
             names: Names::default(),
             bound: HashSet::new(),
+            here: HashSet::new(),
             buffers: HashSet::new(),
             free: None,
+            views: Vec::new(),
             lines: HashMap::new(),
             line: 0,
         }
@@ -79,17 +85,24 @@ impl Printer {
     /// A variable where it is used.
     pub(super) fn var(&mut self, var: &Var) {
         let name = self.names.var(var);
-        if self.free.is_some() && self.bound.insert(var.clone()) {
+        if self.free.is_some() && self.here.insert(var.clone()) {
+            let same = if self.bound.insert(var.clone()) { "" } else { "same " };
             let size = if var.is_size() { "size " } else { "" };
-            let text = format!("var {name}: {size}{}", var.dtype().short_name());
+            let text = format!("var {same}{name}: {size}{}", var.dtype().short_name());
             self.free.iter_mut().for_each(|free| free.push(text.clone()));
         }
         self.push(&name);
     }
 
+    /// Whether a variable is bound for the first time.
+    pub(super) fn bind(&mut self, var: &Var) -> bool {
+        self.here.insert(var.clone());
+        self.bound.insert(var.clone())
+    }
+
     /// A variable where it gets its value; the type is written if it is not `default`.
     pub(super) fn binder(&mut self, var: &Var, default: DataType) {
-        let again = !self.bound.insert(var.clone());
+        let again = !self.bind(var);
         let name = self.names.var(var);
         if again {
             self.push("same ");
@@ -101,24 +114,29 @@ impl Printer {
         }
     }
 
-    /// The name of a buffer that is used. One that nothing declared is declared as free.
+    /// The name of a buffer that is used. One that nothing declares is declared before the statement if its pointer is bound, else as free.
     pub(super) fn buffer(&mut self, buffer: &Buffer) {
         if self.free.is_some() && !self.buffers.contains(buffer) {
+            let bound = self.here.contains(&buffer.data);
             let text = self.aside(|this| {
-                this.push("buffer ");
+                this.push(if bound { "view " } else { "buffer " });
                 this.buffer_name(buffer);
                 this.push(": ");
                 this.buffer_type(buffer);
                 this.push(" = ");
                 this.var(&buffer.data);
             });
-            self.free.iter_mut().for_each(|free| free.push(text.clone()));
+            if bound {
+                self.views.push(text);
+            } else {
+                self.free.iter_mut().for_each(|free| free.push(text.clone()));
+            }
         }
         let name = self.names.buffer(buffer);
         self.push(&name);
     }
 
-    /// Declares buffers that a statement uses and nothing before declares: views by another node.
+    /// The name of a buffer that is declared.
     pub(super) fn buffer_name(&mut self, buffer: &Buffer) {
         self.buffers.insert(buffer.clone());
         let name = self.names.buffer(buffer);

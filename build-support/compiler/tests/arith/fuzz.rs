@@ -165,15 +165,23 @@ fn check(kind: Kind, seed: u64, cases: usize, points: usize) {
 
 #[test]
 fn integers_keep_their_values() {
-    check(Kind::Integer, 1, 4000, 24);
+    check(Kind::Integer, seed(1), cases(4000), 24);
 }
 
 #[test]
 fn conditions_keep_their_values() {
-    check(Kind::Condition, 2, 4000, 24);
+    check(Kind::Condition, seed(2), cases(4000), 24);
 }
 
 #[test]
 fn vectors_keep_their_values() {
-    check(Kind::Vector, 3, 2000, 24);
+    check(Kind::Vector, seed(3), cases(2000), 24);
+}
+
+fn seed(own: u64) -> u64 {
+    std::env::var("KERNPACK_FUZZ_SEED").ok().and_then(|seed| seed.parse::<u64>().ok()).map_or(own, |seed| seed + own)
+}
+
+fn cases(own: usize) -> usize {
+    std::env::var("KERNPACK_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(own)
 }

@@ -51,12 +51,14 @@ static REST: &[Rows] = &[
 #[cfg(feature = "all")]
 pub fn register() -> Result<()> {
     types::register()?;
+    module::offer_context_symbols()?;
     [HOST, REST].into_iter().flatten().copied().flatten().try_for_each(Builtin::register)?;
     module::note_own_loaders()
 }
 
 /// Registers what libraries in other languages need of the artifact that serves them.
 fn register_host_functions() -> Result<()> {
+    module::offer_context_symbols()?;
     let loaders_are_ours = !module::has_loaders()?;
     register_missing(HOST)?;
     if loaders_are_ours { module::note_own_loaders() } else { Ok(()) }
@@ -71,6 +73,7 @@ pub fn register_init(type_index: i32) -> Result<()> {
 /// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
 /// with.
 pub fn register_carried(kind: &'static str) -> Result<()> {
+    module::offer_context_symbols()?;
     if cfg!(feature = "embedded") && provider::origin_while_binding() == Origin::Embedded {
         register_host_functions()?;
     }

@@ -24,6 +24,7 @@ const SIZE: i32 = (embedded::HEADER_SIZE + size_of::<EnumBody>()) as i32;
 /// Registers an enum and its instances with the provider. An enum that is there with the same variants is joined.
 ///
 /// When the key is taken by another type, this artifact's enum gets a key of its own.
+#[inline]
 pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
     let registered = |(type_index, objects): (i32, Vec<*mut TVMFFIObject>), problem| {
         // SAFETY: `register_as` gives the instances of the type, with a reference to each.
@@ -47,6 +48,7 @@ pub fn register_enum(def: &'static EnumDef) -> RegisteredEnum {
 }
 
 /// The type that enums of this kind are derived from. A provider that came without is given it.
+#[inline]
 fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
     for builtin in [&ENUM_STATE, &ENUM, &INT_ENUM, &STR_ENUM] {
         builtin.allocate()?;
@@ -60,6 +62,7 @@ fn parent(kind: EnumKind) -> Result<&'static BuiltinType> {
     })
 }
 
+#[inline]
 fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result<(i32, Vec<*mut TVMFFIObject>)> {
     const DEPTH: i32 = 3;
     let api = provider::api();
@@ -112,6 +115,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
     Ok((index, objects))
 }
 
+#[inline]
 fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
     let metadata = TVMFFITypeMetadata {
         doc: TVMFFIByteArray::new(def.doc.as_bytes()),
@@ -137,11 +141,13 @@ fn register_content(def: &'static EnumDef, index: i32) -> Result<()> {
 }
 
 /// The ABI's native hook for rewriting: what an instance becomes.
+#[inline]
 unsafe extern "C" fn unchanged(_: *mut TVMFFIObject, _: TVMFFIAny) -> TVMFFIAny {
     TVMFFIAny { type_index: type_index::UNCHANGED, ..TVMFFIAny::NONE }
 }
 
 /// The function that gives the instance for an instance, an integer or a name.
+#[inline]
 unsafe extern "C" fn to_instance(
     this: *mut c_void,
     args: *const TVMFFIAny,
@@ -162,6 +168,7 @@ unsafe extern "C" fn to_instance(
 }
 
 /// Makes the instances of an enum that has none.
+#[inline]
 fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec<*mut TVMFFIObject>> {
     let objects: Vec<*mut TVMFFIObject> = def.variants.iter().map(|variant| new_variant(variant, index)).collect();
     let mut docs = Vec::new();
@@ -191,6 +198,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
     Ok(objects)
 }
 
+#[inline]
 fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
     // SAFETY: a new text, whose reference goes over to the field.
     let str_index = unsafe { Any::from_raw(new_string(variant.name.as_bytes())) };
@@ -198,6 +206,7 @@ fn new_variant(variant: &VariantDef, index: i32) -> *mut TVMFFIObject {
 }
 
 /// The instances of an enum that another library registered, which must be the same variants.
+#[inline]
 fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Vec<*mut TVMFFIObject>> {
     let entry = |raw: &TVMFFIAny| {
         // SAFETY: the list keeps the entry alive; objects of an enum's type begin with this body.
@@ -231,11 +240,13 @@ fn join_instances(def: &EnumDef, index: i32, entries: &[TVMFFIAny]) -> Result<Ve
     )
 }
 
+#[inline]
 fn name(body: &EnumBody) -> &[u8] {
     // SAFETY: the body owns a text.
     unsafe { embedded::text_of(body.str_index.as_view().as_raw()) }.unwrap_or_default()
 }
 
+#[inline]
 fn into_error(failure: Failure) -> Error {
     Error::new(failure.kind(), failure.message())
 }

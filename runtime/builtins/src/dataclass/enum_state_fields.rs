@@ -16,6 +16,7 @@ use crate::{Result, bail};
 ///
 /// # Safety
 /// The ABI's convention of setters: `field` is the address of such a field in an object under construction, `value` a valid view.
+#[inline]
 pub(super) unsafe extern "C" fn set_entries(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
     // SAFETY: promised by the caller.
     guard_nameless(|| unsafe { store(field, list_of_objects(&*value)?) })
@@ -25,6 +26,7 @@ pub(super) unsafe extern "C" fn set_entries(field: *mut c_void, value: *const TV
 ///
 /// # Safety
 /// As for [`set_entries`].
+#[inline]
 pub(super) unsafe extern "C" fn set_indexes(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
     // SAFETY: promised by the caller.
     guard_nameless(|| unsafe { store(field, dict(&*value, "Dict<Any, ffi.Object>", |_| true, is_object)?) })
@@ -34,6 +36,7 @@ pub(super) unsafe extern "C" fn set_indexes(field: *mut c_void, value: *const TV
 ///
 /// # Safety
 /// As for [`set_entries`].
+#[inline]
 pub(super) unsafe extern "C" fn set_attrs(field: *mut c_void, value: *const TVMFFIAny) -> i32 {
     let is_text = |key: &TVMFFIAny| matches!(key.type_index, type_index::STR | type_index::SMALL_STR);
     let expected = "Dict<str, Dict<ffi.Object, Any>>";
@@ -41,6 +44,7 @@ pub(super) unsafe extern "C" fn set_attrs(field: *mut c_void, value: *const TVMF
     guard_nameless(|| unsafe { store(field, dict(&*value, expected, is_text, |value| is_column(value))?) })
 }
 
+#[inline]
 unsafe fn store(field: *mut c_void, new: *mut TVMFFIObject) -> Result<()> {
     // SAFETY: the caller passes a field that owns an object, and gives up its reference to the new one.
     unsafe {
@@ -52,16 +56,19 @@ unsafe fn store(field: *mut c_void, new: *mut TVMFFIObject) -> Result<()> {
     Ok(())
 }
 
+#[inline]
 fn is_object(value: &TVMFFIAny) -> bool {
     value.type_index == type_index::NONE || value.type_index >= type_index::STATIC_OBJECT_BEGIN
 }
 
+#[inline]
 unsafe fn is_column(value: &TVMFFIAny) -> bool {
     // SAFETY: the caller passes a live value; the dict does not change meanwhile.
     unsafe { value.type_index == type_index::DICT && map::iter(value.payload.v_obj).all(|(key, _)| is_object(&key)) }
 }
 
 /// A list with a reference of its own.
+#[inline]
 unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
     let expected = "List<ffi.Object>";
     // SAFETY: the caller passes a valid view; the container does not change meanwhile.
@@ -84,6 +91,7 @@ unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
 }
 
 /// A dict with a reference of its own.
+#[inline]
 unsafe fn dict(
     value: &TVMFFIAny,
     expected: &str,
@@ -115,6 +123,7 @@ unsafe fn dict(
     }
 }
 
+#[inline]
 unsafe fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: the caller passes a valid view.
     unsafe { type_key(&AnyView::from_raw(*value)) }

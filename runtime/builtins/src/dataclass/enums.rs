@@ -25,11 +25,13 @@ pub(super) struct EnumStateBody {
 }
 
 impl Default for EnumStateBody {
+    #[inline]
     fn default() -> Self {
         Self { entries: owned(seq::new_list(vec![])), indexes: new_dict(), attrs: new_dict() }
     }
 }
 
+#[inline]
 fn new_dict() -> ObjRef<ObjectRoot> {
     // SAFETY: there are no views to be valid.
     let dict = unsafe { map::new_dict_of_views(&[]) };
@@ -37,6 +39,7 @@ fn new_dict() -> ObjRef<ObjectRoot> {
     owned(dict.unwrap_or_else(|failure| unreachable!("{failure:?}")))
 }
 
+#[inline]
 fn owned(new: *mut TVMFFIObject) -> ObjRef<ObjectRoot> {
     // SAFETY: the callers pass a new object, whose reference goes over to the result.
     unsafe { ObjRef::from_raw(new) }
@@ -54,6 +57,7 @@ pub(super) struct EnumBody {
 pub(crate) const NAME_OFFSET: i64 = 32;
 
 impl Default for EnumBody {
+    #[inline]
     fn default() -> Self {
         // SAFETY: a new text, whose reference goes over to the field.
         Self { int_index: 0, str_index: unsafe { Any::from_raw(new_string(b"")) } }
@@ -92,6 +96,7 @@ const STR_INDEX: BuiltinField = BuiltinField {
 };
 
 /// A table of an [`EnumStateBody`]: its offset, type and setter.
+#[inline]
 const fn table(
     name: &'static str,
     doc: &'static str,
@@ -194,11 +199,13 @@ macro_rules! base_of_enums {
 base_of_enums!(INT_ENUM, "ffi.IntEnum", IntEnumBody, INT_ENUM_TYPE, INT_INDEX);
 base_of_enums!(STR_ENUM, "ffi.StrEnum", StrEnumBody, STR_ENUM_TYPE, STR_INDEX);
 
+#[inline]
 const fn convert_function(name: &'static str, result: &'static Type, run: fn(&Arguments<'_>) -> Result<Any>) -> Attr {
     const PARAMS: &[&Type] = &[&ANY_VIEW];
     Attr::Function(Builtin { name, signature: Signature::Typed(PARAMS, result), run })
 }
 
+#[inline]
 fn convert(args: &Arguments<'_>, to: &Type) -> Result<Any> {
     if !to.accepts(args.view(0)) {
         bail!(TypeError, "Cannot cast from `{}` to `{}`", type_key(args.view(0)), to.text);
@@ -207,6 +214,7 @@ fn convert(args: &Arguments<'_>, to: &Type) -> Result<Any> {
 }
 
 /// Whether a type is an enum.
+#[inline]
 pub(crate) fn is_enum(info: TypeInfo) -> bool {
     let root = ENUM.host_index();
     info.index() == root || info.ancestor(1).is_some_and(|ancestor| ancestor.index() == root)
@@ -216,6 +224,7 @@ pub(crate) fn is_enum(info: TypeInfo) -> bool {
 ///
 /// # Safety
 /// The object is alive for `'a`, and of this type.
+#[inline]
 pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) -> Option<&'a [u8]> {
     // SAFETY: promised by the caller.
     is_enum(info).then(|| unsafe { name_of(object) })
@@ -225,12 +234,14 @@ pub(crate) unsafe fn enum_name<'a>(object: *mut TVMFFIObject, info: TypeInfo) ->
 ///
 /// # Safety
 /// `instance` is of an enum type and lives for `'a`.
+#[inline]
 pub(crate) unsafe fn name_of<'a>(instance: *mut TVMFFIObject) -> &'a [u8] {
     // SAFETY: promised by the caller; objects of all enum types begin with this body.
     unsafe { text_of(embedded::body::<EnumBody>(instance).str_index.as_view().as_raw()) }.unwrap_or_default()
 }
 
 /// Whether a type is an enum of integers.
+#[inline]
 pub(crate) fn is_int_enum(info: TypeInfo) -> bool {
     info.is_a(INT_ENUM.host_index())
 }
@@ -239,6 +250,7 @@ pub(crate) fn is_int_enum(info: TypeInfo) -> bool {
 ///
 /// # Safety
 /// `instance` is a live object of this enum type.
+#[inline]
 pub(crate) unsafe fn index_of(instance: *mut TVMFFIObject, info: TypeInfo) -> Any {
     // SAFETY: promised by the caller; objects of all enum types begin with this body.
     let body = unsafe { embedded::body::<EnumBody>(instance) };
@@ -252,6 +264,7 @@ pub(crate) unsafe fn index_of(instance: *mut TVMFFIObject, info: TypeInfo) -> An
 ///
 /// # Safety
 /// `index` is a live integer or text.
+#[inline]
 pub(crate) unsafe fn instance_with(info: TypeInfo, index: &TVMFFIAny) -> Result<Any> {
     static STATES: AttrColumn = AttrColumn::new("__ffi_enum__");
     if let Some(state) = STATES.get(info.index()) {

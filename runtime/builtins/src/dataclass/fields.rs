@@ -38,6 +38,7 @@ enum Kind {
 }
 
 impl Kind {
+    #[inline]
     const fn of(index: i32) -> Option<Self> {
         Some(match index {
             type_index::INT => Self::Int,
@@ -52,6 +53,7 @@ impl Kind {
         })
     }
 
+    #[inline]
     const fn name(self) -> &'static str {
         match self {
             Self::Int => "int",
@@ -65,6 +67,7 @@ impl Kind {
         }
     }
 
+    #[inline]
     const fn getter(self) -> TVMFFIFieldGetter {
         match self {
             Self::Int => get_i64,
@@ -81,18 +84,21 @@ impl Kind {
 
 // SAFETY of the getters: the ABI's convention: `field` is the address of a field of this kind, `result` is writable.
 
+#[inline]
 unsafe extern "C" fn get_float(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: see above.
     unsafe { result.write(TVMFFIAny::float(*field.cast::<f64>())) };
     0
 }
 
+#[inline]
 unsafe extern "C" fn get_bool(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: see above; a byte may be anything.
     unsafe { result.write(TVMFFIAny::bool(*field.cast::<u8>() != 0)) };
     0
 }
 
+#[inline]
 unsafe extern "C" fn get_pointer(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: see above.
     unsafe {
@@ -101,6 +107,7 @@ unsafe extern "C" fn get_pointer(field: *mut c_void, result: *mut TVMFFIAny) -> 
     0
 }
 
+#[inline]
 unsafe extern "C" fn get_data_type(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: see above.
     unsafe {
@@ -111,6 +118,7 @@ unsafe extern "C" fn get_data_type(field: *mut c_void, result: *mut TVMFFIAny) -
     0
 }
 
+#[inline]
 unsafe extern "C" fn get_device(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: see above.
     unsafe {
@@ -122,6 +130,7 @@ unsafe extern "C" fn get_device(field: *mut c_void, result: *mut TVMFFIAny) -> i
 }
 
 /// `ffi.MakeFieldGetter`: the address of the getter.
+#[inline]
 pub(super) fn make_getter(args: &Arguments<'_>) -> Result<Any> {
     let index = args.int(0) as i32;
     match Kind::of(index) {
@@ -131,6 +140,7 @@ pub(super) fn make_getter(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// `ffi.MakeFieldSetter`: a function of a field's address and a value.
+#[inline]
 pub(super) fn make_setter(args: &Arguments<'_>) -> Result<Any> {
     let pointer = |index| core::ptr::with_exposed_provenance_mut::<c_void>(args.int(index) as usize);
     let (converter, convert) = (pointer(1), pointer(2));
@@ -149,6 +159,7 @@ pub(super) fn make_setter(args: &Arguments<'_>) -> Result<Any> {
     Ok(unsafe { Any::from_object(embedded::new_function(call_setter, setter)) })
 }
 
+#[inline]
 unsafe extern "C" fn call_setter(
     this: *mut c_void,
     args: *const TVMFFIAny,
@@ -182,11 +193,13 @@ unsafe extern "C" fn call_setter(
 }
 
 #[cold]
+#[inline]
 fn wrong_count(num_args: i32) -> i32 {
     raise(error!(TypeError, "a field's setter takes an address and a value, got {num_args} argument(s)"))
 }
 
 #[cold]
+#[inline]
 fn raise(error: Error) -> i32 {
     error.raise();
     -1
@@ -223,6 +236,7 @@ unsafe fn store(field: *mut c_void, index: i32, value: &TVMFFIAny) -> bool {
 /// # Safety
 /// As for [`store`].
 #[cold]
+#[inline]
 unsafe fn store_other(field: *mut c_void, index: i32, value: &Any) -> Result<()> {
     let Some(kind) = Kind::of(index) else { bail!(ValueError, "Unsupported field type index for setter: {index}") };
     let view = value.as_view();
@@ -246,6 +260,7 @@ unsafe fn store_other(field: *mut c_void, index: i32, value: &Any) -> Result<()>
 
 /// # Safety
 /// `field` holds NULL or an owned reference, and `new` is NULL or a reference that is given up.
+#[inline]
 unsafe fn replace_object(field: *mut c_void, new: *mut TVMFFIObject) {
     // SAFETY: promised by the caller; the old object is released when the new one is in its place.
     unsafe {
@@ -257,6 +272,7 @@ unsafe fn replace_object(field: *mut c_void, new: *mut TVMFFIObject) {
 }
 
 #[cold]
+#[inline]
 fn mismatch(value: &AnyView<'_>, expected: &str) -> Error {
     error!(TypeError, "Cannot convert from type `{}` to `{expected}`", type_key(value))
 }

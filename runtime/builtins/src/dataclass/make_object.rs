@@ -16,6 +16,7 @@ struct Given<'a> {
     used: bool,
 }
 
+#[inline]
 pub(super) fn make_object(args: &Arguments<'_>) -> Result<Any> {
     let Some((what, fields)) = args.all().split_first() else {
         bail!(
@@ -52,6 +53,7 @@ pub(super) fn make_object(args: &Arguments<'_>) -> Result<Any> {
     Ok(object)
 }
 
+#[inline]
 fn type_of(what: &AnyView<'_>) -> Result<TypeInfo> {
     match what.type_index() {
         type_index::INT | type_index::BOOL => known_type(what.as_raw().bits() as i32),
@@ -59,6 +61,7 @@ fn type_of(what: &AnyView<'_>) -> Result<TypeInfo> {
     }
 }
 
+#[inline]
 fn text<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
     if !STRING.accepts(value) {
         bail!(TypeError, "Cannot convert from type `{}` to `str`", type_key(value));

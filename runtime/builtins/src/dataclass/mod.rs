@@ -18,6 +18,7 @@ use crate::definition::signature::{FUNCTION, INT, Signature, VOID};
 pub(crate) const CONSTRUCTORS: &[Builtin] =
     &[Builtin { name: "ffi._RegisterFFIInit", signature: Signature::Typed(&[&INT], &VOID), run: init::register_init }];
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.MakeFieldGetter", signature: Signature::Typed(&[&INT], &INT), run: fields::make_getter },
     Builtin {

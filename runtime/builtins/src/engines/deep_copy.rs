@@ -18,11 +18,13 @@ use crate::walker::stack::check_depth;
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, Field, TypeInfo, call_function};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] =
     &[Builtin { name: "ffi.DeepCopy", signature: Signature::Typed(&[&ANY], &ANY), run: deep_copy }];
 
 static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
 
+#[inline]
 fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
     if is_constant(args.view(0).type_index()) {
         return args.owned(0);
@@ -34,6 +36,7 @@ fn deep_copy(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// A copy of a value, which is not an rvalue reference, and of all that it consists of.
+#[inline]
 pub(crate) fn copy(value: &AnyView<'_>) -> Result<Any> {
     if is_constant(value.type_index()) {
         return value.try_to_owned();
@@ -102,6 +105,7 @@ enum Leaf {
 impl Copier {
     /// # Safety
     /// The value is valid and not changed meanwhile.
+    #[inline]
     unsafe fn copy(&mut self, value: &TVMFFIAny) -> Result<Any> {
         // SAFETY: promised by the caller; the children of a frame are alive as long as the frame.
         unsafe {
@@ -145,6 +149,7 @@ impl Copier {
     }
 
     /// Begins to copy an object. Others refer to it, too, when there are more than so many references.
+    #[inline]
     unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
         check_depth(self.frames.len())?;
         // SAFETY: the caller passes a live object.
@@ -194,6 +199,7 @@ impl Copier {
         Ok(())
     }
 
+    #[inline]
     fn remember(&mut self, object: *mut TVMFFIObject, copy: Any) -> CopyPlace {
         let at = self.copies.len();
         self.seen.insert(object, at as u64);
@@ -202,6 +208,7 @@ impl Copier {
     }
 
     /// Copies children of the innermost object up to one that has children itself (true) or to the end (false).
+    #[inline]
     unsafe fn advance(&mut self) -> Result<bool> {
         let top = self.frames.len() - 1;
         loop {
@@ -261,6 +268,7 @@ impl Copier {
     }
 
     /// Ends the innermost object and gives it and its copy.
+    #[inline]
     fn leave(&mut self) -> (*mut TVMFFIObject, Any) {
         let Some(frame) = self.frames.pop() else { return (core::ptr::null_mut(), Any::NONE) };
         let copy = match frame.copy {
@@ -277,6 +285,7 @@ impl Copier {
     }
 
     /// Puts copies in the places of originals that stood for them.
+    #[inline]
     unsafe fn replace_originals(&mut self) -> Result<()> {
         for copy in core::mem::take(&mut self.with_originals) {
             // SAFETY: the copies are ours.
@@ -295,6 +304,7 @@ impl Copier {
     }
 
     /// The copy of a value that is a copied original.
+    #[inline]
     unsafe fn copy_of(&self, value: &TVMFFIAny) -> Option<TVMFFIAny> {
         if value.type_index < type_index::STATIC_OBJECT_BEGIN {
             return None;
@@ -305,6 +315,7 @@ impl Copier {
         Some(*copy.as_view().as_raw())
     }
 
+    #[inline]
     unsafe fn replace_in_list(&self, list: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: the caller passes a live list; copies are alive as long as `self`.
         unsafe {
@@ -317,6 +328,7 @@ impl Copier {
         Ok(())
     }
 
+    #[inline]
     unsafe fn replace_in_dict(&self, dict: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: as for `replace_in_list`.
         unsafe {
@@ -338,6 +350,7 @@ impl Copier {
         Ok(())
     }
 
+    #[inline]
     unsafe fn replace_in_fields(&self, object: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: the caller passes a live object of ours.
         unsafe {
@@ -356,12 +369,14 @@ impl Copier {
 }
 
 /// Whether values of this type never change and consist of nothing that does.
+#[inline]
 fn is_constant(index: i32) -> bool {
     index < type_index::STATIC_OBJECT_BEGIN && index != type_index::OBJECT_RVALUE_REF
         || matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE | type_index::BIG_INT)
 }
 
 /// Whether a field can only hold what is copied with the object: numbers, data types, devices.
+#[inline]
 fn is_plain(field: Field) -> bool {
     // Not `OPAQUE_PTR`: a field of a Rust layout says that, whatever its values are.
     use type_index::{BOOL, DATA_TYPE, DEVICE, FLOAT, INT};
@@ -369,6 +384,7 @@ fn is_plain(field: Field) -> bool {
 }
 
 /// Gives the copy of a child to the copy of its parent.
+#[inline]
 unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
     // SAFETY: the caller passes a frame whose copy is ours; an array has the capacity for all elements.
     unsafe {
@@ -399,6 +415,7 @@ unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
 
 /// A copy that shares what the object refers to. When it is certain that each field of the copy adds one reference, the references
 /// to a field's value are counted.
+#[inline]
 unsafe fn shallow_copy(value: &TVMFFIAny, info: TypeInfo, field_references: &mut u32) -> Result<Any> {
     let Some(hook) = SHALLOW_COPY.get(info.index()) else {
         bail!(

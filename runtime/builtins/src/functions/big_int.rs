@@ -84,12 +84,14 @@ pub(crate) static BIG_INT: BuiltinType = BuiltinType {
     ..BuiltinType::new("ffi.BigInt")
 };
 
+#[inline]
 unsafe extern "C" fn any_hash(value: *const TVMFFIAny) -> TVMFFIAny {
     // SAFETY: the convention of the column: a valid value, borrowed for the call.
     let value = unsafe { AnyView::from_raw(*value) };
     hook_result(hash(&value).map(IntoAny::into_any))
 }
 
+#[inline]
 unsafe extern "C" fn any_equal(left: *const TVMFFIAny, right: *const TVMFFIAny) -> TVMFFIAny {
     // SAFETY: the convention of the column: valid values, borrowed for the call.
     let (left, right) = unsafe { (AnyView::from_raw(*left), AnyView::from_raw(*right)) };
@@ -97,11 +99,13 @@ unsafe extern "C" fn any_equal(left: *const TVMFFIAny, right: *const TVMFFIAny) 
 }
 
 /// A native hook fails by returning its error.
+#[inline]
 fn hook_result(result: Result<Any>) -> TVMFFIAny {
     result.unwrap_or_else(IntoAny::into_any).into_raw()
 }
 
 /// The words of an integer, least significant first, as bytes.
+#[inline]
 fn words<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
     match value.type_index() {
         // SAFETY: the view is valid and keeps the words alive; they are never changed.
@@ -111,11 +115,13 @@ fn words<'a>(value: &'a AnyView<'_>) -> Result<&'a [u8]> {
 }
 
 /// The words of two integers; the second one is looked at first, as the stock library does.
+#[inline]
 fn both<'a>(left: &'a AnyView<'_>, right: &'a AnyView<'_>) -> Result<(&'a [u8], &'a [u8])> {
     let right = words(right)?;
     Ok((words(left)?, right))
 }
 
+#[inline]
 fn hash(value: &AnyView<'_>) -> Result<i64> {
     let words = words(value)?;
     if value.type_index() == type_index::INT {
@@ -125,6 +131,7 @@ fn hash(value: &AnyView<'_>) -> Result<i64> {
 }
 
 /// The word at an index; beyond the last one, the words of the sign.
+#[inline]
 fn word(words: &[[u8; 8]], index: usize) -> i64 {
     match words.get(index) {
         Some(word) => i64::from_ne_bytes(*word),
@@ -133,6 +140,7 @@ fn word(words: &[[u8; 8]], index: usize) -> i64 {
 }
 
 /// Compares the words of two integers.
+#[inline]
 pub(crate) fn compare(left: &[u8], right: &[u8]) -> core::cmp::Ordering {
     let (left, right) = (left.as_chunks::<8>().0, right.as_chunks::<8>().0);
     let len = left.len().max(right.len());
@@ -143,6 +151,7 @@ pub(crate) fn compare(left: &[u8], right: &[u8]) -> core::cmp::Ordering {
 }
 
 /// Decimal digits of an integer.
+#[inline]
 pub(crate) fn to_decimal(words: &[u8]) -> String {
     let words = words.as_chunks::<8>().0;
     let negative = word(words, words.len()) < 0;
@@ -178,6 +187,7 @@ pub(crate) fn to_decimal(words: &[u8]) -> String {
 
 /// `high * 2^64 + low` divided by [`POWER`]: quotient and remainder; `high` is below the power. (Two multiplications instead of a
 /// division: Moeller and Granlund, "Improved division by invariant integers".)
+#[inline]
 fn divide(high: u64, low: u64) -> (u64, u64) {
     const RECIPROCAL: u64 = (u128::MAX / POWER as u128 - (1 << 64)) as u64;
     let estimate = u128::from(RECIPROCAL) * u128::from(high) + (u128::from(high) << 64 | u128::from(low));
@@ -195,6 +205,7 @@ fn divide(high: u64, low: u64) -> (u64, u64) {
 }
 
 /// Two's complement.
+#[inline]
 fn negate(words: &mut [u64]) {
     let mut carry = true;
     for word in words {
@@ -202,6 +213,7 @@ fn negate(words: &mut [u64]) {
     }
 }
 
+#[inline]
 fn from_json(args: &Arguments<'_>) -> Result<Any> {
     let value = args.view(0);
     if !matches!(value.type_index(), type_index::SMALL_STR | type_index::STR) {
@@ -211,6 +223,7 @@ fn from_json(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// An integer from decimal digits with an optional sign.
+#[inline]
 fn parse(text: &[u8]) -> Result<Any> {
     let invalid = || error!(ValueError, "Invalid decimal string for ffi.BigInt");
     let (negative, digits) = match text {

@@ -10,6 +10,7 @@ use crate::embedded::release::{is_object, release, retain};
 use crate::embedded::{self, list, map, seq};
 use crate::value::{Any, IntoAny};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.Array",
@@ -136,16 +137,19 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
 ];
 
+#[inline]
 fn get_item(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the first argument is an array or a list; the element is alive as long as it is in it.
     unsafe { Ok(Any::from_raw(retain(&seq::get(args.object(0), args.int(1))?))) }
 }
 
+#[inline]
 fn size(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the first argument is an array or a list.
     Ok(unsafe { seq::elements(args.object(0)) }.len().into_any())
 }
 
+#[inline]
 fn contains(args: &Arguments<'_>) -> Result<Any> {
     let value = args.lookup(1)?;
     // SAFETY: the first argument is an array or a list, and the value is valid for the call.
@@ -159,6 +163,7 @@ struct ListArgument {
 }
 
 impl ListArgument {
+    #[inline]
     fn new(args: &Arguments<'_>, index: usize) -> Self {
         let object = args.object(index);
         // SAFETY: the argument is a list or an array that the caller keeps alive.
@@ -170,6 +175,7 @@ impl ListArgument {
         }
     }
 
+    #[inline]
     const fn object(&self) -> *mut TVMFFIObject {
         self.object
     }
@@ -198,6 +204,7 @@ enum Level {
 ///
 /// # Safety
 /// `value` is a valid value; the containers in it do not change meanwhile.
+#[inline]
 unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
     const CPU: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
     let mut seen = HashSet::new();

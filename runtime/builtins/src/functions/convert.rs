@@ -73,11 +73,13 @@ conversions! {
 }
 
 /// None, or an object of this type or a descendant.
+#[inline]
 fn nullable(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     if args.view(0).is_none() { Some(Any::NONE) } else { object(args, expected) }
 }
 
 /// An object of this type or a descendant.
+#[inline]
 fn object(args: &Arguments<'_>, expected: i32) -> Option<Any> {
     let index = args.view(0).type_index();
     let fits = index == expected || index >= type_index::STATIC_OBJECT_BEGIN && TypeInfo::find(index)?.is_a(expected);
@@ -85,11 +87,13 @@ fn object(args: &Arguments<'_>, expected: i32) -> Option<Any> {
 }
 
 /// What a parameter of this type takes.
+#[inline]
 fn accepted(args: &Arguments<'_>, expected: &Type) -> Option<Any> {
     if expected.accepts(args.view(0)) { args.owned(0).ok() } else { None }
 }
 
 /// An object of the first type, or what `convert` makes of one of the second.
+#[inline]
 fn either(
     args: &Arguments<'_>,
     same: i32,
@@ -108,6 +112,7 @@ fn either(
 }
 
 /// A shape, or an array or list of integers.
+#[inline]
 fn to_shape(args: &Arguments<'_>) -> Option<Any> {
     match args.view(0).type_index() {
         type_index::SHAPE => args.owned(0).ok(),
@@ -129,12 +134,14 @@ fn to_shape(args: &Arguments<'_>) -> Option<Any> {
 ///
 /// # Safety
 /// `map` is a live map or dict; the result is not used after it changes.
+#[inline]
 unsafe fn entries(map: *mut TVMFFIObject) -> Vec<TVMFFIAny> {
     // SAFETY: promised by the caller.
     unsafe { map::iter(map).flat_map(|(key, value)| [key, value]).collect() }
 }
 
 #[cold]
+#[inline]
 fn mismatch(args: &Arguments<'_>, expected: &Type) -> crate::Error {
     error!(TypeError, "Cannot cast from `{}` to `{}`", type_key(args.view(0)), expected.text)
 }

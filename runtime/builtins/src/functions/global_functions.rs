@@ -6,6 +6,7 @@ use crate::definition::signature::{BOOL, FUNCTION, STRING, Signature};
 use crate::value::{Any, IntoAny};
 use crate::{Result, embedded, error};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.FunctionListGlobalNamesFunctor",
@@ -23,6 +24,7 @@ struct Names(Vec<Vec<u8>>);
 
 impl Names {
     /// The name at an index; the number of names for a negative one.
+    #[inline]
     fn at(&self, index: i64) -> Result<Any> {
         let Ok(place) = usize::try_from(index) else { return Ok(self.0.len().into_any()) };
         match self.0.get(place) {

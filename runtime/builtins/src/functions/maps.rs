@@ -12,6 +12,7 @@ use crate::embedded::{self, map};
 use crate::value::{Any, IntoAny};
 use crate::{Result, error};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.Map",
@@ -94,6 +95,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 const SMALL: u64 = 1 << 63;
 
 /// Keys and values come in turn.
+#[inline]
 fn check_pairs(args: &Arguments<'_>) -> Result<()> {
     match args.all().len() % 2 {
         0 => Ok(()),
@@ -102,23 +104,27 @@ fn check_pairs(args: &Arguments<'_>) -> Result<()> {
 }
 
 /// An argument of type [`DICT_OF_ANY`]; a map is converted, so that only a copy would be changed: it is left alone.
+#[inline]
 fn dict(args: &Arguments<'_>) -> Option<*mut TVMFFIObject> {
     let object = args.object(0);
     // SAFETY: the argument is a dict or a map that the caller keeps alive.
     (unsafe { (*object).type_index } == type_index::DICT).then_some(object)
 }
 
+#[inline]
 fn size(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the first argument is a map or a dict.
     Ok(unsafe { map::len(args.object(0)) }.into_any())
 }
 
+#[inline]
 fn get_item(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: the first argument is a map or a dict; the value is alive as long as it is in it.
     unsafe { Ok(Any::from_raw(retain(&map::at(args.object(0), &key)?))) }
 }
 
+#[inline]
 fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: as in `get_item`.
@@ -130,6 +136,7 @@ fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
     }
 }
 
+#[inline]
 fn count(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: the first argument is a map or a dict.
@@ -137,6 +144,7 @@ fn count(args: &Arguments<'_>) -> Result<Any> {
     Ok(i64::from(found).into_any())
 }
 
+#[inline]
 fn iterate(args: &Arguments<'_>) -> Result<Any> {
     let map = args.owned(0)?;
     let object = map.as_view().object().unwrap_or(core::ptr::null_mut());
@@ -175,6 +183,7 @@ unsafe impl Sync for Iteration {}
 
 impl Iteration {
     /// 0: the key; 1: the value; anything else: goes on to the next entry, and says whether there is one.
+    #[inline]
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
         // SAFETY: the map is alive; positions may be any numbers.
@@ -192,6 +201,7 @@ impl Iteration {
 
     /// # Safety
     /// The map is alive.
+    #[inline]
     unsafe fn go_on(&self, position: u64) -> bool {
         // SAFETY: promised by the caller; positions may be any numbers.
         unsafe {

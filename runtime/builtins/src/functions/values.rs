@@ -10,6 +10,7 @@ use crate::embedded::{self, function_table, seq, shape, type_table};
 use crate::value::Any;
 use crate::{Function, Result, error};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.Shape", signature: Signature::Packed, run: new_shape },
     Builtin { name: "ffi.String", signature: Signature::Typed(&[&STRING], &STRING), run: |args| args.owned(0) },
@@ -42,18 +43,21 @@ pub(crate) const MARKERS: &[Builtin] = &[
 ];
 
 /// The one object that stands for a value that is not there, where none is a value.
+#[inline]
 pub(crate) fn missing() -> Any {
     static MISSING: OnceLock<Any> = OnceLock::new();
     MISSING.get_or_init(|| marker("ffi.GetInvalidObject", own_missing)).clone()
 }
 
 /// The one object behind which the keyword arguments of a call stand.
+#[inline]
 pub(crate) fn keyword_arguments() -> Any {
     static KEYWORD_ARGUMENTS: OnceLock<Any> = OnceLock::new();
     KEYWORD_ARGUMENTS.get_or_init(|| marker("ffi.GetKwargsObject", own_keyword_arguments)).clone()
 }
 
 /// An object that is nothing but itself: the one that the process's function of this name gives out, which may be ours, or our own.
+#[inline]
 fn marker(function: &str, own: fn() -> Any) -> Any {
     match Function::find_global(function) {
         Ok(Some(function)) => function.call(()).unwrap_or_else(|_| own()),
@@ -62,22 +66,26 @@ fn marker(function: &str, own: fn() -> Any) -> Any {
 }
 
 /// What our function gives out, where it is the process's.
+#[inline]
 fn own_missing() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();
     OWN.get_or_init(new_marker).clone()
 }
 
 /// What our function gives out, where it is the process's.
+#[inline]
 fn own_keyword_arguments() -> Any {
     static OWN: OnceLock<Any> = OnceLock::new();
     OWN.get_or_init(new_marker).clone()
 }
 
+#[inline]
 fn new_marker() -> Any {
     // SAFETY: a new object; its one reference goes to the value.
     unsafe { Any::from_object(embedded::new_object(type_index::OBJECT, ())) }
 }
 
+#[inline]
 fn new_shape(args: &Arguments<'_>) -> Result<Any> {
     let mut bad = false;
     let dimensions = args.raw().iter().map(|value| {
@@ -90,6 +98,7 @@ fn new_shape(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// A function over a C entry point, its context and its destructor.
+#[inline]
 fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
     type Deleter = unsafe extern "C" fn(*mut c_void);
     // SAFETY: the caller promises by the function's contract that the pointers are what they are passed as; NULL is none.
@@ -108,6 +117,7 @@ fn function_from_extern_c(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// The metadata that a global function was registered with.
+#[inline]
 fn metadata(args: &Arguments<'_>) -> Result<Any> {
     match function_table::global_info(args.bytes(0)) {
         // SAFETY: a new owned string.

@@ -27,12 +27,14 @@ use crate::{Result, provider};
 /// assert_eq!(from_json(&text)?.to::<Array<Str>>()?, words);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[inline]
 pub fn to_json<T: ToArg + ?Sized>(value: &T) -> Result<String> {
     let arg = value.to_arg();
     // SAFETY: the argument lives to the end of the function.
     write(&unsafe { AnyView::from_raw(arg.as_raw()) })
 }
 
+#[inline]
 fn write(value: &AnyView<'_>) -> Result<String> {
     provider::api();
     let text = json_graph::to_text(&value.try_to_owned()?)?;
@@ -43,6 +45,7 @@ fn write(value: &AnyView<'_>) -> Result<String> {
 ///
 /// # Errors
 /// Where the text is not JSON or no graph, types that are not registered, and what creators and setters of fields raise.
+#[inline]
 pub fn from_json(text: &str) -> Result<Any> {
     provider::api();
     json_graph::from_text(text.as_bytes())

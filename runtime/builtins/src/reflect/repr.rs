@@ -30,12 +30,14 @@ use crate::{Result, provider};
 /// assert_eq!(repr(&size)?, r#"docs.repr.Size(width=2.5, names=("w", "x"))"#);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[inline]
 pub fn repr<T: ToArg + ?Sized>(value: &T) -> Result<String> {
     let arg = value.to_arg();
     // SAFETY: the argument lives to the end of the function.
     print(&unsafe { AnyView::from_raw(arg.as_raw()) })
 }
 
+#[inline]
 fn print(value: &AnyView<'_>) -> Result<String> {
     provider::api();
     let text = repr::text_of(value)?;

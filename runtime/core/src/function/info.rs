@@ -1,4 +1,4 @@
-use core::fmt::{self, Write};
+use core::fmt;
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
 use crate::value::{ToArg, TypeSchema};
@@ -188,17 +188,21 @@ pub(crate) fn arg_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 pub fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
+        let mut encoded = [0; 4];
+        let formatted;
+        out.push_str(match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
             c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
+                // `write!` would bring the traits of a `String` as a writer.
+                formatted = format!("\\u{:04x}", u32::from(c));
+                &formatted
             }
-            c => out.push(c),
-        }
+            c => c.encode_utf8(&mut encoded),
+        });
     }
     out.push('"');
 }

@@ -12,6 +12,7 @@ pub(super) enum Number {
 
 /// Reads characters of a number: an integer if it looks like one and fits, else a float. `None` when they are not a number, or one
 /// that a float cannot hold: too large, or so small that digits are lost.
+#[inline]
 pub(super) fn read(token: &[u8]) -> Option<Number> {
     // Number characters are ASCII.
     let text = from_utf8(token).ok()?;
@@ -38,6 +39,7 @@ pub(super) fn read(token: &[u8]) -> Option<Number> {
 
 /// Whether C accepts a number at or below the smallest normal float.
 #[cold]
+#[inline]
 fn is_exact(token: &[u8]) -> bool {
     let Ok(text) = std::ffi::CString::new(token) else { return false };
     // SAFETY: a C string; this thread's error number.
@@ -49,6 +51,7 @@ fn is_exact(token: &[u8]) -> bool {
 }
 
 /// Appends decimal digits.
+#[inline]
 pub fn write_integer(out: &mut Vec<u8>, integer: i64) {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
         2021222324252627282930313233343536373839\
@@ -75,6 +78,7 @@ pub fn write_integer(out: &mut Vec<u8>, integer: i64) {
 }
 
 /// Appends a float: with `.0` when it is a whole number below 2^53, else like C's `%.17g`.
+#[inline]
 pub fn write_float(out: &mut Vec<u8>, float: f64) {
     const WHOLE: f64 = (1_u64 << 53) as f64;
     if float.is_nan() {
@@ -95,6 +99,7 @@ pub fn write_float(out: &mut Vec<u8>, float: f64) {
 }
 
 /// 17 digits without trailing zeros, with an exponent when the number is below 10^-4 or from 10^17 on.
+#[inline]
 fn write_digits(out: &mut Vec<u8>, size: f64) {
     const DIGITS: usize = 17;
     let mut buffer = Buffer { bytes: [0; 32], len: 0 };
@@ -137,6 +142,7 @@ struct Buffer {
 }
 
 impl Write for Buffer {
+    #[inline]
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         let end = self.len + text.len();
         self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?.copy_from_slice(text.as_bytes());

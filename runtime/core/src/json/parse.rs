@@ -13,6 +13,7 @@ use crate::value::Any;
 ///
 /// # Errors
 /// ValueError that says what was expected, and where: line, column and offset count bytes; lines and columns from 1.
+#[inline]
 pub fn parse(text: &[u8]) -> Result<Any> {
     let mut parser = Parser { text, position: 0, values: Values(Vec::new()), levels: Vec::new(), content: Vec::new() };
     match parser.document() {
@@ -42,11 +43,13 @@ const INVALID_PAIR: &str = "Invalid surrogate pair of \\uXXXX escapes";
 /// Of text that ends behind a comma.
 const ANY_PROBLEM: &str = "Syntax error near";
 
+#[inline]
 const fn syntax<T>(problem: &'static str, at: usize) -> Result<T, Stop> {
     Err(Stop::Syntax { problem, at })
 }
 
 #[cold]
+#[inline]
 fn syntax_error(text: &[u8], problem: &str, at: usize) -> crate::Error {
     // What stands before a problem was understood, so that all its newlines are between tokens.
     let before = &text[..at];
@@ -59,6 +62,7 @@ fn syntax_error(text: &[u8], problem: &str, at: usize) -> crate::Error {
 struct Values(Vec<TVMFFIAny>);
 
 impl Drop for Values {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the values are ours and not used any more.
         unsafe { release_elements(self.0.drain(..)) }
@@ -83,6 +87,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    #[inline]
     fn document(&mut self) -> Result<TVMFFIAny, Stop> {
         loop {
             // A value begins here.
@@ -169,6 +174,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline]
     fn end_of_document(&mut self, value: TVMFFIAny) -> Result<TVMFFIAny, Stop> {
         self.skip_spaces();
         if self.position == self.text.len() {
@@ -201,6 +207,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline]
     fn literal(&mut self, name: &[u8], value: TVMFFIAny) -> Result<TVMFFIAny, Stop> {
         if !self.text[self.position..].starts_with(name) {
             return syntax(EXPECTING_VALUE, self.position);
@@ -210,6 +217,7 @@ impl Parser<'_> {
     }
 
     /// A name and the colon behind it.
+    #[inline]
     fn name(&mut self) -> Result<(), Stop> {
         if self.peek() != Some(b'"') {
             return syntax(EXPECTING_NAME, self.position);
@@ -224,6 +232,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    #[inline]
     fn number(&mut self) -> Result<TVMFFIAny, Stop> {
         /// Digits of which each number fits into an integer.
         const SAFE_DIGITS: usize = 18;
@@ -245,6 +254,7 @@ impl Parser<'_> {
     }
 
     /// What is not a short integer; `text` is behind a minus sign.
+    #[inline]
     fn unusual_number(&mut self, text: &[u8], negative: bool) -> Result<TVMFFIAny, Stop> {
         let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
         match text.first() {
@@ -269,6 +279,7 @@ impl Parser<'_> {
     }
 
     /// A string literal; the position is at its first quote.
+    #[inline]
     fn string(&mut self) -> Result<TVMFFIAny, Stop> {
         let start = self.position + 1;
         let end = end_of_plain(self.text, start);
@@ -280,6 +291,7 @@ impl Parser<'_> {
     }
 
     /// A string of the characters from `start` to `end`.
+    #[inline]
     fn plain_string(&self, start: usize, end: usize) -> TVMFFIAny {
         let len = end - start;
         match self.text[start..].first_chunk::<8>() {
@@ -319,6 +331,7 @@ impl Parser<'_> {
     }
 
     /// Appends what an escape stands for; `at` is behind the backslash. The result is where the escape ends.
+    #[inline]
     fn escape(&self, at: usize, content: &mut Vec<u8>) -> Result<usize, Stop> {
         let character = match self.text.get(at) {
             Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
@@ -335,6 +348,7 @@ impl Parser<'_> {
     }
 
     /// `at` is at the `u`.
+    #[inline]
     fn unicode_escape(&self, at: usize, content: &mut Vec<u8>) -> Result<usize, Stop> {
         let Some(first) = self.hex(at + 1) else { return syntax(INVALID_CODE, at) };
         let (code, end) = match first {
@@ -356,6 +370,7 @@ impl Parser<'_> {
     }
 
     /// The number that four hexadecimal digits stand for.
+    #[inline]
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 4)?;
         digits.iter().try_fold(0, |number, digit| Some(number * 16 + char::from(*digit).to_digit(16)?))
@@ -363,12 +378,14 @@ impl Parser<'_> {
 }
 
 /// An array that takes over the values.
+#[inline]
 fn new_array(values: &[TVMFFIAny]) -> TVMFFIAny {
     // SAFETY: the caller gives up the values.
     TVMFFIAny::pointer(type_index::ARRAY, unsafe { seq::new_array_of_moved(values) }.cast())
 }
 
 /// A map that takes over keys and values.
+#[inline]
 fn new_map(values: &[TVMFFIAny]) -> Result<TVMFFIAny, Stop> {
     // SAFETY: the caller gives up the values.
     let map = unsafe { map::new_map_of_moved(values) }.map_err(Stop::Failure)?;

@@ -5,11 +5,13 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// Where, at `from` or behind it, the first byte stands that ends a string literal or is not allowed in it as it is: a quote, a
 /// backslash, or a control character. The end of the text when there is none.
+#[inline]
 pub(super) fn end_of_plain(text: &[u8], from: usize) -> usize {
     find(text, from, |word| below(word, b' ') | equal(word, b'"') | equal(word, b'\\'))
 }
 
 /// Where, at `from` or behind it, the first byte stands that has to be escaped. The end of the text when there is none.
+#[inline]
 pub(super) fn end_of_unescaped(text: &[u8], from: usize) -> usize {
     find(text, from, |word| {
         below(word, b' ') | equal(word, b'"') | equal(word, b'\\') | equal(word, b'/') | equal(word, 0x7f)

@@ -15,6 +15,7 @@ use crate::{Result, error};
 ///
 /// # Errors
 /// ValueError: a value of a type that JSON does not have, a key that is not a string, or a list that contains itself.
+#[inline]
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
     // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
@@ -45,6 +46,7 @@ struct Writer {
 // SAFETY of the methods: the values are valid and stay alive and unchanged while they are written.
 
 impl Writer {
+    #[inline]
     unsafe fn value(&mut self, value: &TVMFFIAny) -> Result<()> {
         // SAFETY: see above.
         unsafe {
@@ -76,6 +78,7 @@ impl Writer {
     }
 
     /// Opens the container that came up in a level, which goes on afterwards; or closes the level that has come to its end.
+    #[inline]
     unsafe fn go_on(
         &mut self,
         inner: Option<(usize, TVMFFIAny)>,
@@ -96,6 +99,7 @@ impl Writer {
     }
 
     /// Writes elements from an index on, up to a container: the index behind it, and it. `None` at the end.
+    #[inline]
     unsafe fn elements(&mut self, object: *mut TVMFFIObject, from: usize) -> Result<Option<(usize, TVMFFIAny)>> {
         // SAFETY: see above.
         unsafe {
@@ -113,6 +117,7 @@ impl Writer {
     }
 
     /// Writes entries up to one whose value is a container: that value. `None` at the end.
+    #[inline]
     unsafe fn entries(&mut self, entries: &mut Entries, mut is_first: bool) -> Result<Option<TVMFFIAny>> {
         for (key, value) in entries {
             if !is_first {
@@ -140,6 +145,7 @@ impl Writer {
     }
 
     /// Writes a value that is not a container; false for one.
+    #[inline]
     unsafe fn scalar(&mut self, value: &TVMFFIAny) -> Result<bool> {
         match value.type_index {
             type_index::NONE => self.out.extend_from_slice(b"null"),
@@ -159,11 +165,13 @@ impl Writer {
         Ok(true)
     }
 
+    #[inline]
     unsafe fn string(&mut self, value: &TVMFFIAny) {
         // SAFETY: see above.
         write_string(&mut self.out, unsafe { text_of(value) }.unwrap_or_default());
     }
 
+    #[inline]
     unsafe fn open(&mut self, container: &TVMFFIAny) -> Result<()> {
         // SAFETY: see above; the caller passes a container.
         unsafe {
@@ -184,6 +192,7 @@ impl Writer {
     }
 
     /// Arrays and maps do not change once others know them: only through a list can something contain itself.
+    #[inline]
     fn check_cycle(&mut self, list: *mut TVMFFIObject) -> Result<()> {
         let is_list = |level: &Level| matches!(level, Level::List { object, .. } if *object == list);
         let is_deep = self.levels.len() >= DEEP;
@@ -194,10 +203,12 @@ impl Writer {
         Ok(())
     }
 
+    #[inline]
     fn new_line_if_indented(&mut self) -> Result<()> {
         if self.indent == 0 { Ok(()) } else { self.new_line() }
     }
 
+    #[inline]
     fn new_line(&mut self) -> Result<()> {
         let margin = usize::try_from(self.margin).unwrap_or(0);
         if self.out.try_reserve(margin + 1).is_err() {
@@ -210,6 +221,7 @@ impl Writer {
 }
 
 /// Appends a text in quotes, with what JSON does not allow in a text escaped.
+#[inline]
 pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     let mut from = 0;
@@ -223,6 +235,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
+#[inline]
 fn escape(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let letter = match byte {
@@ -241,6 +254,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// The key of a valid value's type.
+#[inline]
 unsafe fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: promised by the caller.
     let view = unsafe { AnyView::from_raw(*value) };

@@ -6,7 +6,7 @@ use crate::function::{
     register_entry_point, write_function_metadata,
 };
 use crate::value::{Any, FromAny, IntoAny, TypeSchema};
-use crate::{Result, artifact};
+use crate::{Result, artifact, module};
 
 /// A cpu kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
 pub struct KernelInfo {
@@ -38,11 +38,12 @@ pub struct HostKernelTypes {
     pub result: &'static str,
 }
 
-/// Registers a kernel as a global function.
+/// Registers a kernel as a global function, and what compiled kernels call.
 ///
 /// # Errors
 /// RuntimeError when the name is taken.
 pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
+    module::offer_context_symbols()?;
     let KernelInfo { name, source, crate_name, .. } = info;
     let global_name = match name.contains('.') {
         true => (*name).to_owned(),

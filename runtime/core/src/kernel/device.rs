@@ -50,6 +50,7 @@ pub struct DeviceKernel {
 }
 
 impl core::fmt::Debug for DeviceKernel {
+    #[inline]
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "DeviceKernel({}, {:?})", self.name(), self.status())
     }
@@ -58,20 +59,24 @@ impl core::fmt::Debug for DeviceKernel {
 impl DeviceKernel {
     /// The kernel that `info` describes.
     #[doc(hidden)]
+    #[inline]
     pub const fn new(info: &'static DeviceKernelInfo) -> Self {
         Self { info, function: OnceLock::new(), signature: OnceLock::new() }
     }
 
     /// Name in the image.
+    #[inline]
     pub const fn name(&self) -> &'static str {
         self.info.name
     }
 
     /// Whether the image was built.
+    #[inline]
     pub const fn status(&self) -> ImageStatus {
         self.info.status
     }
 
+    #[inline]
     pub(super) const fn info(&self) -> &'static DeviceKernelInfo {
         self.info
     }
@@ -99,6 +104,7 @@ impl DeviceKernel {
 
     /// The signature, for a provider that launches kernels in its own way.
     #[cold]
+    #[inline]
     fn signature(&self) -> Result<&Signature> {
         if let Some(signature) = self.signature.get() {
             return Ok(signature);
@@ -110,6 +116,7 @@ impl DeviceKernel {
     }
 
     /// JSON metadata: the type schema, and the kernel's entry in the function table.
+    #[inline]
     fn metadata(&self) -> String {
         let DeviceKernelInfo { kind, arg_types, arg_names, launch_params, .. } = self.info;
         metadata::write(kind, arg_types, arg_names, launch_params, &[])
@@ -120,6 +127,7 @@ impl DeviceKernel {
     ///
     /// # Errors
     /// RuntimeError when the image was not built, or the library was not loaded as a module, or the image lacks the kernel.
+    #[inline]
     pub fn function(&self) -> Result<&Function> {
         let DeviceKernelInfo { kind, name, arg_names, .. } = self.info;
         if let ImageStatus::NotBuilt(why) = self.info.status {
@@ -137,6 +145,7 @@ impl DeviceKernel {
     ///
     /// # Errors
     /// As for [`DeviceKernel::function`], and what the launch reports.
+    #[inline]
     pub fn call(&self, args: impl Args) -> Result<Any> {
         self.function()?.call(args)
     }
@@ -147,6 +156,7 @@ impl DeviceKernel {
 /// # Safety
 /// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
 /// have to be released: the ABI's calling convention.
+#[inline]
 pub unsafe fn call_device_kernel(
     kernel: &DeviceKernel,
     args: *const TVMFFIAny,
@@ -166,6 +176,7 @@ pub unsafe fn call_device_kernel(
 ///
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.
+#[inline]
 pub unsafe fn device_kernel_metadata(kernel: &DeviceKernel, result: *mut TVMFFIAny) -> i32 {
     guard_nameless(|| {
         // SAFETY: promised by the caller.

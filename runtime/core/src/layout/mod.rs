@@ -244,15 +244,24 @@ pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
     Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
 }
 
-/// The addresses that the elements of a view take; nothing for a view without elements. `first` and `layout` are what [`elements_of`]
-/// gave for the tensor.
+/// What [`elements_of`] gives, and the addresses that the elements take; nothing for a tensor without elements.
 #[inline]
-pub(crate) fn viewed<T: Element>(tensor: &DLTensor, first: *const T, layout: &Layout<'_>) -> Range<usize> {
-    if layout.len == 0 || !layout.is_contiguous() {
-        return addresses(tensor, layout).unwrap_or_default();
+pub(crate) fn viewed<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>, Range<usize>), Mismatch> {
+    match plain_elements_of::<T>(tensor) {
+        Some((first, layout)) => {
+            let start = first as usize;
+            // No element has more than 16 bytes, so the product is a distance in memory.
+            Ok((first, layout, start..start.saturating_add(layout.len * size_of::<T>())))
+        }
+        None => any_viewed(tensor),
     }
-    let start = first as usize;
-    start..start.saturating_add(layout.len.saturating_mul(size_of::<T>()))
+}
+
+#[inline(never)]
+fn any_viewed<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>, Range<usize>), Mismatch> {
+    let (first, layout) = any_elements_of(tensor)?;
+    let range = addresses(tensor, &layout).unwrap_or_default();
+    Ok((first, layout, range))
 }
 
 /// A tensor as a buffer that a kernel can be given, and whether its elements lie in row-major order without gaps; `None` for what is no

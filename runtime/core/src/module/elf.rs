@@ -16,6 +16,7 @@ const PT_LOAD: u32 = 1;
 const PROGRAM_HEADER_SIZE: usize = 56;
 
 /// Looks at the first bytes of a file.
+#[inline]
 pub(in crate::module) fn file_kind(file: &[u8]) -> FileKind {
     if !file.starts_with(b"\x7fELF") {
         return FileKind::NotElf;
@@ -31,6 +32,7 @@ pub(in crate::module) fn file_kind(file: &[u8]) -> FileKind {
 pub(in crate::module) const HEADER_SIZE: usize = 64;
 
 /// Offset and size of the program headers of a 64-bit little-endian file; `header` are its first [`HEADER_SIZE`] bytes.
+#[inline]
 pub(in crate::module) fn program_headers(header: &[u8]) -> Option<(u64, usize)> {
     let (entry_size, count) = (number(header, 0x36, 2)?, number(header, 0x38, 2)?);
     (entry_size == PROGRAM_HEADER_SIZE as u64).then_some(())?;
@@ -38,6 +40,7 @@ pub(in crate::module) fn program_headers(header: &[u8]) -> Option<(u64, usize)> 
 }
 
 /// How long a file must be for its loadable segments. Reading a segment beyond the end of the file ends the process.
+#[inline]
 pub(in crate::module) fn end_of_segments(program_headers: &[u8]) -> u64 {
     let end = |header: &[u8]| {
         let loadable = number(header, 0, 4)? == u64::from(PT_LOAD);
@@ -47,6 +50,7 @@ pub(in crate::module) fn end_of_segments(program_headers: &[u8]) -> u64 {
 }
 
 /// Name of a machine number.
+#[inline]
 pub(in crate::module) fn machine_name(machine: u16) -> String {
     match machine {
         3 => "x86 (32-bit)".to_owned(),
@@ -61,6 +65,7 @@ pub(in crate::module) fn machine_name(machine: u16) -> String {
 }
 
 /// Machine number of this process.
+#[inline]
 pub(in crate::module) const fn own_machine() -> u16 {
     if cfg!(target_arch = "x86_64") {
         62
@@ -74,16 +79,19 @@ pub(in crate::module) const fn own_machine() -> u16 {
 }
 
 /// Reads a little-endian number of `size` bytes.
+#[inline]
 fn number(file: &[u8], offset: usize, size: usize) -> Option<u64> {
     let bytes = file.get(offset..offset.checked_add(size)?)?;
     Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
 /// Names of the defined symbols in the dynamic symbol table of a 64-bit little-endian file.
+#[inline]
 pub(in crate::module) fn dynamic_symbols(file: &[u8]) -> Vec<&str> {
     symbols(file).unwrap_or_default()
 }
 
+#[inline]
 fn symbols(file: &[u8]) -> Option<Vec<&str>> {
     let sections = number(file, 0x28, 8)? as usize;
     let section_size = number(file, 0x3a, 2)? as usize;

@@ -13,17 +13,20 @@ use crate::abi::TVMFFIObject;
 static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
 /// Notes which file a module that is never freed was loaded from.
+#[inline]
 pub(in crate::module) fn note_path(module: *mut TVMFFIObject, path: String) {
     LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner).push((module.addr(), path));
 }
 
 /// The file that was noted for a module.
+#[inline]
 pub(in crate::module) fn path_of(module: *mut TVMFFIObject) -> Option<String> {
     let loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
     loaded.iter().find(|(address, _)| *address == module.addr()).map(|(_, path)| path.clone())
 }
 
 /// The bytes of a file.
+#[inline]
 pub(in crate::module) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -31,6 +34,7 @@ pub(in crate::module) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Up to `len` bytes of a file, fewer at its end.
+#[inline]
 pub(in crate::module) fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len)?;
@@ -49,6 +53,7 @@ pub(in crate::module) fn read_at(file: &File, offset: u64, len: usize) -> io::Re
 }
 
 /// Names of the functions that a library file exports, for hints; none when the file cannot be read or understood.
+#[inline]
 pub(in crate::module) fn exported_functions(path: &Path) -> Vec<String> {
     let Ok(file) = read(path) else { return Vec::new() };
     let symbols = elf::dynamic_symbols(&file);

@@ -20,12 +20,14 @@ const OWN: u64 = 1;
 const NOTHING: u64 = 0;
 
 /// The number of the import trees as they are.
+#[inline]
 pub(super) fn tree() -> u64 {
     import_order::last_change()
 }
 
 /// Says that an import tree has changed.
 #[doc(hidden)]
+#[inline]
 pub fn tree_changed() {
     import_order::note_change();
 }
@@ -40,6 +42,7 @@ struct Found {
 }
 
 impl Drop for Found {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: no other code has the entry any more.
         drop(unsafe { self.function.replace(null_mut()) });
@@ -52,12 +55,14 @@ pub(super) struct FunctionCache {
 }
 
 impl FunctionCache {
+    #[inline]
     pub(super) const fn new() -> Self {
         // SAFETY: NULL and 0.
         Self { found: unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) } }
     }
 
     /// The function that was found under this name: the module's own, or with `imports` also one of what it imports.
+    #[inline]
     pub(super) fn get(&self, name: &str, imports: bool) -> Option<Function> {
         let found = self.found.get(name.as_bytes())?;
         let tree_of_entry = found.tree.load(Ordering::Acquire);
@@ -70,15 +75,18 @@ impl FunctionCache {
     }
 
     /// Notes the module's own function.
+    #[inline]
     pub(super) fn note_own(&self, name: &str, function: &Function) {
         self.note(name, function, OWN);
     }
 
     /// Notes what was found in the imports; `tree` is what [`tree`] said before the search began.
+    #[inline]
     pub(super) fn note_import(&self, name: &str, function: &Function, tree: u64) {
         self.note(name, function, tree);
     }
 
+    #[inline]
     fn note(&self, name: &str, function: &Function, tree: u64) {
         let object = function.clone().into_any().into_raw();
         // SAFETY: a function value is a pointer to its object.
@@ -115,6 +123,7 @@ impl FunctionCache {
 
 /// Whether what was found in the last of `modules`, after it was not found in those before it, stays true until a change is reported here:
 /// this artifact made all of them, and none gets or loses functions.
+#[inline]
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
     let of = |module: &Module| unsafe { super::object::implementation(module.as_ptr()) };

@@ -26,11 +26,13 @@ raw_handle!(=> Module, "`ffi.Module`");
 // The provider's global functions do the work, where it has them: they may have been replaced.
 impl Module {
     /// A module of a kind that is written in Rust.
+    #[inline]
     pub fn new(implementation: impl ModuleImpl) -> Self {
         new_module(implementation)
     }
 
     /// The implementation of a module that this artifact made of a `T`; `None` for every other module.
+    #[inline]
     pub fn downcast_ref<T: ModuleImpl>(&self) -> Option<&T> {
         // SAFETY: the object is a live module for as long as `self`.
         let implementation: &dyn core::any::Any = unsafe { implementation(self.object.as_ptr()) }?;
@@ -41,6 +43,7 @@ impl Module {
     ///
     /// # Safety
     /// `object` is a live `ffi.Module`.
+    #[inline]
     pub(crate) unsafe fn borrowed(object: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
         unsafe {
@@ -54,6 +57,7 @@ impl Module {
     /// # Errors
     /// KeyError with the nearest names when the module has none.
     #[track_caller]
+    #[inline]
     pub fn function(&self, name: &str) -> Result<Function> {
         if let Some(function) = self.find_function(name)? {
             return Ok(function);
@@ -69,6 +73,7 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn find_function(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, false)
     }
@@ -78,6 +83,7 @@ impl Module {
     /// # Errors
     /// KeyError when none of them has one.
     #[track_caller]
+    #[inline]
     pub fn function_in_tree(&self, name: &str) -> Result<Function> {
         match self.find_function_in_tree(name)? {
             Some(function) => Ok(function),
@@ -93,10 +99,12 @@ impl Module {
     ///
     /// # Errors
     /// What the modules report.
+    #[inline]
     pub fn find_function_in_tree(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, true)
     }
 
+    #[inline]
     fn look_up(&self, name: &str, query_imports: bool) -> Result<Option<Function>> {
         if self.is_ours() {
             return operations::get_function(self, name, query_imports);
@@ -108,6 +116,7 @@ impl Module {
     }
 
     /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
+    #[inline]
     pub fn function_names(&self) -> Vec<String> {
         // SAFETY: the object is a live module.
         if let Some(module) = unsafe { implementation(self.object.as_ptr()) } {
@@ -120,6 +129,7 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn implements_function(&self, name: &str) -> Result<bool> {
         self.implements(name, false)
     }
@@ -128,10 +138,12 @@ impl Module {
     ///
     /// # Errors
     /// What the modules report.
+    #[inline]
     pub fn implements_function_in_tree(&self, name: &str) -> Result<bool> {
         self.implements(name, true)
     }
 
+    #[inline]
     fn implements(&self, name: &str, query_imports: bool) -> Result<bool> {
         if self.is_ours() {
             return operations::implements_function(self, name, query_imports);
@@ -143,11 +155,13 @@ impl Module {
     }
 
     /// The module's own function, remembered.
+    #[inline]
     pub(super) fn own_function(&self, name: &str) -> Result<Option<Function>> {
         operations::function(self, name)
     }
 
     /// Whether this artifact made the module.
+    #[inline]
     pub(super) fn is_ours(&self) -> bool {
         // SAFETY: the object is a live module.
         unsafe { implementation(self.object.as_ptr()) }.is_some()
@@ -157,6 +171,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError when modules of the kind cannot be serialized.
+    #[inline]
     pub fn save_to_bytes(&self) -> Result<Bytes> {
         if !self.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
             return Err(crate::error!(RuntimeError, "a module of kind '{}' cannot be serialized", self.kind()));
@@ -168,6 +183,7 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn write_formats(&self) -> Result<Vec<String>> {
         match Function::find_global("ffi.ModuleGetWriteFormats")? {
             Some(formats) => formats.call_as((self,)),
@@ -179,6 +195,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError for another format; OSError when the file cannot be written.
+    #[inline]
     pub fn write_to_file(&self, path: impl AsRef<Path>, format: &str) -> Result<()> {
         let path = path.as_ref();
         let Some(text) = path.to_str() else {
@@ -194,6 +211,7 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn inspect_source(&self, format: &str) -> Result<String> {
         match Function::find_global("ffi.ModuleInspectSource")? {
             Some(inspect) => inspect.call_as((self, format)),
@@ -202,6 +220,7 @@ impl Module {
     }
 
     /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
+    #[inline]
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
         unsafe {
@@ -217,6 +236,7 @@ impl Module {
     }
 
     /// What can be done with the module.
+    #[inline]
     pub fn properties(&self) -> ModuleProperties {
         // SAFETY: the object is a live module.
         ModuleProperties::from_bits(unsafe {
@@ -229,6 +249,7 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn metadata(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionMetadata", name)
     }
@@ -237,11 +258,13 @@ impl Module {
     ///
     /// # Errors
     /// What the module reports.
+    #[inline]
     pub fn doc(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionDoc", name)
     }
 
     /// What a global function of the provider says of a function of this module.
+    #[inline]
     fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
         match Function::find_global(ask)? {
             Some(ask) => ask.call_as((self, name, false)),
@@ -253,6 +276,7 @@ impl Module {
     }
 
     /// Whether this is the only reference to the module.
+    #[inline]
     pub(super) fn is_only_reference(&self) -> bool {
         // SAFETY: the object is alive.
         unsafe { embedded::is_unique(self.object.as_ptr()) }
@@ -260,17 +284,20 @@ impl Module {
 
     /// Whether both are the same module.
     #[doc(hidden)]
+    #[inline]
     pub fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
     }
 
     /// What tells this module from all others for as long as it lives.
+    #[inline]
     pub(super) fn address(&self) -> usize {
         self.object.as_ptr().addr()
     }
 
     /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
     /// C++ object, which begins with the pointer to its virtual functions.
+    #[inline]
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
         let object = self.object.as_ptr();
         let in_front = if provider::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
@@ -280,6 +307,7 @@ impl Module {
 }
 
 impl fmt::Debug for Module {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Module({}, {} imports)", self.kind(), self.imports().len())
     }
@@ -287,6 +315,7 @@ impl fmt::Debug for Module {
 
 /// Identity: the same module object.
 impl PartialEq for Module {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.same(other)
     }
@@ -295,6 +324,7 @@ impl PartialEq for Module {
 impl Eq for Module {}
 
 impl core::hash::Hash for Module {
+    #[inline]
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         self.as_ptr().hash(state);
     }
@@ -304,6 +334,7 @@ impl Schema for Module {
     const TYPE: TypeSchema = TypeSchema::new("ffi.Module");
     const STORAGE: crate::value::Storage = crate::value::Storage::Object;
 
+    #[inline]
     unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
         // SAFETY: promised by the caller.
         unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
@@ -311,6 +342,7 @@ impl Schema for Module {
 }
 
 impl<'a> FromAny<'a> for Module {
+    #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
         // SAFETY: the view keeps the object alive; its index is checked before it is taken for a module.
@@ -324,18 +356,21 @@ impl<'a> FromAny<'a> for Module {
 }
 
 impl IntoAny for Module {
+    #[inline]
     fn into_any(self) -> Any {
         self.object.into_any()
     }
 }
 
 impl ToArg for Module {
+    #[inline]
     fn to_arg(&self) -> Arg<'_> {
         self.object.to_arg()
     }
 }
 
 impl From<Module> for Any {
+    #[inline]
     fn from(module: Module) -> Self {
         module.into_any()
     }

@@ -24,16 +24,19 @@ impl ModuleProperties {
     pub const COMPILATION_EXPORTABLE: Self = Self(4);
 
     /// The properties with these bits; unknown ones are kept.
+    #[inline]
     pub const fn from_bits(bits: i32) -> Self {
         Self(bits)
     }
 
     /// The bits, as the ABI has them.
+    #[inline]
     pub const fn bits(self) -> i32 {
         self.0
     }
 
     /// Whether all of `other` are among these.
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -42,6 +45,7 @@ impl ModuleProperties {
 impl core::ops::BitOr for ModuleProperties {
     type Output = Self;
 
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -101,6 +105,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     fn kind(&self) -> &str;
 
     /// What can be done with the module.
+    #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::RUNNABLE
     }
@@ -117,12 +122,14 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// As for [`ModuleImpl::find_function`].
+    #[inline]
     fn implements_function(&self, name: &str) -> Result<bool> {
         Ok(self.find_function(name)?.is_some())
     }
 
     /// Whether a name always gives the same function, so that a module remembers what it has found. A kind whose functions
     /// change says `false`, and is asked each time.
+    #[inline]
     fn has_fixed_functions(&self) -> bool {
         true
     }
@@ -131,6 +138,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// Whatever keeps the metadata from being read.
+    #[inline]
     fn function_metadata(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
     }
@@ -139,11 +147,13 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// Whatever keeps the documentation from being read.
+    #[inline]
     fn function_doc(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
     }
 
     /// Names of the functions, as far as they are known, for lists and hints.
+    #[inline]
     fn function_names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -152,6 +162,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// RuntimeError unless the kind is serializable.
+    #[inline]
     fn save_to_bytes(&self) -> Result<Bytes> {
         Err(crate::error!(RuntimeError, "Module[{}] does not support SaveToBytes", self.kind()))
     }
@@ -160,6 +171,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// RuntimeError for a format that the kind does not have; OSError when the file cannot be written.
+    #[inline]
     fn write_to_file(&self, _path: &str, format: &str) -> Result<()> {
         let formats = self.write_formats();
         if formats.is_empty() {
@@ -174,6 +186,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     }
 
     /// Formats that [`ModuleImpl::write_to_file`] knows.
+    #[inline]
     fn write_formats(&self) -> Vec<String> {
         Vec::new()
     }
@@ -182,6 +195,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     ///
     /// # Errors
     /// Whatever keeps the source from being read.
+    #[inline]
     fn inspect_source(&self, _format: &str) -> Result<String> {
         Ok(String::new())
     }

@@ -27,6 +27,7 @@ static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, rel
 static TABLE: ProcessTable<ImportTable> = unsafe { ProcessTable::new("kernpack.import_order_v1", &OWN, join) };
 
 /// What was noted under a number of ours is older than every number of theirs from here on.
+#[inline]
 fn join(theirs: &ImportTable, own: &ImportTable) {
     theirs.changes.fetch_max(own.changes.load(Ordering::Acquire), Ordering::AcqRel);
     theirs.changes.fetch_add(1, Ordering::AcqRel);
@@ -42,6 +43,7 @@ pub(super) struct ImportLock {
 
 impl ImportLock {
     /// Waits for the lock.
+    #[inline]
     pub(super) fn take() -> Self {
         let table = TABLE.get();
         // SAFETY: given up once, by this thread, when the result is dropped.
@@ -51,6 +53,7 @@ impl ImportLock {
 }
 
 impl Drop for ImportLock {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: taken by this thread.
         unsafe { (self.table.release)() };
@@ -64,6 +67,7 @@ pub(super) fn last_change() -> u64 {
 }
 
 /// Says that an import tree has changed.
+#[inline]
 pub(super) fn note_change() {
     TABLE.get().changes.fetch_add(1, Ordering::AcqRel);
 }
@@ -78,17 +82,20 @@ struct Holder {
 static HOLDER: Mutex<Holder> = Mutex::new(Holder { thread: 0, times: 0 });
 static GIVEN_UP: Condvar = Condvar::new();
 
+#[inline]
 fn holder() -> MutexGuard<'static, Holder> {
     HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What tells this thread from all others that live.
+#[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     // Without a destructor it is there until the thread has ended.
     HERE.try_with(|here| ptr::from_ref(here).addr()).unwrap_or_default()
 }
 
+#[inline]
 unsafe extern "C" fn acquire() {
     let (thread, mut holder) = (this_thread(), holder());
     while holder.times > 0 && holder.thread != thread {
@@ -98,6 +105,7 @@ unsafe extern "C" fn acquire() {
     holder.times += 1;
 }
 
+#[inline]
 unsafe extern "C" fn release() {
     let mut holder = holder();
     holder.times = holder.times.saturating_sub(1);

@@ -18,6 +18,7 @@ static FINDING: Mutex<()> = Mutex::new(());
 
 impl Module {
     /// The imported modules, in order.
+    #[inline]
     pub fn imports(&self) -> Vec<Module> {
         let array = {
             let _unchanged = ImportLock::take();
@@ -27,6 +28,7 @@ impl Module {
     }
 
     /// The caller holds the [`ImportLock`].
+    #[inline]
     fn imports_array(&self) -> Array<Module> {
         // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
         let raw = unsafe {
@@ -41,6 +43,7 @@ impl Module {
     ///
     /// # Errors
     /// RuntimeError when that would make a cycle.
+    #[inline]
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
         // The provider calls a virtual function, whose error may not get through it as an exception.
@@ -51,6 +54,7 @@ impl Module {
     }
 
     /// Modules of ours lock for themselves when they change; those in C++ do not.
+    #[inline]
     fn lock_if_not_ours(&self) -> Option<ImportLock> {
         (!self.is_ours()).then(ImportLock::take)
     }
@@ -59,6 +63,7 @@ impl Module {
     ///
     /// # Errors
     /// What the provider reports.
+    #[inline]
     pub fn clear_imports(&self) -> Result<()> {
         // They go last: what a module's release does may wait for a thread that waits for the lock.
         let _last = self.imports();
@@ -73,6 +78,7 @@ impl Module {
     }
 
     /// The import as the embedded implementation does it.
+    #[inline]
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
         let mut seen = operations::Seen::default();
@@ -95,18 +101,21 @@ impl Module {
     }
 
     /// Appends modules, of which the caller knows that none of them leads back here.
+    #[inline]
     pub(super) fn append_imports(&self, others: &[Module]) {
         let _alone = ImportLock::take();
         self.append(others);
     }
 
     /// The caller holds the [`ImportLock`]. The old array's modules are all in the new one, so none of them goes.
+    #[inline]
     fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
         imports.extend_from_slice(others);
         drop(self.replace_imports(imports));
     }
 
+    #[inline]
     pub(super) fn clear_imports_locally(&self) {
         let old = {
             let _alone = ImportLock::take();
@@ -116,6 +125,7 @@ impl Module {
     }
 
     /// Empties the imports, and forgets what was found in them.
+    #[inline]
     pub(super) fn forget_imports(&self) {
         self.clear_imports_locally();
         let one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,6 +136,7 @@ impl Module {
 
     /// Puts a map in the place of what was found in the imports, and hands that out. The caller holds [`FINDING`] and gives up a
     /// reference to the map.
+    #[inline]
     fn replace_found(&self, map: *mut TVMFFIObject) -> Option<Any> {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
         // result.
@@ -137,6 +148,7 @@ impl Module {
     }
 
     /// The caller holds the [`ImportLock`]. The result is the old array.
+    #[inline]
     fn replace_imports(&self, imports: Vec<Module>) -> Any {
         function_cache::tree_changed();
         // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
@@ -148,6 +160,7 @@ impl Module {
     }
 
     /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
+    #[inline]
     pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
         let key = Str::new(name).into_any();
         {
@@ -167,6 +180,7 @@ impl Module {
     }
 
     /// What was found under this name. The caller holds [`FINDING`].
+    #[inline]
     fn found_before(&self, key: &Any) -> Option<Any> {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
         // map and gets a reference of its own.
@@ -178,6 +192,7 @@ impl Module {
     }
 
     /// Remembers what was found under a name, unless another thread was quicker; then that is the function for all threads.
+    #[inline]
     fn note_found(&self, key: Any, function: Function) -> Result<Function> {
         let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.found_before(&key) {

@@ -27,6 +27,7 @@ unsafe impl Send for ModuleBody {}
 unsafe impl Sync for ModuleBody {}
 
 impl Drop for ModuleBody {
+    #[inline]
     fn drop(&mut self) {
         for handle in [self.cell.imports, self.cell.import_lookup_cache] {
             if !handle.is_null() {
@@ -38,6 +39,7 @@ impl Drop for ModuleBody {
 }
 
 /// A new reference to the array that all modules without imports share. An import replaces the array.
+#[inline]
 fn no_imports() -> *mut TVMFFIObject {
     static EMPTY: OnceLock<usize> = OnceLock::new();
     shared(&EMPTY, || embedded::seq::new_array(Vec::new()))
@@ -45,6 +47,7 @@ fn no_imports() -> *mut TVMFFIObject {
 
 /// A new reference to the map that all modules share in whose imports nothing was found yet. The code that notes something there
 /// makes a map of the module's own first.
+#[inline]
 pub(super) fn nothing_found() -> *mut TVMFFIObject {
     shared(&NOTHING_FOUND, || embedded::map::new_map(Vec::new()).unwrap_or(ptr::null_mut()))
 }
@@ -52,11 +55,13 @@ pub(super) fn nothing_found() -> *mut TVMFFIObject {
 static NOTHING_FOUND: OnceLock<usize> = OnceLock::new();
 
 /// Whether this is the map that modules share.
+#[inline]
 pub(super) fn is_nothing_found(map: *mut TVMFFIObject) -> bool {
     NOTHING_FOUND.get() == Some(&map.addr())
 }
 
 /// A new reference to an object that is made once and never freed.
+#[inline]
 fn shared(place: &OnceLock<usize>, new: fn() -> *mut TVMFFIObject) -> *mut TVMFFIObject {
     let object: *mut TVMFFIObject = ptr::with_exposed_provenance_mut(*place.get_or_init(|| new().expose_provenance()));
     if !object.is_null() {
@@ -67,6 +72,7 @@ fn shared(place: &OnceLock<usize>, new: fn() -> *mut TVMFFIObject) -> *mut TVMFF
 }
 
 /// Creates a module object.
+#[inline]
 pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
     let cell = TVMFFIModuleCell { imports: no_imports(), import_lookup_cache: nothing_found() };
     // A name ends at its first NUL byte for C++, so for all languages.
@@ -82,6 +88,7 @@ pub(super) fn new_module(implementation: impl ModuleImpl) -> Module {
 ///
 /// # Safety
 /// `object` is a live module.
+#[inline]
 pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a dyn ModuleImpl> {
     // SAFETY: promised by the caller.
     unsafe { own_body(object) }.map(|body| &*body.implementation)
@@ -91,6 +98,7 @@ pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a
 ///
 /// # Safety
 /// `object` is a live module.
+#[inline]
 pub(super) unsafe fn function_cache<'a>(object: *mut TVMFFIObject) -> Option<&'a FunctionCache> {
     // SAFETY: promised by the caller.
     unsafe { own_body(object) }.map(|body| &body.cache)
@@ -98,6 +106,7 @@ pub(super) unsafe fn function_cache<'a>(object: *mut TVMFFIObject) -> Option<&'a
 
 /// # Safety
 /// `object` is a live module.
+#[inline]
 unsafe fn own_body<'a>(object: *mut TVMFFIObject) -> Option<&'a ModuleBody> {
     // SAFETY: every module has a vtable pointer 8 bytes before its header; ours marks the modules whose body is ours.
     unsafe {

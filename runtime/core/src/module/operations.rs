@@ -16,6 +16,7 @@ use crate::value::{Any, Bytes, IntoAny, Str};
 
 /// Visits the module and, when `imports`, everything that it imports, depth first and each once; stops at the first result.
 #[doc(hidden)]
+#[inline]
 pub fn visit<T>(
     module: &Module,
     imports: bool,
@@ -52,12 +53,14 @@ pub(in crate::module) struct Seen {
 
 impl Seen {
     /// For so many modules.
+    #[inline]
     pub(in crate::module) fn with_capacity(modules: usize) -> Self {
         let addresses = FxHashSet::with_capacity_and_hasher(modules, FxBuildHasher);
         Self { addresses, modules: Vec::with_capacity(modules) }
     }
 
     /// Whether the module is new here.
+    #[inline]
     pub(in crate::module) fn insert(&mut self, module: &Module) -> bool {
         let is_new = self.addresses.insert(module.as_ptr());
         if is_new {
@@ -69,6 +72,7 @@ impl Seen {
 
 /// The function of this name in the module, and when `imports`, in what it imports.
 #[doc(hidden)]
+#[inline]
 pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
     // SAFETY: the object is a live module.
     let cache = unsafe { function_cache(module.as_ptr()) };
@@ -98,6 +102,7 @@ pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option
 
 /// Whether the module, and when `imports`, what it imports, has a function of this name.
 #[doc(hidden)]
+#[inline]
 pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
     let found = visit(module, imports, &mut |module| {
         // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, and returns a C++ bool.
@@ -117,6 +122,7 @@ pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result
 }
 
 /// The module's own function.
+#[inline]
 pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> {
     // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, which writes NULL or an
     // owned function.
@@ -142,6 +148,7 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
 
 /// Metadata (or documentation) of the module's own function.
 #[doc(hidden)]
+#[inline]
 pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
     // SAFETY: as in `function`; the vtable writes None or an owned string.
     unsafe {
@@ -159,11 +166,13 @@ pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<S
 }
 
 /// A `const String&`: a string value in its place.
+#[inline]
 fn argument(text: &Any) -> *const c_void {
     core::ptr::from_ref(text).cast()
 }
 
 /// The serialized module.
+#[inline]
 pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
     // SAFETY: as in `function`; the vtable writes owned bytes.
     unsafe {
@@ -180,6 +189,7 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
 
 /// Source code in a format.
 #[doc(hidden)]
+#[inline]
 pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
     // SAFETY: as in `function`; the vtable writes an owned string.
     unsafe {
@@ -197,6 +207,7 @@ pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
 
 /// Formats that the module can be written in.
 #[doc(hidden)]
+#[inline]
 pub fn write_formats(module: &Module) -> Result<Vec<String>> {
     // SAFETY: as in `function`; the vtable writes an owned array.
     unsafe {
@@ -213,6 +224,7 @@ pub fn write_formats(module: &Module) -> Result<Vec<String>> {
 
 /// Writes the module in a format.
 #[doc(hidden)]
+#[inline]
 pub fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
     // SAFETY: as in `function`.
     unsafe {
@@ -228,12 +240,14 @@ pub fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
 
 /// Adds an import, refusing cycles.
 #[doc(hidden)]
+#[inline]
 pub fn import(module: &Module, other: &Module) -> Result<()> {
     module.import_locally(other)
 }
 
 /// Empties the imports.
 #[doc(hidden)]
+#[inline]
 pub fn clear_imports(module: &Module) {
     module.clear_imports_locally();
 }

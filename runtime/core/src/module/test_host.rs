@@ -5,6 +5,7 @@ use crate::Result;
 use crate::function::Function;
 use crate::generated_code::Collected;
 
+#[inline]
 fn register() -> Result<()> {
     for (name, function) in [
         (

@@ -61,6 +61,7 @@ struct Axis<const N: usize> {
 unsafe impl<const N: usize> Sync for Domain<N> {}
 
 impl Extent<'_> {
+    #[inline]
     fn whole_shape(&self) -> &[i64] {
         match &self.shape {
             Sizes::Slice(len) => core::slice::from_ref(len),
@@ -69,12 +70,14 @@ impl Extent<'_> {
     }
 
     /// The axes that the loop goes over; `None` for rows of what has no axis.
+    #[inline]
     fn shape(&self) -> Option<&[i64]> {
         let whole = self.whole_shape();
         if self.is_rows { whole.split_last().map(|(_, rest)| rest) } else { Some(whole) }
     }
 
     /// The stride of each axis, in elements.
+    #[inline]
     fn strides(&self) -> Vec<i64> {
         match self.strides {
             Some(strides) => strides.to_vec(),
@@ -90,6 +93,7 @@ impl Extent<'_> {
     }
 
     /// Whether the strides are, one by one, those of row-major order. Where they count for nothing, they may be others.
+    #[inline]
     fn has_no_gaps(&self) -> bool {
         let mut expected = 1i64;
         self.strides.is_none_or(|strides| {
@@ -102,6 +106,7 @@ impl Extent<'_> {
     }
 
     /// Whether two indices lead to one address, or may do so.
+    #[inline]
     fn overlaps_itself(&self, strides: &[i64]) -> bool {
         let mut axes: Vec<(i128, i128)> = self
             .whole_shape()
@@ -123,6 +128,7 @@ impl Extent<'_> {
 impl<const N: usize> Domain<N> {
     /// The domain of a loop over these operands: those that are only read are broadcast to a common shape as in NumPy; those that are written
     /// to have it.
+    #[inline]
     pub(super) fn new(operands: [Extent<'_>; N], order: Order, names: Names<'_>) -> Result<Self> {
         if let Some(domain) = Self::of_elements_without_gaps(&operands) {
             return Ok(domain);
@@ -158,6 +164,7 @@ impl<const N: usize> Domain<N> {
     }
 
     /// The domain of operands that all have one shape and no gaps between their elements: one axis, whatever the order.
+    #[inline]
     fn of_elements_without_gaps(operands: &[Extent<'_>; N]) -> Option<Self> {
         let shape = operands.first()?.whole_shape();
         let is_plain =
@@ -178,6 +185,7 @@ impl<const N: usize> Domain<N> {
     }
 
     /// The axes on which something changes, joined where that makes no difference.
+    #[inline]
     fn add_axes(&mut self, operands: &[Extent<'_>; N], order: Order, names: Names<'_>) -> Result<()> {
         let mut axes: Vec<Axis<N>> =
             self.shape.iter().map(|dimension| Axis { dimension: *dimension as usize, steps: [0; N] }).collect();
@@ -267,12 +275,14 @@ impl<const N: usize> Domain<N> {
 }
 
 /// Whether going over both axes is the same as going over one.
+#[inline]
 fn joins<const N: usize>(outer: &Axis<N>, inner: &Axis<N>) -> bool {
     let length = inner.dimension as isize;
     outer.steps.iter().zip(&inner.steps).all(|(outer, inner)| inner.checked_mul(length) == Some(*outer))
 }
 
 /// The shape to which all operands are broadcast, as in NumPy: compared from the last axis on, and what is 1 or missing fits everything.
+#[inline]
 fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     let mut shapes = Vec::with_capacity(operands.len());
     for (number, operand) in operands.iter().enumerate() {
@@ -318,6 +328,7 @@ fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
 }
 
 /// `argument 'x' of shape [2, 3]`, `the rows of argument 'x' of shape [2, 3]`.
+#[inline]
 fn subject(operands: &[Extent<'_>], number: usize, names: Names<'_>) -> String {
     let operand = &operands[number];
     let rows = if operand.is_rows { "the rows of " } else { "" };
@@ -325,6 +336,7 @@ fn subject(operands: &[Extent<'_>], number: usize, names: Names<'_>) -> String {
 }
 
 /// Checks that rows are slices, and that what is written to is written to once.
+#[inline]
 fn check_memory(operand: &Extent<'_>, strides: &[i64], number: usize, names: Names<'_>) -> Result<()> {
     let shape = operand.whole_shape();
     if operand.is_rows && shape.last().is_some_and(|len| *len > 1) && strides.last() != Some(&1) {

@@ -30,6 +30,7 @@ struct Job<'a> {
 struct Next(AtomicUsize);
 
 /// Runs `body` for all of `range` on this thread. A panic becomes an error.
+#[inline]
 pub(super) fn run_here(range: Range<usize>, body: &Body<'_>) -> Result<()> {
     caught(|| body(range))
 }
@@ -38,6 +39,7 @@ pub(super) fn run_here(range: Range<usize>, body: &Body<'_>) -> Result<()> {
 ///
 /// # Errors
 /// Of the pieces that failed, the error of the lowest; a panic is an InternalError. No piece begins after a failure.
+#[inline]
 pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body<'_>) -> Result<()> {
     let piece = piece.max(1);
     let pieces = range.len().div_ceil(piece);
@@ -64,6 +66,7 @@ pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body
 }
 
 /// A task of the pool. What goes wrong stays in the job.
+#[inline]
 unsafe extern "C" fn take_pieces(_task: c_int, _environment: *mut TVMParallelGroupEnv, job: *mut c_void) -> c_int {
     // SAFETY: `run` passes its job, which lives until the launch is over.
     unsafe { &*job.cast::<Job<'_>>() }.take_pieces();
@@ -71,6 +74,7 @@ unsafe extern "C" fn take_pieces(_task: c_int, _environment: *mut TVMParallelGro
 }
 
 impl Job<'_> {
+    #[inline]
     fn take_pieces(&self) {
         while !self.has_failed.load(Ordering::Relaxed) {
             // Threads that come too late add one each: far from the end of the numbers.
@@ -87,6 +91,7 @@ impl Job<'_> {
     }
 
     #[cold]
+    #[inline]
     fn fail(&self, number: usize, error: Error) {
         self.has_failed.store(true, Ordering::Relaxed);
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,7 @@ use crate::value::AnyView;
 ///
 /// # Errors
 /// Messages begin with the function's signature and name arguments.
+#[inline]
 pub fn parallel_for_each<'a, O: Operands<'a>, R: Outcome>(
     info: &'static FunctionInfo,
     parameters: &[usize],
@@ -29,6 +30,7 @@ pub fn parallel_for_each<'a, O: Operands<'a>, R: Outcome>(
 ///
 /// # Errors
 /// As for [`parallel_for_each`].
+#[inline]
 pub fn parallel_map<'a, O: Operands<'a>, R: Yield>(
     info: &'static FunctionInfo,
     parameters: &[usize],
@@ -39,6 +41,7 @@ pub fn parallel_map<'a, O: Operands<'a>, R: Yield>(
     paced(operands, grain).map_named(Names::Parameters(info, parameters), body)
 }
 
+#[inline]
 fn paced<'a, O: Operands<'a>>(operands: O, grain: usize) -> Zip<'a, O> {
     let loops = zip(operands);
     if grain == 0 { loops } else { loops.grain(grain) }

@@ -46,6 +46,7 @@ pub use self::outcome::{Outcome, Yield};
 pub use self::zip::{Zip, zip};
 
 /// How many threads work on a loop that begins here, if it is long enough; this one is among them. 1 inside of a loop.
+#[inline]
 pub fn threads() -> usize {
     pool::threads()
 }
@@ -68,6 +69,7 @@ pub fn threads() -> usize {
 ///
 /// # Errors
 /// What `body` returns as an error, which stops the loop (of several, that of the lowest range); InternalError when it panics.
+#[inline]
 pub fn for_range<R: Outcome>(range: Range<usize>, grain: usize, body: impl Fn(Range<usize>) -> R + Sync) -> Result<()> {
     let pace = Pace { grain: Some(grain), threads: None };
     pace::run(range, 1, pace, &|part| body(part).outcome().map_err(R::error))
@@ -85,6 +87,7 @@ pub fn for_range<R: Outcome>(range: Range<usize>, grain: usize, body: impl Fn(Ra
 ///
 /// # Errors
 /// InternalError when a closure panics; MemoryError when there is no memory for the values of all pieces.
+#[inline]
 pub fn reduce_range<A: Send>(
     range: Range<usize>,
     grain: usize,
@@ -107,6 +110,7 @@ pub fn reduce_range<A: Send>(
 /// # Errors
 /// ValueError for a `len` of 0; what `body` returns as an error, which stops the loop (of several, that of the lowest piece);
 /// InternalError when it panics.
+#[inline]
 pub fn chunks_mut<T: Send, R: Outcome>(
     data: &mut [T],
     len: usize,

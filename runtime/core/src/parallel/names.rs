@@ -14,6 +14,7 @@ pub(super) enum Names<'a> {
 
 impl Names<'_> {
     /// `operand 1`, `argument 'x'`.
+    #[inline]
     pub(super) fn of(self, operand: usize) -> String {
         match self {
             Self::Numbers => format!("operand {operand}"),
@@ -27,6 +28,7 @@ impl Names<'_> {
 
     /// A ValueError; its message begins with the function's signature, if there is one.
     #[cold]
+    #[inline]
     pub(super) fn error(self, message: &str) -> Error {
         let message = match self {
             Self::Numbers => message.to_owned(),

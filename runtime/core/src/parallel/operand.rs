@@ -43,6 +43,7 @@ macro_rules! slices {
             type Item = &'a T;
             const SIZE: usize = size_of::<T>();
 
+            #[inline]
             fn extent(self) -> Extent<'a> {
                 slice_extent::<T>(self.as_ptr().cast_mut(), self.len(), false)
             }
@@ -59,6 +60,7 @@ macro_rules! slices {
             type Item = &'a mut T;
             const SIZE: usize = size_of::<T>();
 
+            #[inline]
             fn extent(self) -> Extent<'a> {
                 slice_extent::<T>(self.as_mut_ptr(), self.len(), true)
             }
@@ -77,6 +79,7 @@ slices! {
     [const N: usize] [T; N], [T; N];
 }
 
+#[inline]
 fn slice_extent<'a, T>(first: *mut T, len: usize, writes: bool) -> Extent<'a> {
     // Values without a size can be more than an `i64` counts; that many calls never end.
     let len = i64::try_from(len).unwrap_or(i64::MAX);
@@ -89,6 +92,7 @@ unsafe impl<'a, T: Element> Operand<'a> for &'a TensorView<'_, T> {
     type Item = &'a T;
     const SIZE: usize = size_of::<T>();
 
+    #[inline]
     fn extent(self) -> Extent<'a> {
         let (first, strides) = self.place();
         view_extent::<T>(first, self.shape(), strides, false)
@@ -106,6 +110,7 @@ unsafe impl<'a, T: Element> Operand<'a> for &'a mut TensorViewMut<'_, T> {
     type Item = &'a mut T;
     const SIZE: usize = size_of::<T>();
 
+    #[inline]
     fn extent(self) -> Extent<'a> {
         let (first, strides) = self.place();
         view_extent::<T>(first, self.shape(), strides, true)
@@ -118,6 +123,7 @@ unsafe impl<'a, T: Element> Operand<'a> for &'a mut TensorViewMut<'_, T> {
     }
 }
 
+#[inline]
 fn view_extent<'a, T>(first: *mut T, shape: &'a [i64], strides: Option<&'a [i64]>, writes: bool) -> Extent<'a> {
     let shape = Sizes::Tensor(shape);
     Extent { first: first.cast(), shape, strides, size: size_of::<T>(), writes, is_rows: false }
@@ -140,6 +146,7 @@ pub struct Rows<V>(V);
 /// assert_eq!(sums, [6.0, 15.0]);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[inline]
 pub fn rows<V>(view: V) -> Rows<V> {
     Rows(view)
 }
@@ -149,6 +156,7 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a TensorView<'_, T>> {
     type Item = &'a [T];
     const SIZE: usize = size_of::<T>();
 
+    #[inline]
     fn extent(self) -> Extent<'a> {
         Extent { is_rows: true, ..self.0.extent() }
     }
@@ -165,6 +173,7 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
     type Item = &'a mut [T];
     const SIZE: usize = size_of::<T>();
 
+    #[inline]
     fn extent(self) -> Extent<'a> {
         Extent { is_rows: true, ..self.0.extent() }
     }
@@ -249,10 +258,12 @@ unsafe impl<'a, A: Operand<'a>> Operands<'a> for A {
     type Items = A::Item;
     type Domain = Domain<1>;
 
+    #[inline]
     fn domain(self, asked: Asked<'_>) -> Result<Self::Domain> {
         Domain::new([self.extent()], asked.order, asked.names)
     }
 
+    #[inline]
     fn measure(domain: &Self::Domain) -> (usize, usize, &[i64]) {
         (domain.len, domain.weight, &domain.shape)
     }
@@ -274,10 +285,12 @@ macro_rules! tuples {
             type Items = ($($operand::Item,)+);
             type Domain = Domain<$count>;
 
+            #[inline]
             fn domain(self, asked: Asked<'_>) -> Result<Self::Domain> {
                 Domain::new([$(self.$index.extent()),+], asked.order, asked.names)
             }
 
+            #[inline]
             fn measure(domain: &Self::Domain) -> (usize, usize, &[i64]) {
                 (domain.len, domain.weight, &domain.shape)
             }

@@ -31,6 +31,7 @@ impl Outcome for () {
         Ok(())
     }
 
+    #[inline]
     fn error(failure: Infallible) -> Error {
         match failure {}
     }
@@ -45,6 +46,7 @@ impl<E: Into<Error>> Outcome for core::result::Result<(), E> {
     }
 
     #[cold]
+    #[inline]
     fn error(failure: E) -> Error {
         failure.into()
     }
@@ -79,6 +81,7 @@ impl<T: Element> Yield for T {
         Ok(self)
     }
 
+    #[inline]
     fn error(failure: Infallible) -> Error {
         match failure {}
     }
@@ -94,6 +97,7 @@ impl<T: Element, E: Into<Error>> Yield for core::result::Result<T, E> {
     }
 
     #[cold]
+    #[inline]
     fn error(failure: E) -> Error {
         failure.into()
     }

@@ -43,6 +43,7 @@ pub(super) struct Pace {
 }
 
 /// Runs `body` for all of `range`, on this thread or on several. `weight` is the number of elements of an item.
+#[inline]
 pub(super) fn run(range: Range<usize>, weight: usize, pace: Pace, body: &Body<'_>) -> Result<()> {
     if range.len() <= 1 {
         return if range.is_empty() { Ok(()) } else { job::run_here(range, body) };
@@ -59,6 +60,7 @@ pub(super) fn run(range: Range<usize>, weight: usize, pace: Pace, body: &Body<'_
 }
 
 /// In pieces of at least `smallest` items.
+#[inline]
 fn shared(range: Range<usize>, smallest: usize, threads: usize, body: &Body<'_>) -> Result<()> {
     let fair = range.len().div_ceil(threads.saturating_mul(PIECES_PER_THREAD));
     let piece = match smallest.max(fair) {
@@ -69,6 +71,7 @@ fn shared(range: Range<usize>, smallest: usize, threads: usize, body: &Body<'_>)
 }
 
 /// Begins here, and shares what is worth it.
+#[inline]
 fn watched(range: Range<usize>, threads: usize, body: &Body<'_>) -> Result<()> {
     let Range { start, end } = range;
     let clock = Instant::now();

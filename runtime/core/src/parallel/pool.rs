@@ -23,6 +23,7 @@ static TABLE: ProcessTable<PoolTable> =
     unsafe { ProcessTable::new("kernpack.parallel_pool_v1", &OWN, |_theirs, _own| {}) };
 
 /// How many threads would work on a loop that starts here, the caller's own among them: 1 inside a loop.
+#[inline]
 pub(super) fn threads() -> usize {
     usize::try_from((TABLE.get().threads)()).unwrap_or(1).max(1)
 }
@@ -35,6 +36,7 @@ pub(super) fn threads() -> usize {
 ///
 /// # Safety
 /// `lambda` can be called with `data` for each task, on several threads at the same time.
+#[inline]
 pub(super) unsafe fn launch(lambda: Lambda, data: *mut c_void, tasks: usize) -> Result<()> {
     let tasks = c_int::try_from(tasks).unwrap_or(c_int::MAX);
     // SAFETY: promised by the caller.

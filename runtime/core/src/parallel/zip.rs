@@ -38,6 +38,7 @@ pub struct Zip<'a, O> {
 /// assert_eq!(y[999], 5.0);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[inline]
 pub fn zip<'a, O: Operands<'a>>(operands: O) -> Zip<'a, O> {
     Zip { operands, pace: Pace::default(), borrowed: PhantomData }
 }
@@ -45,12 +46,14 @@ pub fn zip<'a, O: Operands<'a>>(operands: O) -> Zip<'a, O> {
 impl<'a, O: Operands<'a>> Zip<'a, O> {
     /// How many items a thread takes at a time, at least; 1 when each is long work. Without it the clock decides: the loop begins on this
     /// thread, and what remains is shared when that takes longer than sharing costs.
+    #[inline]
     pub fn grain(mut self, items: usize) -> Self {
         self.pace.grain = Some(items);
         self
     }
 
     /// How many threads work on it at most, this one among them. 1: it runs here.
+    #[inline]
     pub fn threads(mut self, most: usize) -> Self {
         self.pace.threads = Some(most);
         self
@@ -61,6 +64,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     /// # Errors
     /// ValueError when the operands do not fit together; what `body` returns as an error, which stops the loop (of several, that of the
     /// lowest indices); InternalError when it panics. Items that came before are written then.
+    #[inline]
     pub fn for_each<R: Outcome>(self, body: impl Fn(O::Items) -> R + Sync) -> Result<()> {
         self.run(Order::Any, Names::Numbers, |_, items| body(items))
     }
@@ -69,6 +73,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     ///
     /// # Errors
     /// As for [`for_each`](Self::for_each).
+    #[inline]
     pub fn for_each_indexed<R: Outcome>(self, body: impl Fn(usize, O::Items) -> R + Sync) -> Result<()> {
         self.run(Order::RowMajor, Names::Numbers, body)
     }
@@ -88,6 +93,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     ///
     /// # Errors
     /// As for [`for_each`](Self::for_each), and what the allocator reports.
+    #[inline]
     pub fn map<R: Yield>(self, body: impl Fn(O::Items) -> R + Sync) -> Result<Tensor> {
         self.map_named(Names::Numbers, body)
     }
@@ -109,6 +115,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     ///
     /// # Errors
     /// ValueError when the operands do not fit together; InternalError when a closure panics.
+    #[inline]
     pub fn reduce<A: Send>(
         self,
         identity: impl Fn() -> A + Sync,
@@ -132,6 +139,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         reduce_pieces(0..len, piece, self.pace.threads, &value, &identity, combine)
     }
 
+    #[inline]
     pub(super) fn map_named<R: Yield>(self, names: Names<'_>, body: impl Fn(O::Items) -> R + Sync) -> Result<Tensor> {
         let domain = self.operands.domain(Asked { order: Order::RowMajor, names })?;
         let (len, weight, shape) = O::measure(&domain);
@@ -149,6 +157,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         Ok(tensor)
     }
 
+    #[inline]
     pub(super) fn run<R: Outcome>(
         self,
         order: Order,
@@ -182,6 +191,7 @@ impl<T> Results<T> {
 }
 
 /// The values of pieces of `range`, combined from the first to the last.
+#[inline]
 pub(super) fn reduce_pieces<A: Send>(
     range: Range<usize>,
     piece: usize,
@@ -209,6 +219,7 @@ pub(super) fn reduce_pieces<A: Send>(
 }
 
 #[cold]
+#[inline]
 fn out_of_memory(pieces: usize) -> Error {
     crate::error!(MemoryError, "out of memory for the values of {pieces} pieces; take a larger grain")
 }

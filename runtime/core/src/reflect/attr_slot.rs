@@ -49,28 +49,33 @@ pub(crate) struct Slot<'a, T> {
 }
 
 impl<'a, T> Slot<'a, T> {
+    #[inline]
     pub(crate) const fn new(name: &'a str, value: &'a mut T, set: Option<SetAttr<T>>) -> Self {
         Self { name, value, set }
     }
 }
 
 impl<T: FieldValue> AttrSlot for Slot<'_, T> {
+    #[inline]
     fn get(&self) -> Any {
         self.value.field_value()
     }
 
+    #[inline]
     fn set(&mut self, value: &Any) -> Result<()> {
         let Some(set) = self.set else { return Err(no_conversion(self.name, &T::TYPE)) };
         set(self.value, value.as_view())
             .map_err(|mismatch| mismatch.into_error(&format!("field '{}': ", self.name), &T::TYPE, value.as_view()))
     }
 
+    #[inline]
     fn schema(&self) -> TypeSchema {
         T::TYPE
     }
 }
 
 #[cold]
+#[inline]
 fn no_conversion(name: &str, schema: &TypeSchema) -> crate::Error {
     error!(TypeError, "field '{name}' cannot be set to a value: nothing converts to its Rust type (schema {schema})")
 }

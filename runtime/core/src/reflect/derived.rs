@@ -12,6 +12,7 @@ use crate::{Error, Object, Result};
 ///
 /// # Errors
 /// What the visitor raises; TypeError for a base that implements [`Object`] by hand, without [`VisitAttrs`].
+#[inline]
 pub fn visit_base<T: Object>(
     visit: Option<ShowFields<T::Parent>>,
     base: &T::Parent,
@@ -24,6 +25,7 @@ pub fn visit_base<T: Object>(
 ///
 /// # Errors
 /// As for [`visit_base`].
+#[inline]
 pub fn visit_base_mut<T: Object>(
     visit: Option<LendFields<T::Parent>>,
     base: &mut T::Parent,
@@ -33,6 +35,7 @@ pub fn visit_base_mut<T: Object>(
 }
 
 #[cold]
+#[inline]
 fn no_visits<T: Object>() -> Error {
     let (key, parent) = (T::TYPE_KEY, T::Parent::TYPE_KEY);
     crate::error!(TypeError, "the fields of {key} cannot be visited, because {parent} lacks `impl VisitAttrs`")

@@ -11,6 +11,7 @@ use crate::{ObjRef, ObjectRoot, Result, Tensor, embedded};
 ///
 /// # Errors
 /// What the visitor raises.
+#[inline]
 pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     dispatch(&value.lent(), name, visitor)
 }
@@ -50,6 +51,7 @@ pub fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
     }
 }
 
+#[inline]
 fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
     match Tensor::from_any(value) {
         Ok(tensor) => visitor.visit_tensor(name, &tensor),
@@ -76,6 +78,7 @@ pub(super) fn show(value: Shown<'_>, name: &str, visitor: &mut dyn AttrVisitor) 
     }
 }
 
+#[inline]
 fn visit_arg(arg: &Arg<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: `arg` lives to the end of the call, and so does what it refers to.
     visit_value(&unsafe { AnyView::from_raw(arg.as_raw()) }, name, visitor)

@@ -60,6 +60,7 @@ const UNSIGNED: &[u8] = b"\"kernpack.unsigned\":true}";
 /// assert_eq!(texts.texts, ["name=ink", "name=pen"]);
 /// # Ok::<(), kernpack::Error>(())
 /// ```
+#[inline]
 pub fn visit_object<T: Object>(object: &ObjRef<T>, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: the reference keeps the object alive.
     unsafe { visit_fields(object.as_ptr(), visitor) }
@@ -67,6 +68,7 @@ pub fn visit_object<T: Object>(object: &ObjRef<T>, visitor: &mut dyn AttrVisitor
 
 /// # Safety
 /// The object is alive, and stays so for the call.
+#[inline]
 unsafe fn visit_fields(object: *mut TVMFFIObject, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: promised by the caller; the fields are those of the object's own type.
     unsafe {
@@ -82,6 +84,7 @@ unsafe fn visit_fields(object: *mut TVMFFIObject, visitor: &mut dyn AttrVisitor)
 ///
 /// # Safety
 /// The object is alive, and of a type that has this field.
+#[inline]
 pub(super) unsafe fn visit_field_of(
     object: *mut TVMFFIObject,
     field: Field,

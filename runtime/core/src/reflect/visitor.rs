@@ -62,6 +62,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// What the visitor wants to end with; so for all methods.
+    #[inline]
     fn visit_f64(&mut self, name: &str, value: f64) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -70,6 +71,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_i64(&mut self, name: &str, value: i64) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -78,6 +80,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_u64(&mut self, name: &str, value: u64) -> Result<()> {
         match i64::try_from(value) {
             Ok(value) => self.visit_i64(name, value),
@@ -89,6 +92,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_i32(&mut self, name: &str, value: i32) -> Result<()> {
         self.visit_i64(name, value.into())
     }
@@ -97,6 +101,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_bool(&mut self, name: &str, value: bool) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -105,6 +110,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_str(&mut self, name: &str, value: &str) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -126,6 +132,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_bytes(&mut self, name: &str, value: &[u8]) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -134,6 +141,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_opaque(&mut self, name: &str, value: *mut c_void) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -142,6 +150,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_data_type(&mut self, name: &str, value: DataType) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -150,6 +159,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_device(&mut self, name: &str, value: Device) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
@@ -158,6 +168,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_tensor(&mut self, name: &str, value: &Tensor) -> Result<()> {
         self.visit_object(name, value.as_object())
     }
@@ -168,6 +179,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_object(&mut self, name: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         self.visit_other(name, value.clone().into_any().as_view())
     }
@@ -176,6 +188,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_none(&mut self, name: &str) -> Result<()> {
         self.visit_other(name, Any::NONE.as_view())
     }
@@ -184,6 +197,7 @@ pub trait AttrVisitor {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_other(&mut self, name: &str, value: &AnyView<'_>) -> Result<()> {
         let _ = (name, value);
         Ok(())
@@ -216,10 +230,12 @@ pub trait VisitAttrs {
 
 /// The root has no fields.
 impl VisitAttrs for ObjectRoot {
+    #[inline]
     fn visit_attrs(&self, _: &mut dyn AttrVisitor) -> Result<()> {
         Ok(())
     }
 
+    #[inline]
     fn visit_attrs_mut(&mut self, _: &mut dyn AttrVisitorMut) -> Result<()> {
         Ok(())
     }
@@ -230,6 +246,7 @@ impl Any {
     ///
     /// # Errors
     /// What the visitor raises.
+    #[inline]
     pub fn visit(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
         visit_value(self.as_view(), name, visitor)
     }

@@ -63,6 +63,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// What the visitor wants to end with; so for all methods.
+    #[inline]
     fn visit_f64(&mut self, name: &str, value: &mut f64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -71,6 +72,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_i64(&mut self, name: &str, value: &mut i64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -79,6 +81,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_u64(&mut self, name: &str, value: &mut u64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -87,6 +90,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_i32(&mut self, name: &str, value: &mut i32) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -95,6 +99,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_bool(&mut self, name: &str, value: &mut bool) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -103,6 +108,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_string(&mut self, name: &str, value: &mut String) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -111,6 +117,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_opaque(&mut self, name: &str, value: &mut *mut c_void) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -119,6 +126,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_data_type(&mut self, name: &str, value: &mut DataType) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -127,6 +135,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_device(&mut self, name: &str, value: &mut Device) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
@@ -135,6 +144,7 @@ pub trait AttrVisitorMut {
     ///
     /// # Errors
     /// The visitor's own.
+    #[inline]
     fn visit_other(&mut self, name: &str, value: &mut dyn AttrSlot) -> Result<()> {
         let _ = (name, value);
         Ok(())
@@ -142,6 +152,7 @@ pub trait AttrVisitorMut {
 }
 
 /// A field whose type converts both ways.
+#[inline]
 fn slot<'a, T>(name: &'a str, value: &'a mut T) -> Slot<'a, T>
 where
     T: IntoAny + Clone + for<'b> FromAny<'b>,

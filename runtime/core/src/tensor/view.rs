@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::borrow::Borrow;
 use crate::abi::DLTensor;
 use crate::layout::Element;
-use crate::layout::{Layout, dl_tensor, elements_of, viewed};
+use crate::layout::{Layout, dl_tensor, viewed};
 use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
@@ -45,8 +45,8 @@ unsafe impl<T: Element> Sync for TensorViewMut<'_, T> {}
 impl<'a, T: Element> TensorView<'a, T> {
     #[inline]
     pub(super) fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
-        let (first, layout) = elements_of::<T>(tensor)?;
-        let borrow = Borrow::new(viewed(tensor, first, &layout), false).ok_or_else(written)?;
+        let (first, layout, range) = viewed::<T>(tensor)?;
+        let borrow = Borrow::new(range, false).ok_or_else(written)?;
         Ok(Self { first, layout, borrow, elements: PhantomData })
     }
 
@@ -58,7 +58,7 @@ impl<'a, T: Element> TensorView<'a, T> {
         if !self.layout.is_contiguous() {
             return Err(not_contiguous(&self.layout));
         }
-        // SAFETY: `elements_of` checked type, alignment and size; DLPack says the data is there; the view borrows it.
+        // SAFETY: `viewed` checked type, alignment and size; DLPack says the data is there; the view borrows it.
         Ok(unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
     }
 }
@@ -86,8 +86,8 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// Only views of this crate read or write the elements for `'a`.
     #[inline]
     pub(super) unsafe fn of(tensor: &'a DLTensor) -> Result<Self, Mismatch> {
-        let (first, layout) = elements_of::<T>(tensor)?;
-        let borrow = Borrow::new(viewed(tensor, first, &layout), true).ok_or_else(in_use)?;
+        let (first, layout, range) = viewed::<T>(tensor)?;
+        let borrow = Borrow::new(range, true).ok_or_else(in_use)?;
         Ok(Self { first, layout, _borrow: borrow, elements: PhantomData })
     }
 
@@ -209,7 +209,7 @@ macro_rules! shared_methods {
 
             /// The elements, when they lie in row-major order without gaps.
             fn contiguous_elements(&self) -> Option<&[T]> {
-                // SAFETY: `elements_of` checked type, alignment and size; DLPack says the data is there; `self` borrows it.
+                // SAFETY: `viewed` checked type, alignment and size; DLPack says the data is there; `self` borrows it.
                 self.layout.is_contiguous().then(|| unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
             }
         }

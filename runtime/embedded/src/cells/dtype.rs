@@ -208,12 +208,14 @@ struct ShortText {
 }
 
 impl ShortText {
+    #[inline(never)]
     fn push(&mut self, text: &str) {
         let end = self.len + text.len();
         self.bytes[self.len..end].copy_from_slice(text.as_bytes());
         self.len = end;
     }
 
+    #[inline(never)]
     fn push_number(&mut self, number: u32) {
         let mut unit = 1;
         while number / unit >= 10 {
@@ -228,14 +230,30 @@ impl ShortText {
 }
 
 fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Failure> {
-    if dtype == VOID {
-        return Ok(run(b""));
-    }
     let mut text = ShortText { bytes: [0; 48], len: 0 };
+    let custom = write(dtype, &mut text)?;
+    let text = &text.bytes[..text.len];
+    let joined;
+    // One call, because it is inlined.
+    Ok(run(if custom.is_empty() {
+        text
+    } else {
+        joined = [&custom, text].concat();
+        &joined
+    }))
+}
+
+/// Writes a data type, without what stands before it in the text of a custom type, which is the result.
+fn write(dtype: DLDataType, text: &mut ShortText) -> Result<Vec<u8>, Failure> {
+    if dtype == VOID {
+        return Ok(Vec::new());
+    }
     let custom = dtype.code >= CUSTOM_BEGIN;
-    if let Some((_, name, _)) = SIZED.iter().find(|(known, ..)| *known == dtype.code) {
+    if let Some((_, name, _)) = core::hint::black_box(&SIZED).iter().find(|(known, ..)| *known == dtype.code) {
         text.push(name);
-    } else if let Some((_, name, _)) = NARROW_FLOATS.iter().find(|(known, ..)| *known == dtype.code) {
+    } else if let Some((_, name, _)) =
+        core::hint::black_box(&NARROW_FLOATS).iter().find(|(known, ..)| *known == dtype.code)
+    {
         text.push("float");
         text.push(name);
     } else if !custom {
@@ -243,7 +261,7 @@ fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Fa
         return Err(Failure::value(format_args!("DLDataType contains unknown type_code={code}")));
     }
     if dtype.code == dtype_code::OPAQUE_HANDLE {
-        return Ok(run(&text.bytes[..text.len]));
+        return Ok(Vec::new());
     }
     let is_plain_bool = (dtype.code, dtype.bits) == (dtype_code::BOOL, 8);
     // Custom types follow the narrow floats, so that they have no bits either.
@@ -258,8 +276,7 @@ fn with_text<T>(dtype: DLDataType, run: impl FnOnce(&[u8]) -> T) -> Result<T, Fa
         text.push("xvscalex");
         text.push_number(lanes.unsigned_abs());
     }
-    let text = &text.bytes[..text.len];
-    if custom { Ok(run(&[&custom_name(dtype.code)?, text].concat())) } else { Ok(run(text)) }
+    if custom { custom_name(dtype.code) } else { Ok(Vec::new()) }
 }
 
 /// `custom[name]`.

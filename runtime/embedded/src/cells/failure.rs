@@ -36,7 +36,7 @@ impl Failure {
     #[track_caller]
     #[cold]
     pub fn new(kind: &'static str, message: impl fmt::Display) -> Self {
-        Self::at(kind, message.to_string().into_bytes(), Location::caller())
+        Self::at(kind, format!("{message}").into_bytes(), Location::caller())
     }
 
     /// An error whose message is the parts, one after the other: for messages that quote a caller's bytes, which need not be

@@ -113,35 +113,70 @@ pub fn deleter_of<T>() -> unsafe extern "C" fn(*mut c_void, i32) {
 
 unsafe extern "C" fn delete<T>(this: *mut c_void, flags: i32) {
     // SAFETY: the deleter of an object whose storage begins at its header.
-    unsafe { delete_object::<T>(this, this, flags, delete::<T>) }
+    unsafe { delete_object(this, this, flags, delete::<T>, drop_body::<T>()) }
 }
 
 unsafe extern "C" fn delete_polymorphic<T>(this: *mut c_void, flags: i32) {
     // SAFETY: the deleter of an object whose storage begins with a vtable pointer.
-    unsafe { delete_object::<T>(this, this.byte_sub(VTABLE_SIZE), flags, delete_polymorphic::<T>) }
+    unsafe { delete_object(this, this.byte_sub(VTABLE_SIZE), flags, delete_polymorphic::<T>, drop_body::<T>()) }
+}
+
+/// Drops the body of an object.
+type DropBody = unsafe fn(*mut c_void);
+
+/// What drops a `T` in an object; nothing where a `T` needs none.
+const fn drop_body<T>() -> Option<DropBody> {
+    unsafe fn drop_body<T>(this: *mut c_void) {
+        // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
+        unsafe { (&raw mut (*this.cast::<ObjectCell<T>>()).body).drop_in_place() }
+    }
+    if core::mem::needs_drop::<T>() { Some(drop_body::<T>) } else { None }
 }
 
 /// `start` is what `allocate` returned.
 #[inline]
-unsafe fn delete_object<T>(
+unsafe fn delete_object(
     this: *mut c_void,
     start: *mut c_void,
     flags: i32,
     deleter: unsafe extern "C" fn(*mut c_void, i32),
+    drop_body: Option<DropBody>,
 ) {
-    if core::mem::needs_drop::<T>() && flags & deleter_flag::STRONG != 0 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match drop_body {
+            Some(drop_body) => delete_with_body(this, start, flags, deleter, drop_body),
+            None => free_at_last(start, flags),
+        }
+    }
+}
+
+/// One for all types: each library has a dozen of them, and a user's library one more for each of its own.
+#[inline(never)]
+unsafe fn delete_with_body(
+    this: *mut c_void,
+    start: *mut c_void,
+    flags: i32,
+    deleter: unsafe extern "C" fn(*mut c_void, i32),
+    drop_body: DropBody,
+) {
+    if flags & deleter_flag::STRONG != 0 {
         // A long chain of objects must not need a deep stack.
         // SAFETY: the last strong reference is gone; this very call is made again later when it is put off.
         let Some(_level) = (unsafe { release::descend(this, flags, deleter) }) else { return };
         // A panicking destructor must not unwind into foreign code; `extern "C"` turns it into an abort, so catch it here.
-        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            // SAFETY: the last strong reference is gone, so the body is ours alone, and it is dropped once.
-            unsafe { (&raw mut (*this.cast::<ObjectCell<T>>()).body).drop_in_place() }
-        }));
+        // SAFETY: the last strong reference is gone.
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { drop_body(this) }));
         if let Err(payload) = dropped {
             discard_panic(payload);
         }
     }
+    // SAFETY: promised by the caller.
+    unsafe { free_at_last(start, flags) }
+}
+
+#[inline]
+unsafe fn free_at_last(start: *mut c_void, flags: i32) {
     if flags & deleter_flag::WEAK != 0 {
         // SAFETY: `allocate` returned this, and there are no references to it any more.
         unsafe { free_storage(start) }

@@ -156,22 +156,11 @@ unsafe fn import<M: Managed>(
         return Err(Failure::value("FromDLPack: the tensor is NULL"));
     }
     // SAFETY: the caller passes a valid DLPack tensor.
-    let managed = unsafe { &*from };
+    let (managed, shape) = unsafe {
+        let managed = &*from;
+        (managed, check_import(managed.tensor(), managed.flags(), alignment, require_contiguous)?)
+    };
     let tensor = managed.tensor();
-    // SAFETY: as above.
-    let shape = unsafe { shape_of(tensor, "FromDLPack")? };
-    // A negative number is a huge one, as in C++.
-    let alignment = alignment as i64 as u64;
-    if alignment != 0 && !is_aligned(tensor, alignment) {
-        return Err(Failure::runtime(format_args!("FromDLPack: Data is not aligned to {alignment} bytes.")));
-    }
-    // SAFETY: as above.
-    if require_contiguous && !unsafe { is_contiguous(tensor) } {
-        return Err(Failure::runtime("FromDLPack: Tensor is not contiguous."));
-    }
-    if managed.flags() & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
-        return Err(Failure::runtime("Subbyte type padded is not yet supported"));
-    }
     let missing_strides = if tensor.strides.is_null() { shape.len() } else { 0 };
     let imported = TensorBody { tensor: *tensor, owner: Imported(from) };
     let object = new_object_with_tail(type_index::TENSOR, imported, missing_strides * size_of::<i64>());
@@ -185,6 +174,34 @@ unsafe fn import<M: Managed>(
         }
     }
     Ok(object)
+}
+
+/// The shape of a tensor, if it is one that can be taken over. Not generic, so that a library has it once.
+///
+/// # Safety
+/// The tensor is valid, as far as DLPack says.
+#[inline(never)]
+unsafe fn check_import(
+    tensor: &DLTensor,
+    flags: u64,
+    alignment: i32,
+    require_contiguous: bool,
+) -> Result<&[i64], Failure> {
+    // SAFETY: promised by the caller.
+    let shape = unsafe { shape_of(tensor, "FromDLPack")? };
+    // A negative number is a huge one, as in C++.
+    let alignment = alignment as i64 as u64;
+    if alignment != 0 && !is_aligned(tensor, alignment) {
+        return Err(Failure::runtime(format_args!("FromDLPack: Data is not aligned to {alignment} bytes.")));
+    }
+    // SAFETY: as above.
+    if require_contiguous && !unsafe { is_contiguous(tensor) } {
+        return Err(Failure::runtime("FromDLPack: Tensor is not contiguous."));
+    }
+    if flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
+        return Err(Failure::runtime("Subbyte type padded is not yet supported"));
+    }
+    Ok(shape)
 }
 
 /// The shape of a `DLTensor` that foreign code made.

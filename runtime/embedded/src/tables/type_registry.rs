@@ -37,39 +37,58 @@ pub(super) fn is_ready() -> bool {
     READY.load(Ordering::Acquire)
 }
 
-/// Types whose index is part of the ABI.
-const STATIC_VALUES: [(i32, &str); 14] = [
-    (type_index::NONE, "None"),
-    (type_index::INT, "int"),
-    (type_index::BOOL, "bool"),
-    (type_index::FLOAT, "float"),
-    (type_index::OPAQUE_PTR, "void*"),
-    (type_index::DATA_TYPE, "DataType"),
-    (type_index::DEVICE, "Device"),
-    (type_index::DL_TENSOR_PTR, "DLTensor*"),
-    (type_index::RAW_STR, "const char*"),
-    (type_index::BYTE_ARRAY_PTR, "TVMFFIByteArray*"),
-    (type_index::OBJECT_RVALUE_REF, "ObjectRValueRef"),
-    (type_index::SMALL_STR, "ffi.SmallStr"),
-    (type_index::SMALL_BYTES, "ffi.SmallBytes"),
-    (type_index::UNCHANGED, "ffi.Unchanged"),
-];
-const STATIC_OBJECTS: [(i32, &str); 14] = [
-    (type_index::STR, "ffi.String"),
-    (type_index::BYTES, "ffi.Bytes"),
-    (type_index::ERROR, "ffi.Error"),
-    (type_index::FUNCTION, "ffi.Function"),
-    (type_index::SHAPE, "ffi.Shape"),
-    (type_index::TENSOR, "ffi.Tensor"),
-    (type_index::ARRAY, "ffi.Array"),
-    (type_index::MAP, "ffi.Map"),
-    (type_index::MODULE, "ffi.Module"),
-    (type_index::OPAQUE_PY_OBJECT, "ffi.OpaquePyObject"),
-    (type_index::LIST, "ffi.List"),
-    (type_index::DICT, "ffi.Dict"),
-    (type_index::VISIT_INTERRUPT, "ffi.VisitInterrupt"),
-    (type_index::BIG_INT, "ffi.BigInt"),
-];
+/// Types whose index is part of the ABI: their indices and a text with a line for each key. An array of keys would be a relocation for each,
+/// in every library.
+struct StaticTypes<const COUNT: usize> {
+    indices: [i32; COUNT],
+    keys: &'static str,
+}
+
+impl<const COUNT: usize> StaticTypes<COUNT> {
+    fn iter(&'static self) -> impl Iterator<Item = (i32, &'static [u8])> {
+        self.indices.iter().copied().zip(self.keys.as_bytes().split(|byte| *byte == b'\n'))
+    }
+}
+
+macro_rules! static_types {
+    ($name:ident: $($index:path = $key:literal;)*) => {
+        static $name: StaticTypes<{ [$($index),*].len() }> =
+            StaticTypes { indices: [$($index),*], keys: concat!($($key, "\n"),*) };
+    };
+}
+
+static_types! { STATIC_VALUES:
+    type_index::NONE = "None";
+    type_index::INT = "int";
+    type_index::BOOL = "bool";
+    type_index::FLOAT = "float";
+    type_index::OPAQUE_PTR = "void*";
+    type_index::DATA_TYPE = "DataType";
+    type_index::DEVICE = "Device";
+    type_index::DL_TENSOR_PTR = "DLTensor*";
+    type_index::RAW_STR = "const char*";
+    type_index::BYTE_ARRAY_PTR = "TVMFFIByteArray*";
+    type_index::OBJECT_RVALUE_REF = "ObjectRValueRef";
+    type_index::SMALL_STR = "ffi.SmallStr";
+    type_index::SMALL_BYTES = "ffi.SmallBytes";
+    type_index::UNCHANGED = "ffi.Unchanged";
+}
+static_types! { STATIC_OBJECTS:
+    type_index::STR = "ffi.String";
+    type_index::BYTES = "ffi.Bytes";
+    type_index::ERROR = "ffi.Error";
+    type_index::FUNCTION = "ffi.Function";
+    type_index::SHAPE = "ffi.Shape";
+    type_index::TENSOR = "ffi.Tensor";
+    type_index::ARRAY = "ffi.Array";
+    type_index::MAP = "ffi.Map";
+    type_index::MODULE = "ffi.Module";
+    type_index::OPAQUE_PY_OBJECT = "ffi.OpaquePyObject";
+    type_index::LIST = "ffi.List";
+    type_index::DICT = "ffi.Dict";
+    type_index::VISIT_INTERRUPT = "ffi.VisitInterrupt";
+    type_index::BIG_INT = "ffi.BigInt";
+}
 
 impl Registry {
     /// The first index that is not reserved for anyone.
@@ -92,19 +111,13 @@ impl Registry {
             (*root_info).metadata.total_size = HEADER_SIZE as i32;
             (*root_info).info.metadata = &raw const (*root_info).metadata;
         }
-        for (static_index, key) in STATIC_VALUES {
-            let value = NewType { key: key.as_bytes(), static_index, can_overflow: false, ..root };
+        for (static_index, key) in STATIC_VALUES.iter() {
+            let value = NewType { key, static_index, can_overflow: false, ..root };
             self.insert(value, static_index, null_mut());
         }
-        for (static_index, key) in STATIC_OBJECTS {
-            let object = NewType {
-                key: key.as_bytes(),
-                static_index,
-                depth: 1,
-                can_overflow: false,
-                parent: type_index::OBJECT,
-                ..root
-            };
+        for (static_index, key) in STATIC_OBJECTS.iter() {
+            let object =
+                NewType { key, static_index, depth: 1, can_overflow: false, parent: type_index::OBJECT, ..root };
             self.insert(object, static_index, root_info);
         }
     }
@@ -260,12 +273,13 @@ mod tests {
 
     #[test]
     fn static_types_are_there() {
-        for (index, key) in STATIC_VALUES.into_iter().chain(STATIC_OBJECTS).chain([(64, "ffi.Object")]) {
-            assert_eq!(index_of(key.as_bytes()).unwrap(), index);
+        let root = [(type_index::OBJECT, b"ffi.Object".as_slice())];
+        for (index, key) in STATIC_VALUES.iter().chain(STATIC_OBJECTS.iter()).chain(root) {
+            assert_eq!(index_of(key).unwrap(), index);
             let info = info(index);
             // SAFETY: the key and the ancestors live as long as the process.
             unsafe {
-                assert_eq!(info.type_key.as_slice(), key.as_bytes());
+                assert_eq!(info.type_key.as_slice(), key);
                 assert_eq!((info.type_index, info.type_depth), (index, i32::from(index > 64)));
                 if index > 64 {
                     assert_eq!(*info.type_ancestors, type_info(64));

@@ -12,22 +12,26 @@ pub struct ExportError {
 
 impl ExportError {
     /// An error of a kind such as `RuntimeError` or `OSError`.
+    #[inline]
     pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
     /// Its kind.
+    #[inline]
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
     /// Its message, without the kind.
+    #[inline]
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
 impl fmt::Display for ExportError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.message)
     }

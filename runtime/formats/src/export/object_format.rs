@@ -43,6 +43,7 @@ impl Target {
     ///
     /// # Errors
     /// RuntimeError on systems whose object files are neither ELF nor Mach-O.
+    #[inline]
     pub fn host() -> Result<Self> {
         Self::new(None, consts::ARCH, consts::OS)
     }
@@ -51,6 +52,7 @@ impl Target {
     ///
     /// # Errors
     /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    #[inline]
     pub fn of_triple(triple: &str) -> Result<Self> {
         let arch = triple.split('-').next().unwrap_or_default();
         Self::new(Some(triple.to_owned()), if arch == "arm64" { "aarch64" } else { arch }, triple)
@@ -60,10 +62,12 @@ impl Target {
     ///
     /// # Errors
     /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    #[inline]
     pub fn of_parts(arch: &str, os: &str) -> Result<Self> {
         Self::new(None, arch, os)
     }
 
+    #[inline]
     fn new(triple: Option<String>, arch: &str, system: &str) -> Result<Self> {
         let is = |names: &[&str]| names.iter().any(|name| system.contains(name));
         let format = if is(&["windows", "uefi", "wasm", "emscripten"]) {
@@ -80,21 +84,25 @@ impl Target {
     }
 
     /// The triple that the target was made of.
+    #[inline]
     pub fn triple(&self) -> Option<&str> {
         self.triple.as_deref()
     }
 
     /// Rust's name of the architecture: `x86_64`, `aarch64`, ...
+    #[inline]
     pub fn arch(&self) -> &str {
         &self.arch
     }
 
     /// The format of its object files.
+    #[inline]
     pub fn format(&self) -> ObjectFormat {
         self.format
     }
 
     /// What a symbol of C is called in an object file.
+    #[inline]
     pub fn symbol_name(&self, symbol: &str) -> String {
         match self.format {
             ObjectFormat::Elf => symbol.to_owned(),
@@ -103,6 +111,7 @@ impl Target {
     }
 
     /// The section that a blob of `size` bytes belongs into.
+    #[inline]
     pub fn blob_section(&self, size: u64) -> Section {
         match self.format {
             ObjectFormat::MachO => Section { segment: "__TEXT", name: "__const", is_large: false },
@@ -115,6 +124,7 @@ impl Target {
 
     /// Options of a compiler that make it link a shared library.
     #[doc(hidden)]
+    #[inline]
     pub fn shared_flags(&self) -> &'static [&'static str] {
         match self.format {
             ObjectFormat::Elf => &["-shared", "-fPIC"],
@@ -124,6 +134,7 @@ impl Target {
 
     /// Options that make the linker take all of an archive.
     #[doc(hidden)]
+    #[inline]
     pub fn whole_archive(&self, archive: &str) -> Vec<String> {
         match self.format {
             ObjectFormat::Elf => vec!["-Wl,--whole-archive".into(), archive.into(), "-Wl,--no-whole-archive".into()],

@@ -17,16 +17,19 @@ pub struct Blob<'a> {
 
 impl<'a> Blob<'a> {
     /// The bytes that `writer` writes, under the name of `symbol`.
+    #[inline]
     pub fn new(symbol: &'a str, writer: &'a LibraryBinWriter<'a>) -> Self {
         Self { symbol, writer, size: writer.size() }
     }
 
     /// Name of the symbol, as C says it: `__tvm_ffi__library_bin`, with the prefix of a system library in front.
+    #[inline]
     pub fn symbol(&self) -> &str {
         self.symbol
     }
 
     /// Number of bytes.
+    #[inline]
     pub fn size(&self) -> usize {
         self.size
     }
@@ -35,6 +38,7 @@ impl<'a> Blob<'a> {
     ///
     /// # Errors
     /// What `out` reports.
+    #[inline]
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.writer.write_to(out)
     }
@@ -43,6 +47,7 @@ impl<'a> Blob<'a> {
     ///
     /// # Errors
     /// What reading the payloads reports, and a lack of memory.
+    #[inline]
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         self.writer.try_to_vec()
     }
@@ -81,6 +86,7 @@ const LARGEST_IN_C: usize = 64 << 10;
 const LINE: usize = 20;
 
 impl Packer for ByItsSize {
+    #[inline]
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf> {
         if blob.size() <= LARGEST_IN_C {
             CPacker.pack(blob, target, folder)
@@ -91,6 +97,7 @@ impl Packer for ByItsSize {
 }
 
 impl Packer for CPacker {
+    #[inline]
     fn pack(&self, blob: &Blob<'_>, _target: &Target, folder: &Path) -> Result<PathBuf> {
         if blob.size() as u64 > LARGE_BLOB {
             return Err(ExportError::new(
@@ -128,6 +135,7 @@ struct ArrayWriter<'a> {
 }
 
 impl Write for ArrayWriter<'_> {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for byte in bytes {
             write!(self.out, "{byte},")?;
@@ -140,12 +148,14 @@ impl Write for ArrayWriter<'_> {
         Ok(bytes.len())
     }
 
+    #[inline]
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
 impl Packer for AssemblyPacker {
+    #[inline]
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf> {
         let (content, path) = (folder.join("devc.bin"), folder.join("devc.s"));
         write_file(&content, |out| blob.write_to(out))?;
@@ -172,6 +182,7 @@ impl Packer for AssemblyPacker {
 
 /// Creates a file and has `write` fill it.
 #[doc(hidden)]
+#[inline]
 pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let written = || {
         let mut out = BufWriter::new(File::create(path)?);

@@ -6,6 +6,7 @@
 //! the walk meets after it; for these, the order is a topological one.
 
 /// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
+#[inline]
 pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
     match order(imports, &vec![false; imports.len()]) {
         Ok(order) => order.places.into_iter().flatten().collect(),
@@ -36,6 +37,7 @@ pub struct Cycle {
 
 /// Orders a tree without cycles, of which module 0 is the root and reaches all. `in_library` says which modules become a part of
 /// the library.
+#[inline]
 pub fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle> {
     let walked = Order::new(imports, walk(imports, in_library), in_library);
     if walked.is_forward() {
@@ -51,6 +53,7 @@ pub fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle
 }
 
 /// The places in the order of TVM's walk.
+#[inline]
 fn walk(imports: &[Vec<usize>], in_library: &[bool]) -> Vec<Vec<usize>> {
     let mut places = Vec::new();
     let mut is_seen = vec![false; imports.len()];
@@ -92,6 +95,7 @@ fn walk(imports: &[Vec<usize>], in_library: &[bool]) -> Vec<Vec<usize>> {
 
 /// The places of an order from importers to imports, the root's first; an error is places of which each imports the next, and the
 /// last the first.
+#[inline]
 fn topological(order: &Order) -> Result<Vec<usize>, Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
@@ -131,6 +135,7 @@ fn topological(order: &Order) -> Result<Vec<usize>, Vec<usize>> {
 }
 
 impl Order {
+    #[inline]
     fn new(imports: &[Vec<usize>], places: Vec<Vec<usize>>, in_library: &[bool]) -> Self {
         let mut place_of = vec![0; imports.len()];
         for (place, modules) in places.iter().enumerate() {
@@ -151,6 +156,7 @@ impl Order {
     }
 
     /// Whether each module's imports come after it.
+    #[inline]
     fn is_forward(&self) -> bool {
         self.imports.iter().enumerate().all(|(place, imports)| imports.first().is_none_or(|first| *first > place))
     }
@@ -158,6 +164,7 @@ impl Order {
 
 impl Cycle {
     /// A cycle of places as modules. The tree itself has none, so the library is on it.
+    #[inline]
     fn new(imports: &[Vec<usize>], in_library: &[bool], order: &Order, places: &[usize]) -> Self {
         let start = places.iter().position(|place| Some(*place) == order.library).unwrap_or_default();
         let outside = (1..places.len()).map(|step| places[(start + step) % places.len()]);

@@ -23,16 +23,19 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// The module kind, which names its loader: `ffi.Module.load_from_bytes.<kind>`.
+    #[inline]
     pub fn kind(&self) -> &'a str {
         self.kind
     }
 
     /// What the loader receives; `None` for the library itself.
+    #[inline]
     pub fn payload(&self) -> Option<&'a [u8]> {
         self.payload
     }
 
     /// Whether this is the shared library itself.
+    #[inline]
     pub fn is_library(&self) -> bool {
         self.payload.is_none()
     }
@@ -40,6 +43,7 @@ impl<'a> Entry<'a> {
 
 impl<'a> LibraryBin<'a> {
     /// Size of the blob whose first 8 bytes are `header`: what a loader that has only an address may read.
+    #[inline]
     pub fn total_size(header: [u8; 8]) -> Result<usize, StreamError> {
         let following = u64::from_le_bytes(header);
         usize::try_from(following)
@@ -57,6 +61,7 @@ impl<'a> LibraryBin<'a> {
     }
 
     /// Parses a whole blob, size field included. `bytes` ends where the blob ends.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new(FORMAT, bytes);
         let following = reader.u64(&"size")?;
@@ -112,23 +117,27 @@ impl<'a> LibraryBin<'a> {
     }
 
     /// The modules; the first is the root.
+    #[inline]
     pub fn modules(&self) -> &[Entry<'a>] {
         &self.modules
     }
 
     /// Indices of the modules that module `index` imports, all greater than `index`. Empty for an index out of range.
+    #[inline]
     pub fn imports(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.rows.get(index).zip(self.rows.get(index + 1));
         row.and_then(|(&from, &to)| self.children.get(from..to)).unwrap_or_default().iter().copied()
     }
 
     /// Index of the shared library itself, if it is in the tree.
+    #[inline]
     pub fn library(&self) -> Option<usize> {
         self.modules.iter().position(Entry::is_library)
     }
 }
 
 /// A vector of indices, and where its first item is.
+#[inline]
 fn indices(reader: &mut StreamReader<'_>, structure: &dyn fmt::Display) -> Result<(Vec<usize>, usize), StreamError> {
     let count = reader.count(8, structure)?;
     let start = reader.offset();
@@ -144,6 +153,7 @@ fn indices(reader: &mut StreamReader<'_>, structure: &dyn fmt::Display) -> Resul
 }
 
 /// Checks range, order and uniqueness; an error is the index into `children` and what is wrong there.
+#[inline]
 fn check_imports(rows: &[usize], children: &[usize]) -> Result<(), (usize, String)> {
     let num_modules = rows.len() - 1;
     // For every module the last one that imported it, so that a list of any length is checked in one pass.

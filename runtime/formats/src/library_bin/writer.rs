@@ -37,6 +37,7 @@ pub enum WriteError {
 }
 
 impl fmt::Display for WriteError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{FORMAT}: ")?;
         match self {
@@ -68,6 +69,7 @@ enum Content<'a> {
 
 impl Content<'_> {
     /// Bytes of length and payload.
+    #[inline]
     fn size(&self) -> usize {
         match self {
             Self::Library => 0,
@@ -86,6 +88,7 @@ pub struct LibraryBinWriter<'a> {
 }
 
 impl fmt::Debug for LibraryBinWriter<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.modules.iter().map(|(kind, _)| *kind).collect();
         f.debug_struct("LibraryBinWriter").field("kinds", &kinds).field("imports", &self.imports).finish()
@@ -94,11 +97,13 @@ impl fmt::Debug for LibraryBinWriter<'_> {
 
 impl<'a> LibraryBinWriter<'a> {
     /// An empty tree.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds the place of the shared library itself; returns its index.
+    #[inline]
     pub fn add_library(&mut self) -> Result<usize, WriteError> {
         if self.library.is_some() {
             return Err(WriteError::SecondLibrary);
@@ -109,6 +114,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 
     /// Adds a module; returns its index. The payload is borrowed until the blob is written.
+    #[inline]
     pub fn add_module(&mut self, kind: &'a str, payload: &'a [u8]) -> Result<usize, WriteError> {
         self.add(kind, Content::Bytes(payload), payload.is_empty())
     }
@@ -116,6 +122,7 @@ impl<'a> LibraryBinWriter<'a> {
     /// Adds a module whose payload of `size` bytes is only made when the blob is written, such as a file's content; returns its index.
     ///
     /// Writing the blob is an error when `write` writes another number of bytes.
+    #[inline]
     pub fn add_stream(
         &mut self,
         kind: &'a str,
@@ -125,6 +132,7 @@ impl<'a> LibraryBinWriter<'a> {
         self.add(kind, Content::Stream(size, write), size == 0)
     }
 
+    #[inline]
     fn add(&mut self, kind: &'a str, content: Content<'a>, is_empty: bool) -> Result<usize, WriteError> {
         if kind.is_empty() || kind == LIBRARY_KIND {
             return Err(WriteError::InvalidKind(kind.to_owned()));
@@ -135,6 +143,7 @@ impl<'a> LibraryBinWriter<'a> {
         Ok(self.push(kind, content))
     }
 
+    #[inline]
     fn push(&mut self, kind: &'a str, content: Content<'a>) -> usize {
         self.modules.push((kind, content));
         self.imports.push(BTreeSet::new());
@@ -142,6 +151,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 
     /// Makes module `parent` import module `child`, which was added later. Doing it twice is doing it once.
+    #[inline]
     pub fn import(&mut self, parent: usize, child: usize) -> Result<(), WriteError> {
         let modules = self.modules.len();
         if let Some(index) = [parent, child].into_iter().find(|&index| index >= modules) {
@@ -155,6 +165,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 
     /// Everything between the size field and the first module.
+    #[inline]
     fn tree(&self) -> Vec<u8> {
         let mut tree = Vec::with_capacity(32 * (self.modules.len() + 1));
         put_u64(&mut tree, self.modules.len() as u64 + 1);
@@ -172,6 +183,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 
     /// Size of the blob in bytes.
+    #[inline]
     pub fn size(&self) -> usize {
         let modules = self.modules.iter().map(|(kind, content)| 8 + kind.len() + content.size());
         let tree = 3 + self.modules.len() + self.imports.iter().map(BTreeSet::len).sum::<usize>();
@@ -182,6 +194,7 @@ impl<'a> LibraryBinWriter<'a> {
     ///
     /// # Errors
     /// What `out` and the streams report; `InvalidData` when a stream has another size than was said.
+    #[inline]
     pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
         out.write_all(&self.tree())?;
@@ -212,6 +225,7 @@ impl<'a> LibraryBinWriter<'a> {
     ///
     /// # Errors
     /// What the streams report; none when there is none.
+    #[inline]
     pub fn try_to_vec(&self) -> io::Result<Vec<u8>> {
         let mut blob = Vec::new();
         blob.try_reserve_exact(self.size())?;
@@ -220,6 +234,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 
     /// The blob of a tree without streams; with streams it may end early, and [`LibraryBinWriter::try_to_vec`] says why.
+    #[inline]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut blob = Vec::with_capacity(self.size());
         // Writing into a Vec does not fail.
@@ -235,12 +250,14 @@ struct Counted<'a> {
 }
 
 impl io::Write for Counted<'_> {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.count += written as u64;
         Ok(written)
     }
 
+    #[inline]
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

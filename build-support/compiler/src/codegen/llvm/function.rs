@@ -262,7 +262,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         match &**data {
             ExprNode::Call { name, args, .. } => match name.as_str() {
                 "struct_get" => true,
-                "reinterpret" => args.get(0).is_some_and(|value| Self::is_argument(&value)),
+                "reinterpret" | "handle_add_byte_offset" => args.get(0).is_some_and(|value| Self::is_argument(&value)),
                 _ => false,
             },
             _ => false,

@@ -113,7 +113,7 @@ impl Schedule {
         let stage = &self[id];
         let name = stage.name();
         let error = |what: String| CompileError::new(ErrorKind::Schedule, what).at(&stage.attach_place);
-        let OperationNode::Compute { bodies, .. } = &**stage.operation() else {
+        let Some(OperationNode::Compute { bodies, .. }) = stage.op.as_deref() else {
             return Err(error(format!("`{name}` is not computed by an expression")));
         };
         if stage.is_output {

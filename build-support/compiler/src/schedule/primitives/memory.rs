@@ -28,6 +28,9 @@ impl StageHandle<'_> {
         let id = self.checked(&context)?;
         check_scope(&context, scope)?;
         let stage = &mut self.schedule[id];
+        if stage.op.is_none() {
+            return Err(context.error("a group has no memory of its own").note("set the scope of its stages"));
+        }
         if (stage.is_output || stage.is_placeholder()) && scope != "global" {
             let what = format!("`{}` is an argument of the function: its memory is the caller's", stage.name());
             return Err(context.error(what).note("`cache_read` and `cache_write` make a copy in another scope"));
@@ -48,7 +51,11 @@ impl StageHandle<'_> {
         if !condition.dtype().is_bool() || !condition.dtype().is_scalar() {
             return Err(context.error(format!("a condition of type {}", condition.dtype().short_name())));
         }
-        self.schedule[id].store_predicate = Some(condition);
+        let stage = &mut self.schedule[id];
+        if stage.op.is_none() {
+            return Err(context.error("a group stores nothing itself").note("set the condition of its stages"));
+        }
+        stage.store_predicate = Some(condition);
         Ok(self)
     }
 
@@ -89,6 +96,9 @@ impl StageHandle<'_> {
         let context = Context::new("double_buffer");
         let id = self.checked(&context)?;
         let stage = &mut self.schedule[id];
+        if stage.op.is_none() {
+            return Err(context.error("a group has no memory of its own").note("double the memory of its stages"));
+        }
         if stage.is_output || stage.is_placeholder() {
             let what = format!("`{}` is an argument of the function", stage.name());
             return Err(context.error(what).note("only memory inside the function is doubled"));

@@ -6,4 +6,6 @@ mod handle;
 mod loops;
 mod memory;
 
+pub(crate) use handle::Context;
 pub use handle::{StageHandle, StageKey};
+pub(crate) use memory::check_scope;

@@ -5,6 +5,7 @@ use crate::{Result, bail};
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The digits of some bytes.
+#[inline]
 pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut digits = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -22,6 +23,7 @@ pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// InternalError when the digits are not whole groups of four.
+#[inline]
 pub(super) fn decode(digits: &[u8]) -> Result<Vec<u8>> {
     let (groups, []) = digits.as_chunks::<4>() else {
         bail!(InternalError, "Check failed: (bytes.size % 4 == 0) is false: invalid base64 encoding");
@@ -40,6 +42,7 @@ pub(super) fn decode(digits: &[u8]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+#[inline]
 const fn value_of(digit: u8) -> u32 {
     let value = match digit {
         b'A'..=b'Z' => digit - b'A',

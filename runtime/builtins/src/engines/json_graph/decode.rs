@@ -28,6 +28,7 @@ const UNKNOWN: i32 = -2;
 const OPEN: i32 = -3;
 
 /// The root of the graph.
+#[inline]
 pub(super) fn decode(graph: &Any) -> Result<Any> {
     let invalid = |what: &str| Err(error!(ValueError, "Invalid JSON Object Graph, expected {what}"));
     if graph.type_index() != type_index::MAP {
@@ -54,6 +55,7 @@ pub(super) fn decode(graph: &Any) -> Result<Any> {
 ///
 /// # Safety
 /// `object` is a live map or dict.
+#[inline]
 unsafe fn entry(object: *mut TVMFFIObject, name: &[u8]) -> Result<Option<TVMFFIAny>> {
     // SAFETY: promised by the caller; the new text is the key's own.
     unsafe {
@@ -106,6 +108,7 @@ struct Object {
 // until the end.
 
 impl Decoder<'_> {
+    #[inline]
     unsafe fn run(&mut self, root: i64) -> Result<Any> {
         // SAFETY: see above.
         unsafe {
@@ -119,6 +122,7 @@ impl Decoder<'_> {
     }
 
     /// The value of a node; `None` when its parts come first.
+    #[inline]
     unsafe fn enter(&mut self, index: i64) -> Result<Option<TVMFFIAny>> {
         let node = usize::try_from(index).ok().filter(|index| *index < self.nodes.len());
         let Some(node) = node else {
@@ -149,6 +153,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes a node that has no parts, or prepares one that has.
+    #[inline]
     unsafe fn start(object: *mut TVMFFIObject) -> Result<Started> {
         // SAFETY: see above.
         unsafe {
@@ -199,6 +204,7 @@ impl Decoder<'_> {
         }
     }
 
+    #[inline]
     unsafe fn start_object(index: i32, data: TVMFFIAny) -> Result<Started> {
         // SAFETY: see above.
         unsafe {
@@ -224,6 +230,7 @@ impl Decoder<'_> {
 
     /// Goes on with the top frame, to which the value of a part is given if it waits for one. The value of the frame when it is
     /// done, or of a part below.
+    #[inline]
     unsafe fn go_on(&mut self, mut part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
         loop {
             // SAFETY: see above. There is a frame: the caller has looked.
@@ -271,6 +278,7 @@ impl Decoder<'_> {
     }
 
     /// Finishes the top frame.
+    #[inline]
     unsafe fn leave(&mut self) -> Result<TVMFFIAny> {
         // SAFETY: see above. There is a frame: the caller has just used it.
         unsafe {
@@ -292,6 +300,7 @@ impl Decoder<'_> {
 }
 
 impl Drop for Decoder<'_> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the values are ours and not used any more; marks are not objects.
         unsafe { release_elements(self.decoded.drain(..)) };
@@ -305,6 +314,7 @@ enum Started {
 
 impl Object {
     /// Sets fields up to one whose value is another node: its index, which need not be an integer. `None` when all are set.
+    #[inline]
     unsafe fn go_on(&mut self, data: *mut TVMFFIObject, part: Option<TVMFFIAny>) -> Result<Option<TVMFFIAny>> {
         // SAFETY: see above; the object is new, and no other code knows it.
         unsafe {
@@ -337,6 +347,7 @@ impl Object {
 }
 
 /// A field's value in the data, in which fields most often are in order.
+#[inline]
 unsafe fn find(position: &mut u64, data: *mut TVMFFIObject, field: Field) -> Result<Option<TVMFFIAny>> {
     // SAFETY: see above; positions may be any numbers.
     unsafe {
@@ -352,6 +363,7 @@ unsafe fn find(position: &mut u64, data: *mut TVMFFIObject, field: Field) -> Res
 }
 
 #[cold]
+#[inline]
 fn required_field(field: Field, info: TypeInfo) -> Error {
     error!(TypeError, "Required field `{}` not set in type `{}`", field.name(), info.key())
 }
@@ -368,6 +380,7 @@ fn type_index_of(key: &[u8]) -> Result<i32> {
 }
 
 /// A value that a node of this map must have, borrowed.
+#[inline]
 unsafe fn required(object: *mut TVMFFIObject, name: &[u8]) -> Result<TVMFFIAny> {
     // SAFETY: see above.
     unsafe {

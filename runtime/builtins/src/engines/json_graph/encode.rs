@@ -44,6 +44,7 @@ pub(super) enum Data<'a> {
 }
 
 /// Gives all nodes to the output; the last one is the root.
+#[inline]
 pub(super) fn encode(root: &Any, output: &mut dyn Output) -> Result<i64> {
     let mut encoder = Encoder {
         output,
@@ -103,6 +104,7 @@ enum Seen {
 // below it keeps its object alive and unchanged, which only hooks can end: `retain_all` comes before them.
 
 impl Encoder<'_> {
+    #[inline]
     unsafe fn run(&mut self, root: TVMFFIAny) -> Result<i64> {
         // SAFETY: see above.
         unsafe {
@@ -154,6 +156,7 @@ impl Encoder<'_> {
     }
 
     /// The node of a value, which is new or known; or `None` when its parts come first. Takes the reader's reference over.
+    #[inline]
     unsafe fn enter(&mut self, mut part: Read) -> Result<Option<i64>> {
         // SAFETY: see above.
         unsafe {
@@ -180,6 +183,7 @@ impl Encoder<'_> {
     }
 
     /// Looks a value up, and writes its node if it is a new one without parts.
+    #[inline]
     unsafe fn look_at(&mut self, part: &mut Read) -> Result<Seen> {
         let value = part.value;
         // SAFETY: see above.
@@ -220,6 +224,7 @@ impl Encoder<'_> {
     }
 
     /// Finishes the top frame.
+    #[inline]
     unsafe fn leave(&mut self) -> Result<i64> {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
@@ -244,6 +249,7 @@ impl Encoder<'_> {
     }
 
     /// Writes the node of an object whose parts are all done.
+    #[inline]
     fn write(&mut self, index: i32, progress: &Progress) -> Result<()> {
         let info = type_of(index)?;
         let items = &self.items[progress.first..];
@@ -255,6 +261,7 @@ impl Encoder<'_> {
     }
 
     /// Notes the node that the output got last. Takes the reader's reference over.
+    #[inline]
     unsafe fn add(&mut self, hash: u32, part: Read) -> i64 {
         if part.value.type_index >= type_index::STATIC_OBJECT_BEGIN {
             // SAFETY: see above.
@@ -263,6 +270,7 @@ impl Encoder<'_> {
         self.nodes.add(hash, part.value)
     }
 
+    #[inline]
     fn open(&mut self, list: *mut TVMFFIObject, what: &str) -> Result<()> {
         if self.open_lists.insert(list, 1) == Some(1) {
             bail!(ValueError, "Cycle detected during serialization: a {what} contains itself");
@@ -271,6 +279,7 @@ impl Encoder<'_> {
     }
 
     /// The data of an object that is not written field by field.
+    #[inline]
     unsafe fn data_at_once(&mut self, part: &mut Read, info: TypeInfo) -> Result<Option<Any>> {
         // SAFETY: see above.
         unsafe {
@@ -289,6 +298,7 @@ impl Encoder<'_> {
     }
 
     /// Takes references to all that is borrowed, and to the part that is looked at. A hook may let go of it.
+    #[inline]
     fn retain_all(&mut self, part: &mut Read) {
         // SAFETY: see above.
         unsafe {
@@ -302,16 +312,19 @@ impl Encoder<'_> {
 }
 
 /// Whether an object has no parts that are nodes.
+#[inline]
 const fn is_leaf(index: i32) -> bool {
     matches!(index, type_index::STR | type_index::BYTES | type_index::SHAPE)
 }
 
 /// Whether fields that are declared with this type index always hold a value of that type, and one that JSON has.
+#[inline]
 const fn is_written_in_place(index: i32) -> bool {
     matches!(index, type_index::NONE | type_index::BOOL | type_index::INT | type_index::FLOAT | type_index::DATA_TYPE)
 }
 
 /// A field's value that is written where the field is.
+#[inline]
 unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
     if declared == type_index::NONE {
         // SAFETY: the reader's reference is not needed any more.
@@ -330,6 +343,7 @@ unsafe fn in_place(declared: i32, part: Read) -> Result<TVMFFIAny> {
 }
 
 #[cold]
+#[inline]
 fn no_creator(info: TypeInfo) -> Error {
     error!(TypeError, "Type `{}` does not support ToJSONGraph (no native creator or __ffi_new__ type attr)", info.key())
 }

@@ -22,6 +22,7 @@ use crate::definition::signature::{ANY, STRING, Signature};
 use crate::value::Any;
 use crate::{Result, embedded};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.ToJSONGraph",
@@ -50,11 +51,13 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 ];
 
 /// The text of a graph, without metadata.
+#[inline]
 pub(crate) fn to_text(root: &Any) -> Result<Vec<u8>> {
     text_output::to_text(root, &Any::NONE)
 }
 
 /// The value of the root in the text of a graph.
+#[inline]
 pub(crate) fn from_text(text: &[u8]) -> Result<Any> {
     decode::decode(&crate::json::parse(text)?)
 }

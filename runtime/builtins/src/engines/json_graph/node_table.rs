@@ -61,6 +61,7 @@ impl NodeTable {
     }
 
     /// Adds a node, and gives its index.
+    #[inline]
     pub(super) fn add(&mut self, hash: u32, value: TVMFFIAny) -> i64 {
         let index = self.values.len();
         // At most two thirds full.
@@ -78,6 +79,7 @@ impl NodeTable {
         index as i64
     }
 
+    #[inline]
     fn place(&mut self, slot: (u32, u32)) {
         let mut at = slot.0 as usize & (self.slots.len() - 1);
         while self.slots[at].1 != 0 {
@@ -87,6 +89,7 @@ impl NodeTable {
     }
 
     /// The addresses of the objects among the values, with exposed provenance.
+    #[inline]
     pub(super) fn objects(&self) -> impl Iterator<Item = usize> + '_ {
         let is_object = |value: &&TVMFFIAny| value.type_index >= type_index::STATIC_OBJECT_BEGIN;
         // SAFETY: the payload of an object.

@@ -13,6 +13,7 @@ static INTEGERS: Type = Type { schema: "", text: "Array<int>", accepts: Accepts:
 ///
 /// # Safety
 /// The value is alive for `'a`.
+#[inline]
 pub(super) const unsafe fn view<'a>(value: TVMFFIAny) -> AnyView<'a> {
     // SAFETY: promised by the caller.
     unsafe { AnyView::from_raw(value) }
@@ -22,6 +23,7 @@ pub(super) const unsafe fn view<'a>(value: TVMFFIAny) -> AnyView<'a> {
 ///
 /// # Safety
 /// The value is alive.
+#[inline]
 pub(super) unsafe fn expect(value: &TVMFFIAny, expected: &Type) -> Result<()> {
     // SAFETY: promised by the caller.
     let value = unsafe { view(*value) };
@@ -32,6 +34,7 @@ pub(super) unsafe fn expect(value: &TVMFFIAny, expected: &Type) -> Result<()> {
 ///
 /// # Safety
 /// The value is alive.
+#[inline]
 pub(super) unsafe fn plain(index: i32, data: &TVMFFIAny) -> Result<TVMFFIAny> {
     // SAFETY: promised by the caller; of a value, the member is read that its type index names.
     unsafe {
@@ -63,6 +66,7 @@ pub(super) unsafe fn plain(index: i32, data: &TVMFFIAny) -> Result<TVMFFIAny> {
 ///
 /// # Safety
 /// The value is alive.
+#[inline]
 pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -76,6 +80,7 @@ pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
 ///
 /// # Safety
 /// The value is alive.
+#[inline]
 pub(super) unsafe fn device(data: &TVMFFIAny) -> Result<TVMFFIAny> {
     // SAFETY: promised by the caller.
     let [kind, id] = unsafe { integers(data) }?[..] else {

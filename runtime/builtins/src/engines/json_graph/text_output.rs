@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use kernpack_core::reflect::{Fields, TypeInfo};
 
 /// The text of a graph; none is the same as no metadata.
+#[inline]
 pub(super) fn to_text(root: &Any, metadata: &Any) -> Result<Vec<u8>> {
     let mut nodes = NodeTexts::default();
     let root_index = encode(root, &mut nodes)?;
@@ -40,6 +41,7 @@ struct NodeTexts {
 }
 
 impl Output for NodeTexts {
+    #[inline]
     fn node(&mut self, key: &'static [u8], data: Data<'_>) -> Result<()> {
         if !self.text.is_empty() {
             self.text.push(b',');
@@ -75,6 +77,7 @@ impl Output for NodeTexts {
 }
 
 impl NodeTexts {
+    #[inline]
     fn value(&mut self, value: &TVMFFIAny) -> Result<()> {
         let text = &mut self.text;
         // SAFETY: the encoder keeps the value alive; the member is read that its type index names.
@@ -92,6 +95,7 @@ impl NodeTexts {
         Ok(())
     }
 
+    #[inline]
     fn fields(&mut self, fields: Fields, items: &[TVMFFIAny]) -> Result<()> {
         if has_same_names(&fields) {
             return self.fields_of_same_names(fields, items);
@@ -111,6 +115,7 @@ impl NodeTexts {
 
     /// Of fields with the same name, the last one counts, where a map puts it.
     #[cold]
+    #[inline]
     fn fields_of_same_names(&mut self, fields: Fields, items: &[TVMFFIAny]) -> Result<()> {
         let mut entries = Vec::with_capacity(items.len());
         for (field, item) in fields.zip(items) {
@@ -135,6 +140,7 @@ impl NodeTexts {
 }
 
 /// Whether a type has a field with the name of an ancestor's.
+#[inline]
 fn has_same_names(fields: &Fields) -> bool {
     let info: TypeInfo = fields.type_info();
     let inherited =

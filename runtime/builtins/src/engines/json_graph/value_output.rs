@@ -8,6 +8,7 @@ use crate::value::Any;
 use kernpack_core::reflect::Fields;
 
 /// The graph as a map; none is the same as no metadata.
+#[inline]
 pub(super) fn to_value(root: &Any, metadata: Any) -> Result<Any> {
     let mut nodes = Nodes::default();
     let root_index = encode(root, &mut nodes)?;
@@ -23,12 +24,14 @@ pub(super) fn to_value(root: &Any, metadata: Any) -> Result<Any> {
 }
 
 /// A new map of owned keys and values.
+#[inline]
 fn new_map(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> Result<Any> {
     // SAFETY: a new object, whose reference goes over to the value.
     Ok(unsafe { Any::from_object(map::new_map(entries)?) })
 }
 
 /// An owned text.
+#[inline]
 fn text(text: &[u8]) -> Any {
     // SAFETY: a new text, whose reference goes over to the value.
     unsafe { Any::from_raw(new_string(text)) }
@@ -42,6 +45,7 @@ struct Nodes {
 }
 
 impl Output for Nodes {
+    #[inline]
     fn node(&mut self, key: &'static [u8], data: Data<'_>) -> Result<()> {
         let data = match data {
             Data::Absent => None,
@@ -63,6 +67,7 @@ impl Output for Nodes {
 }
 
 impl Nodes {
+    #[inline]
     fn fields(&mut self, fields: Fields, items: &[TVMFFIAny]) -> Result<Any> {
         let mut entries = Vec::with_capacity(items.len());
         for (field, item) in fields.zip(items) {
@@ -72,6 +77,7 @@ impl Nodes {
     }
 
     /// A text that lives forever.
+    #[inline]
     fn shared(&mut self, name: &'static [u8]) -> Any {
         /// Texts that are looked through.
         const MANY: usize = 16;
@@ -87,6 +93,7 @@ impl Nodes {
 }
 
 /// An owned value: a number, a text, a data type's name.
+#[inline]
 fn owned(value: &TVMFFIAny) -> Result<Any> {
     // SAFETY: the encoder keeps the value alive; the member is read that its type index names.
     unsafe {

@@ -31,6 +31,7 @@ static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &
 ///
 /// # Safety
 /// Both are valid values or views, but no rvalue references, and stay alive for the call.
+#[inline]
 pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -82,6 +83,7 @@ enum Parts {
 }
 
 #[cold]
+#[inline]
 fn no_order_of_maps() -> Error {
     error!(TypeError, "Cannot order Map/Dict values")
 }
@@ -91,6 +93,7 @@ fn no_order_of_maps() -> Error {
 
 impl Comparer {
     /// Compares two values, which are borrowed.
+    #[inline]
     unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny) -> Result<Ordering> {
         let outer = core::mem::replace(&mut self.base, self.frames.len());
         let [left, right] = [left, right].map(|value| Read { value, owned: false });
@@ -108,6 +111,7 @@ impl Comparer {
     }
 
     /// Goes on until the first frame of this run is done, or the result is known.
+    #[inline]
     unsafe fn walk(&mut self) -> Result<Ordering> {
         'frames: loop {
             let top = self.frames.len() - 1;
@@ -172,6 +176,7 @@ impl Comparer {
     }
 
     /// What a difference inside the frames on the stack means for the whole: maps are equal or not, but have no order.
+    #[inline]
     fn decide(&self, ordering: Ordering) -> Result<Ordering> {
         let in_map = || self.frames.from(self.base).iter().any(|frame| matches!(frame.state.parts, Parts::Entries(..)));
         if !self.equality_only && in_map() {
@@ -181,6 +186,7 @@ impl Comparer {
     }
 
     /// Compares two values, which are not leaves, or puts them on the stack. Takes the readers' references over.
+    #[inline]
     unsafe fn enter(&mut self, left: Read, right: Read) -> Result<Option<Ordering>> {
         // SAFETY: see above.
         unsafe {
@@ -207,6 +213,7 @@ impl Comparer {
     }
 
     /// What can be said about two objects of the same type before their parts are looked at.
+    #[inline]
     unsafe fn prepare(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Prepared> {
         // SAFETY: see above.
         unsafe {
@@ -244,6 +251,7 @@ impl Comparer {
     }
 
     /// Puts the values of the keys of both maps behind those of the maps below; `None` when the keys differ.
+    #[inline]
     unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
         let first = self.pairs.len();
         // SAFETY: see above. Positions bear that a key's hook changes the map, but the values would be lost: maps whose keys
@@ -279,6 +287,7 @@ impl Comparer {
     }
 
     /// Takes the top frame, whose parts are all equal, from the stack.
+    #[inline]
     unsafe fn leave(&mut self) -> Ordering {
         let top = self.frames.len() - 1;
         let Frame { objects: [left, right], state, .. } = &self.frames[top];
@@ -291,6 +300,7 @@ impl Comparer {
         ordering
     }
 
+    #[inline]
     fn drop_frames(&mut self, base: usize) {
         self.frames.truncate(base, |frame| {
             if let Parts::Entries(first, ..) = frame.state.parts {
@@ -303,6 +313,7 @@ impl Comparer {
     }
 
     /// Takes references to all that is borrowed. A hook may let go of it.
+    #[inline]
     fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
@@ -312,6 +323,7 @@ impl Comparer {
     }
 
     /// Calls a hook for the objects of the top frame.
+    #[inline]
     unsafe fn call_hook(&mut self, hook: TVMFFIAny, is_equality: bool) -> Result<Ordering> {
         self.retain_all();
         let top = self.frames.len() - 1;
@@ -350,17 +362,20 @@ enum Prepared {
 }
 
 /// What a hook for equality calls with two values.
+#[inline]
 unsafe fn equal_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.
     unsafe { Ok(Any::from_raw(TVMFFIAny::bool(compare_for_hook(comparer, args)?.is_eq()))) }
 }
 
 /// What a hook for the order calls with two values.
+#[inline]
 unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.
     unsafe { Ok(Any::from_raw(TVMFFIAny::int(compare_for_hook(comparer, args)? as i64))) }
 }
 
+#[inline]
 unsafe fn compare_for_hook(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Ordering> {
     // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.
     Arguments::of(args).look_at(|[left, right]| unsafe {

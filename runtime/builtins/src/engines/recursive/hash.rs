@@ -31,6 +31,7 @@ static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &INT);
 ///
 /// # Safety
 /// `value` is a valid value or view, but no rvalue reference, and stays alive for the call.
+#[inline]
 pub(crate) unsafe fn hash(value: &TVMFFIAny) -> Result<u64> {
     if let Some(hash) = hash_leaf(value) {
         return Ok(hash);
@@ -83,6 +84,7 @@ enum Parts {
 
 impl Hasher {
     /// The hash of a value, which is borrowed.
+    #[inline]
     unsafe fn run(&mut self, value: TVMFFIAny) -> Result<u64> {
         let outer = core::mem::replace(&mut self.base, self.frames.len());
         // SAFETY: see above.
@@ -101,6 +103,7 @@ impl Hasher {
     }
 
     /// Goes on until the first frame of this run is done.
+    #[inline]
     unsafe fn walk(&mut self) -> Result<u64> {
         'frames: loop {
             let top = self.frames.len() - 1;
@@ -169,6 +172,7 @@ impl Hasher {
     }
 
     /// Hashes a value, which is not a leaf, or puts it on the stack. Takes the reader's reference over.
+    #[inline]
     unsafe fn enter(&mut self, part: Read) -> Result<Option<u64>> {
         // SAFETY: see above.
         unsafe {
@@ -200,6 +204,7 @@ impl Hasher {
         }
     }
 
+    #[inline]
     unsafe fn enter_object(&mut self, part: Read, index: i32) -> Result<Option<u64>> {
         // SAFETY: see above.
         unsafe {
@@ -220,6 +225,7 @@ impl Hasher {
     }
 
     /// Puts an object on the stack. `inside` is its hash as a part of itself.
+    #[inline]
     unsafe fn push(&mut self, part: Read, hash: u64, parts: Parts, inside: u64) -> Result<()> {
         // SAFETY: see above.
         unsafe {
@@ -235,6 +241,7 @@ impl Hasher {
     }
 
     /// Takes the top frame, whose parts are all hashed, from the stack.
+    #[inline]
     unsafe fn leave(&mut self) -> u64 {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
@@ -251,6 +258,7 @@ impl Hasher {
         }
     }
 
+    #[inline]
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
@@ -265,6 +273,7 @@ impl Hasher {
     }
 
     /// Takes references to all that is borrowed. A hook may let go of it.
+    #[inline]
     fn retain_all(&mut self) {
         // SAFETY: see above.
         unsafe {
@@ -274,6 +283,7 @@ impl Hasher {
     }
 
     /// Calls a hook for the object of the top frame.
+    #[inline]
     unsafe fn call_hook(&mut self, hook: TVMFFIAny) -> Result<()> {
         self.retain_all();
         let top = self.frames.len() - 1;
@@ -291,6 +301,7 @@ impl Hasher {
 }
 
 /// An object's type and its hook.
+#[inline]
 fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
     let info = type_of(index)?;
     let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
@@ -309,6 +320,7 @@ fn prepare(index: i32) -> Result<(TypeInfo, Option<TVMFFIAny>)> {
 }
 
 /// What a hook calls with a value.
+#[inline]
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
     Arguments::of(args).look_at(|[value]| unsafe {

@@ -95,15 +95,18 @@ pub(super) unsafe fn compare_leaves(
     }
 }
 
+#[inline]
 const fn is_string(index: i32) -> bool {
     matches!(index, type_index::SMALL_STR | type_index::STR | type_index::RAW_STR)
 }
 
+#[inline]
 const fn is_bytes(index: i32) -> bool {
     matches!(index, type_index::SMALL_BYTES | type_index::BYTES | type_index::BYTE_ARRAY_PTR)
 }
 
 /// Values of different types.
+#[inline]
 unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     if equality_only {
         return Ok(Ordering::Greater);
@@ -120,6 +123,7 @@ unsafe fn compare_types(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
 }
 
 /// The key of a value's type; of the owned value that a view would become.
+#[inline]
 fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: the caller keeps the value alive, which is not an rvalue reference; only the key of the owned one is looked at.
     unsafe {
@@ -129,6 +133,7 @@ fn key_of(value: &TVMFFIAny) -> String {
 }
 
 /// Values of the same type that are not objects.
+#[inline]
 unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool) -> Result<Ordering> {
     // SAFETY: promised by the caller: the payloads are as the index says.
     unsafe {
@@ -159,6 +164,7 @@ unsafe fn compare_plain(left: &TVMFFIAny, right: &TVMFFIAny, equality_only: bool
 }
 
 /// Integers of any size.
+#[inline]
 unsafe fn compare_integers(left: &TVMFFIAny, right: &TVMFFIAny) -> Ordering {
     // SAFETY: promised by the caller: both are alive.
     unsafe { compare_words(big_int::content(left).as_slice(), big_int::content(right).as_slice()) }

@@ -15,6 +15,7 @@ use crate::value::Any;
 
 const TWO_VALUES: &[&Type] = &[&ANY, &ANY];
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     comparison("ffi.RecursiveEq", |args| compare(args, true, Ordering::is_eq)),
     comparison("ffi.RecursiveLt", |args| compare(args, false, Ordering::is_lt)),
@@ -31,10 +32,12 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
 ];
 
+#[inline]
 const fn comparison(name: &'static str, run: fn(&Arguments<'_>) -> Result<Any>) -> Builtin {
     Builtin { name, signature: Signature::Typed(TWO_VALUES, &BOOL), run }
 }
 
+#[inline]
 fn compare(args: &Arguments<'_>, equality_only: bool, holds: fn(Ordering) -> bool) -> Result<Any> {
     // SAFETY: the caller keeps the arguments alive; the result is a plain value.
     args.look_at(|[left, right]| unsafe {

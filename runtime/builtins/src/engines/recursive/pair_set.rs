@@ -46,6 +46,7 @@ impl PairSet {
     }
 
     #[cold]
+    #[inline]
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(FIRST_SLOTS);
         let old = core::mem::replace(&mut self.slots, vec![FREE; size]);
@@ -55,6 +56,7 @@ impl PairSet {
         }
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, pair: (usize, usize)) {
         if !self.contains(pair) {
             return;

@@ -8,6 +8,7 @@ use crate::functions::values;
 use crate::value::Any;
 
 /// What stands for one of the markers.
+#[inline]
 pub(super) fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]> {
     let is = |marker: Any| marker.as_view().object() == Some(object);
     if is(values::missing()) {
@@ -17,6 +18,7 @@ pub(super) fn name_of_marker(object: *mut TVMFFIObject) -> Option<&'static [u8]>
 }
 
 /// `2, 3`.
+#[inline]
 pub(super) fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
     for (at, dimension) in dimensions.iter().enumerate() {
         if at > 0 {
@@ -30,6 +32,7 @@ pub(super) fn push_dimensions(out: &mut Vec<u8>, dimensions: &[i64]) {
 ///
 /// # Safety
 /// A tensor with as many dimensions as it says.
+#[inline]
 pub(super) unsafe fn push_tensor(out: &mut Vec<u8>, tensor: &DLTensor) -> Result<()> {
     out.extend_from_slice(dtype::format(tensor.dtype)?.as_bytes());
     out.push(b'[');
@@ -43,6 +46,7 @@ pub(super) unsafe fn push_tensor(out: &mut Vec<u8>, tensor: &DLTensor) -> Result
 }
 
 /// `cuda:1`.
+#[inline]
 pub(super) fn push_device(out: &mut Vec<u8>, device: DLDevice) {
     let name: &[u8] = match device.device_type {
         device_type::CPU => b"cpu",

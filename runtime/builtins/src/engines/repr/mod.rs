@@ -13,9 +13,11 @@ use crate::definition::signature::{ANY, STRING, Signature};
 use crate::value::{Any, AnyView};
 use crate::{Result, embedded};
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] =
     &[Builtin { name: "ffi.ReprPrint", signature: Signature::Typed(&[&ANY], &STRING), run: print }];
 
+#[inline]
 fn print(args: &Arguments<'_>) -> Result<Any> {
     let value = args.lookup(0)?;
     let mut printer = Printer::new();
@@ -26,6 +28,7 @@ fn print(args: &Arguments<'_>) -> Result<Any> {
 }
 
 /// The text of a value.
+#[inline]
 pub(crate) fn text_of(value: &AnyView<'_>) -> Result<Vec<u8>> {
     let mut printer = Printer::new();
     // SAFETY: the view keeps the value alive.

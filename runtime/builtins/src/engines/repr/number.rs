@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 /// Decimal digits.
+#[inline]
 pub(super) fn push_int(out: &mut Vec<u8>, value: i64) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();
@@ -23,11 +24,13 @@ pub(super) fn push_int(out: &mut Vec<u8>, value: i64) {
 }
 
 /// An address in hexadecimal.
+#[inline]
 pub(super) fn push_address<T>(out: &mut Vec<u8>, address: *mut T) {
     out.extend_from_slice(format!("{:#x}", address.addr()).as_bytes());
 }
 
 /// Six significant digits, as C's `%g` writes them: without trailing zeros, with an exponent where that is shorter.
+#[inline]
 pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
     const DIGITS: i32 = 6;
     if !value.is_finite() {
@@ -82,6 +85,7 @@ struct Scientific {
 }
 
 impl Write for Scientific {
+    #[inline]
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         let end = self.len + text.len();
         let place = self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?;
@@ -92,6 +96,7 @@ impl Write for Scientific {
 }
 
 /// Digits with a decimal point after `whole` of them, when any come after it.
+#[inline]
 fn push_with_point(out: &mut Vec<u8>, digits: &[u8], whole: usize) {
     let (before, after) = digits.split_at(whole.min(digits.len()));
     out.extend_from_slice(before);

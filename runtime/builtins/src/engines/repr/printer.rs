@@ -83,6 +83,7 @@ struct Done {
 }
 
 impl Printer {
+    #[inline]
     pub(super) fn new() -> Self {
         Self {
             text: Vec::with_capacity(CAPACITY),
@@ -101,11 +102,13 @@ impl Printer {
     }
 
     /// What is printed.
+    #[inline]
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// What is printed, taken out.
+    #[inline]
     pub(super) fn into_text(self) -> Vec<u8> {
         self.text
     }
@@ -114,6 +117,7 @@ impl Printer {
     ///
     /// # Safety
     /// The value is valid and stays so for the call.
+    #[inline]
     pub(super) unsafe fn print(&mut self, value: &TVMFFIAny) -> Result<()> {
         let depth = self.frames.len();
         // SAFETY: promised by the caller; children are alive as long as the frame that they come from.
@@ -134,6 +138,7 @@ impl Printer {
     ///
     /// # Safety
     /// As for [`Printer::print`].
+    #[inline]
     pub(super) unsafe fn print_apart(&mut self, value: &TVMFFIAny) -> Result<TVMFFIAny> {
         let (depth, outer) = (self.frames.len(), self.current);
         self.keep_text();
@@ -153,12 +158,14 @@ impl Printer {
     }
 
     /// Forgets the frames above a depth, after an error. Their objects stay in `seen`.
+    #[inline]
     fn abandon(&mut self, depth: usize) {
         // SAFETY: the objects of frames are alive.
         self.kept.extend(self.frames.drain(depth..).map(|frame| unsafe { shared(frame.object) }));
         self.remembered = self.remembered.min(depth);
     }
 
+    #[inline]
     fn keep_text(&mut self) {
         if self.texts.len() == self.current {
             self.texts.push(Vec::new());
@@ -167,6 +174,7 @@ impl Printer {
     }
 
     /// Prints children of the innermost object up to one that has children itself, or to the end.
+    #[inline]
     unsafe fn advance(&mut self) -> Result<()> {
         let top = self.frames.len() - 1;
         loop {
@@ -211,6 +219,7 @@ impl Printer {
     }
 
     /// Writes the name of the next field and gives its value.
+    #[inline]
     unsafe fn next_field(&mut self, top: usize) -> Result<Option<Read>> {
         let frame = &mut self.frames[top];
         loop {
@@ -235,6 +244,7 @@ impl Printer {
     }
 
     /// Begins to print a child of the innermost object.
+    #[inline]
     unsafe fn enter_child(&mut self, top: usize, child: TVMFFIAny, owned: bool) -> Result<()> {
         // SAFETY: the caller passes a live child; what is not kept by something that never changes is retained.
         unsafe {
@@ -249,6 +259,7 @@ impl Printer {
     }
 
     /// Begins to print an object that has children. Others refer to it, too, when there are more than so many references.
+    #[inline]
     unsafe fn enter(&mut self, value: &TVMFFIAny, references: u32, kept: Any) -> Result<()> {
         // SAFETY: the caller passes a live object.
         unsafe {
@@ -275,11 +286,13 @@ impl Printer {
         Ok(())
     }
 
+    #[inline]
     fn shows_addresses(&mut self) -> bool {
         *self.with_addresses.get_or_insert_with(|| std::env::var_os(WITH_ADDRESSES).is_some_and(|value| value == "1"))
     }
 
     /// The key of a type whose values are not printed.
+    #[inline]
     pub(super) fn push_key(&mut self, index: i32) -> Result<()> {
         let Some(info) = TypeInfo::find(index) else {
             bail!(InternalError, "Cannot find type info for type_index={index}");
@@ -288,6 +301,7 @@ impl Printer {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn push_address_of(&mut self, object: *mut TVMFFIObject) {
         if self.shows_addresses() {
             self.text.push(b'@');
@@ -296,6 +310,7 @@ impl Printer {
     }
 
     /// Ends the innermost object.
+    #[inline]
     fn leave(&mut self) {
         let Some(frame) = self.frames.pop() else { return };
         self.remembered = self.remembered.min(self.frames.len());
@@ -319,6 +334,7 @@ impl Printer {
     }
 
     /// The text of an object is complete.
+    #[inline]
     fn remember(&mut self, object: *mut TVMFFIObject, start: usize) {
         self.seen.insert(object, self.done.len() as u64);
         self.done.push(Done { text: self.current, start, end: self.text.len() });
@@ -335,6 +351,7 @@ impl Printer {
     }
 
     /// Prints an object that is printed already, is being printed, has a hook, or a name of its own; false for the others.
+    #[inline]
     pub(super) unsafe fn print_again(&mut self, value: &TVMFFIAny) -> Result<bool> {
         // SAFETY: the caller passes a live object.
         let (object, index) = unsafe { (value.payload.v_obj, value.type_index) };
@@ -382,6 +399,7 @@ impl Printer {
     }
 
     /// Prints what the hook of the object's type says.
+    #[inline]
     unsafe fn print_with_hook(&mut self, value: &TVMFFIAny, hook: &TVMFFIAny) -> Result<()> {
         if hook.type_index != type_index::FUNCTION {
             let key = TypeInfo::find(hook.type_index).map(TypeInfo::key).unwrap_or_default();
@@ -417,6 +435,7 @@ impl Printer {
 }
 
 /// One more reference to an object.
+#[inline]
 unsafe fn shared(object: *mut TVMFFIObject) -> Any {
     // SAFETY: the caller passes a live object.
     unsafe {
@@ -428,6 +447,7 @@ unsafe fn shared(object: *mut TVMFFIObject) -> Any {
 static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW], &STRING);
 
 /// What the function does that hooks get.
+#[inline]
 unsafe fn print_for_hook(printer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: the operation is the printer, which nothing else uses while its hook runs; the argument is a valid view.
     unsafe {

@@ -4,6 +4,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Text in double quotes. Characters outside ASCII are written as `\uXXXX` or `\UXXXXXXXX`, what is not UTF-8 as `\xXX`; a
 /// terminal's color sequence keeps its readable part.
+#[inline]
 pub(super) fn push_text(out: &mut Vec<u8>, mut text: &[u8]) {
     out.push(b'"');
     loop {
@@ -19,6 +20,7 @@ pub(super) fn push_text(out: &mut Vec<u8>, mut text: &[u8]) {
 }
 
 /// Bytes as `b"..."`.
+#[inline]
 pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"b\"");
     for byte in bytes {
@@ -32,11 +34,13 @@ pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Whether a byte may stand for itself, quotes aside.
+#[inline]
 fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..0x7f) && byte != b'\\'
 }
 
 /// Writes the character that the text begins with; the result is its length in bytes.
+#[inline]
 fn push_special(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let first = text[0];
     let short = match first {
@@ -78,12 +82,14 @@ fn push_special(out: &mut Vec<u8>, text: &[u8]) -> usize {
 }
 
 /// The length of `ESC [ digits and semicolons m`, or `K`.
+#[inline]
 fn color_sequence(text: &[u8]) -> Option<usize> {
     let parameters = text.strip_prefix(b"\x1b[")?;
     let end = parameters.iter().position(|byte| !byte.is_ascii_digit() && *byte != b';')?;
     matches!(parameters[end], b'm' | b'K').then_some(end + 3)
 }
 
+#[inline]
 fn push_hex(out: &mut Vec<u8>, letter: u8, value: u32, digits: u32) {
     out.extend_from_slice(&[b'\\', letter]);
     out.extend((0..digits).rev().map(|digit| HEX[(value >> (4 * digit)) as usize & 15]));

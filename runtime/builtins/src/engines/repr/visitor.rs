@@ -33,11 +33,13 @@ impl AttrVisitor for Printer {
         Ok(())
     }
 
+    #[inline]
     fn visit_u64(&mut self, _: &str, value: u64) -> Result<()> {
         self.text.extend_from_slice(value.to_string().as_bytes());
         Ok(())
     }
 
+    #[inline]
     fn visit_f64(&mut self, _: &str, value: f64) -> Result<()> {
         push_float(&mut self.text, value);
         Ok(())
@@ -49,25 +51,30 @@ impl AttrVisitor for Printer {
         Ok(())
     }
 
+    #[inline]
     fn visit_bytes(&mut self, _: &str, value: &[u8]) -> Result<()> {
         push_bytes(&mut self.text, value);
         Ok(())
     }
 
+    #[inline]
     fn visit_opaque(&mut self, _: &str, _: *mut c_void) -> Result<()> {
         self.push_key(type_index::OPAQUE_PTR)
     }
 
+    #[inline]
     fn visit_data_type(&mut self, _: &str, value: DataType) -> Result<()> {
         self.text.extend_from_slice(dtype::format(value.as_raw())?.as_bytes());
         Ok(())
     }
 
+    #[inline]
     fn visit_device(&mut self, _: &str, value: Device) -> Result<()> {
         push_device(&mut self.text, value.as_raw());
         Ok(())
     }
 
+    #[inline]
     fn visit_tensor(&mut self, _: &str, value: &Tensor) -> Result<()> {
         // SAFETY: a tensor has as many dimensions as it says.
         unsafe { push_tensor(&mut self.text, value.dl_tensor())? };
@@ -91,6 +98,7 @@ impl AttrVisitor for Printer {
         Ok(())
     }
 
+    #[inline]
     fn visit_other(&mut self, _: &str, value: &AnyView<'_>) -> Result<()> {
         if value.type_index() == type_index::BIG_INT {
             // SAFETY: the type index says that the value is a big integer.

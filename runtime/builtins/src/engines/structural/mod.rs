@@ -38,6 +38,7 @@ static OPTIONAL_PATH_PAIR: Type = Type {
     accepts: Accepts::Optional(&PATH_PAIR),
 };
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "ffi.StructuralEqual",

@@ -71,6 +71,7 @@ static MUTATE_CALLBACKS: Type = Type {
 macro_rules! builtins {
     ($($name:literal: [$($param:path),*] -> $ret:path = $run:path;)*) => {
         /// The global functions.
+        #[cfg(feature = "all")]
         pub(crate) const BUILTINS: &[Builtin] = &[
             $(Builtin { name: $name, signature: Signature::Typed(&[$(&$param),*], &$ret), run: $run },)*
         ];

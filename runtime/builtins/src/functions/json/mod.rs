@@ -6,6 +6,7 @@ use crate::embedded;
 use crate::json::{parse, write};
 use crate::value::Any;
 
+#[cfg(feature = "all")]
 pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin { name: "ffi.json.Parse", signature: Signature::Typed(&[&STRING], &ANY), run: |args| parse(args.bytes(0)) },
     Builtin {

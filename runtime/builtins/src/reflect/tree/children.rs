@@ -33,21 +33,25 @@ pub(super) struct Children {
 }
 
 impl Children {
+    #[inline]
     pub(super) const fn new(limits: Limits) -> Self {
         Self { limits, children: Vec::new() }
     }
 
+    #[inline]
     pub(super) fn into_vec(self) -> Vec<Child> {
         self.children
     }
 
     /// Adds one value.
+    #[inline]
     pub(super) fn add_value(&mut self, label: &str, value: &AnyView<'_>) {
         let outcome = visit_value(value, label, self);
         self.add_error(outcome);
     }
 
     /// Adds the fields of an object, or the elements of a container.
+    #[inline]
     pub(super) fn add_parts_of(&mut self, object: &ObjRef<ObjectRoot>) {
         let handle = object.as_ptr();
         let items = self.limits.items;
@@ -77,6 +81,7 @@ impl Children {
     }
 
     /// A map's key in one line.
+    #[inline]
     fn key(&self, key: &AnyView<'_>) -> String {
         let mut children = Self::new(self.limits);
         children.add_value("", key);
@@ -87,12 +92,14 @@ impl Children {
         }
     }
 
+    #[inline]
     fn add(&mut self, label: &str, text: String) -> Result<()> {
         self.children.push(Child { label: label.to_owned(), what: What::Text(text) });
         Ok(())
     }
 
     /// The fields end with an error where there is one.
+    #[inline]
     fn add_error(&mut self, outcome: Result<()>) {
         if let Err(error) = outcome {
             self.children.push(Child { label: String::new(), what: What::Text(format!("! {error}")) });
@@ -101,22 +108,27 @@ impl Children {
 }
 
 impl AttrVisitor for Children {
+    #[inline]
     fn visit_f64(&mut self, name: &str, value: f64) -> Result<()> {
         self.add(name, format!("{value:?}"))
     }
 
+    #[inline]
     fn visit_i64(&mut self, name: &str, value: i64) -> Result<()> {
         self.add(name, value.to_string())
     }
 
+    #[inline]
     fn visit_u64(&mut self, name: &str, value: u64) -> Result<()> {
         self.add(name, value.to_string())
     }
 
+    #[inline]
     fn visit_bool(&mut self, name: &str, value: bool) -> Result<()> {
         self.add(name, value.to_string())
     }
 
+    #[inline]
     fn visit_str(&mut self, name: &str, value: &str) -> Result<()> {
         let text = match value.char_indices().nth(self.limits.text) {
             None => format!("{value:?}"),
@@ -125,6 +137,7 @@ impl AttrVisitor for Children {
         self.add(name, text)
     }
 
+    #[inline]
     fn visit_bytes(&mut self, name: &str, value: &[u8]) -> Result<()> {
         let text = match value.get(..self.limits.text) {
             Some(start) if start.len() < value.len() => {
@@ -135,22 +148,27 @@ impl AttrVisitor for Children {
         self.add(name, text)
     }
 
+    #[inline]
     fn visit_opaque(&mut self, name: &str, value: *mut c_void) -> Result<()> {
         self.add(name, format!("{value:?}"))
     }
 
+    #[inline]
     fn visit_data_type(&mut self, name: &str, value: DataType) -> Result<()> {
         self.add(name, value.to_string())
     }
 
+    #[inline]
     fn visit_device(&mut self, name: &str, value: Device) -> Result<()> {
         self.add(name, value.to_string())
     }
 
+    #[inline]
     fn visit_tensor(&mut self, name: &str, value: &Tensor) -> Result<()> {
         self.add(name, tensor_text(value, self.limits.items))
     }
 
+    #[inline]
     fn visit_object(&mut self, name: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         let object = value.as_ptr();
         // SAFETY: the reference keeps the object alive; the type index says that it is a shape.
@@ -168,10 +186,12 @@ impl AttrVisitor for Children {
         Ok(())
     }
 
+    #[inline]
     fn visit_none(&mut self, name: &str) -> Result<()> {
         self.add(name, "None".to_owned())
     }
 
+    #[inline]
     fn visit_other(&mut self, name: &str, value: &AnyView<'_>) -> Result<()> {
         let text = repr::text_of(value)?;
         self.add(name, String::from_utf8_lossy(&text).into_owned())
@@ -182,6 +202,7 @@ impl AttrVisitor for Children {
 ///
 /// # Safety
 /// The object is alive.
+#[inline]
 unsafe fn name_in_enum(object: *mut TVMFFIObject) -> Option<String> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -192,6 +213,7 @@ unsafe fn name_in_enum(object: *mut TVMFFIObject) -> Option<String> {
 }
 
 /// The number of elements of a container; `None` for other objects.
+#[inline]
 pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
     // SAFETY: the reference keeps the container alive; the type index says what it is.
     unsafe {
@@ -204,6 +226,7 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
 }
 
 /// Whether an object has anything to show below its own line.
+#[inline]
 pub(super) fn has_any(object: &ObjRef<ObjectRoot>) -> bool {
     match size_of(object) {
         Some(size) => size > 0,

@@ -84,23 +84,27 @@ struct Limits {
 
 impl<'a> Tree<'a> {
     /// The tree of a value.
+    #[inline]
     pub fn of<T: ToArg + ?Sized>(value: &'a T) -> Self {
         Self { value: value.to_arg(), limits: Limits { depth: usize::MAX, items: 16, text: 120 } }
     }
 
     /// Shows at most this many levels below the value itself; all of them by default.
+    #[inline]
     pub const fn depth(mut self, levels: usize) -> Self {
         self.limits.depth = levels;
         self
     }
 
     /// Shows at most this many elements of a container or tensor; 16 by default.
+    #[inline]
     pub const fn items(mut self, items: usize) -> Self {
         self.limits.items = items;
         self
     }
 
     /// Shows at most this many characters of a text; 120 by default.
+    #[inline]
     pub const fn text(mut self, characters: usize) -> Self {
         self.limits.text = characters;
         self
@@ -109,6 +113,7 @@ impl<'a> Tree<'a> {
 
 impl fmt::Display for Tree<'_> {
     /// Writes all lines, each with a line end. What a field's getter raises is a line, too.
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         provider::api();
         // SAFETY: the argument lives as long as `self`.
@@ -120,6 +125,7 @@ impl fmt::Display for Tree<'_> {
 }
 
 impl fmt::Debug for Tree<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -152,6 +158,7 @@ struct Mark {
 }
 
 impl Writer {
+    #[inline]
     fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -163,6 +170,7 @@ impl Writer {
         }
     }
 
+    #[inline]
     fn write(&mut self, value: &AnyView<'_>) {
         let mut root = Children::new(self.limits);
         root.add_value("", value);
@@ -178,6 +186,7 @@ impl Writer {
     }
 
     /// Writes the line of a child, and enters it when it is an object that has not been shown.
+    #[inline]
     fn line(&mut self, child: Child) {
         let depth = self.frames.len();
         for _ in 0..depth.min(INDENTED) {
@@ -197,6 +206,7 @@ impl Writer {
         self.text.push('\n');
     }
 
+    #[inline]
     fn object(&mut self, object: ObjRef<ObjectRoot>) {
         self.text.push_str(&object.type_key());
         let address = object.as_ptr().addr();
@@ -224,6 +234,7 @@ impl Writer {
     }
 
     /// Writes all of the text, with the numbers of objects that came again.
+    #[inline]
     fn finish(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut numbers = vec![0_usize; self.marks.len()];
         let mut last = 0;

@@ -60,11 +60,13 @@ impl CudaCode {
     ///
     /// # Errors
     /// RuntimeError for a format that CUDA does not have.
+    #[inline]
     pub(super) fn new(image: &OwnedImage) -> Result<Self> {
         let format = Format::of(image.format())?;
         Ok(Self { format, code: image.code(), places: Mutex::default(), compiled: Mutex::default() })
     }
 
+    #[inline]
     fn place(&self, device: &'static CudaDevice) -> Arc<Place> {
         let mut places = lock(&self.places);
         if let Some(place) = places.iter().find(|place| place.device.index() == device.index()) {
@@ -76,6 +78,7 @@ impl CudaCode {
     }
 
     /// Loads the image on a device.
+    #[inline]
     fn load(&self, device: &'static CudaDevice) -> Result<Loaded> {
         match self.format {
             Format::Source => load_image(device, &self.compiled(device)?),
@@ -97,6 +100,7 @@ impl CudaCode {
     }
 
     /// The source, compiled for the device.
+    #[inline]
     fn compiled(&self, device: &CudaDevice) -> Result<Arc<[u8]>> {
         let architecture = device.architecture()?;
         let mut compiled = lock(&self.compiled);
@@ -110,6 +114,7 @@ impl CudaCode {
 }
 
 /// Gives an image to the driver: a whole fat binary or cubin, or PTX that ends with NUL.
+#[inline]
 fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
     let driver = device.driver();
     let _entered = device.enter()?;
@@ -138,6 +143,7 @@ fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
 
 impl Loaded {
     /// The kernel of that name; it stays where it is until the image is unloaded.
+    #[inline]
     fn kernel(&mut self, symbol: &CStr) -> Result<&CudaKernel> {
         let position = match self.kernels.iter().position(|(name, _)| name.as_c_str() == symbol) {
             Some(position) => position,
@@ -157,6 +163,7 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
+    #[inline]
     fn drop(&mut self) {
         // A kernel of the image may be at work still. A device that fails has nothing that could be unloaded.
         if self.device.synchronize().is_ok()
@@ -169,18 +176,22 @@ impl Drop for Loaded {
 }
 
 impl DeviceCode for CudaCode {
+    #[inline]
     fn device_type(&self) -> i32 {
         device_type::CUDA
     }
 
+    #[inline]
     fn can_reach(&self, device: Device) -> bool {
         matches!(device.device_type(), device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED)
     }
 
+    #[inline]
     fn takes_tensor_maps(&self) -> bool {
         true
     }
 
+    #[inline]
     fn kernel(&self, index: i32, symbol: &CStr) -> Result<RawKernel> {
         let place = self.place(device(index)?);
         let mut loaded = lock(&place.loaded);
@@ -206,6 +217,7 @@ impl DeviceCode for CudaCode {
     }
 }
 
+#[inline]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,6 +26,7 @@ pub(super) enum Format {
 
 impl Format {
     /// The format of that name.
+    #[inline]
     pub(super) fn of(name: &str) -> Result<Self> {
         match name {
             "fatbin" | "cubin" => Ok(Self::Binary),
@@ -47,6 +48,7 @@ impl Format {
 ///
 /// # Errors
 /// Says what is wrong.
+#[inline]
 pub(super) fn check(code: &[u8]) -> Result<(), String> {
     let (name, size) = if code.starts_with(&ELF_MAGIC) {
         ("cubin", cubin_size(code))
@@ -65,6 +67,7 @@ pub(super) fn check(code: &[u8]) -> Result<(), String> {
 }
 
 /// Where the last thing in an ELF64 file ends that its headers speak of.
+#[inline]
 fn cubin_size(code: &[u8]) -> Option<u64> {
     let (segments, sections) = (number(code, 0x20..0x28)?, number(code, 0x28..0x30)?);
     let (segment_size, segment_count) = (number(code, 0x36..0x38)?, number(code, 0x38..0x3a)?);
@@ -86,6 +89,7 @@ fn cubin_size(code: &[u8]) -> Option<u64> {
 }
 
 /// A little-endian number; None where the bytes end before.
+#[inline]
 fn number(bytes: &[u8], range: Range<usize>) -> Option<u64> {
     Some(bytes.get(range)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }

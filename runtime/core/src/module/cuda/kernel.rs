@@ -35,6 +35,7 @@ unsafe impl Send for CudaKernel {}
 unsafe impl Sync for CudaKernel {}
 
 impl CudaKernel {
+    #[inline]
     pub(super) fn new(device: &'static CudaDevice, function: CUfunction) -> Self {
         Self { device, function, shared_memory: AtomicU32::new(PLAIN_SHARED_MEMORY), raising: Mutex::new(()) }
     }
@@ -101,6 +102,7 @@ impl CudaKernel {
     /// # Safety
     /// As for [`CudaKernel::launch`]; `params` are the addresses of the parameters.
     #[cold]
+    #[inline]
     unsafe fn launch_with_attributes(&self, config: &LaunchConfig, params: *mut *mut c_void, stream: RawStream) -> u32 {
         let mut attributes = Vec::with_capacity(3);
         let mut add = |id, set: &dyn Fn(&mut CUlaunchAttributeValue)| {
@@ -142,6 +144,7 @@ impl CudaKernel {
 
     /// Allows the kernel more dynamic shared memory than before.
     #[cold]
+    #[inline]
     fn raise_shared_memory(&self, bytes: u32) -> Result<()> {
         let _raising = self.raising.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= self.shared_memory.load(Ordering::Acquire) {
@@ -162,6 +165,7 @@ impl CudaKernel {
     }
 
     /// A property of the kernel, if the driver tells.
+    #[inline]
     fn property(&self, property: Property) -> Option<i64> {
         let mut value = 0;
         // SAFETY: the result is writable, and the function is one of a loaded image.
@@ -170,10 +174,12 @@ impl CudaKernel {
     }
 
     /// A limit of the device, if the driver tells.
+    #[inline]
     fn limit(&self, number: Number) -> Option<i64> {
         self.device.number(number).ok().map(i64::from)
     }
 
+    #[inline]
     fn too_much_shared_memory(&self, bytes: u32) -> Option<Error> {
         let all = self.limit(Number::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let own = self.property(Property::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).unwrap_or(0);
@@ -189,12 +195,14 @@ impl CudaKernel {
 
     /// The error for a launch that the driver refused: the limit that it exceeds, if it is one.
     #[cold]
+    #[inline]
     fn refused(&self, status: u32, config: &LaunchConfig) -> Error {
         // Invalid value, invalid configuration of a cluster, too many resources: other statuses are not about sizes.
         let exceeded = matches!(status, 1 | 701 | 912).then(|| self.exceeded(config)).flatten();
         exceeded.unwrap_or_else(|| self.device.driver().error(status, format_args!("the launch failed")))
     }
 
+    #[inline]
     fn exceeded(&self, config: &LaunchConfig) -> Option<Error> {
         let place = self.device.index();
         let threads = config.block.iter().map(|extent| u128::from(*extent)).product::<u128>();

@@ -21,6 +21,7 @@ use crate::value::Bytes;
 /// How its modules are restored.
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: "cuda", loader: || Function::from_fn(load) };
 
+#[inline]
 fn load(payload: Bytes) -> Result<Module> {
     image_module("cuda", payload, |image| Ok(Arc::new(CudaCode::new(image)?)))
 }

@@ -43,6 +43,7 @@ macro_rules! nvrtc_functions {
             ///
             /// # Safety
             /// The library is present.
+            #[inline]
             unsafe fn find() -> Result<Self> {
                 // SAFETY: the types are those that NVRTC fixes for the names.
                 unsafe {
@@ -76,6 +77,7 @@ nvrtc_functions! {
 ///
 /// # Safety
 /// The library is present, and `F` is the type of a pointer to the function `name`.
+#[inline]
 unsafe fn symbol<F: Copy>(name: &str) -> Result<F> {
     // SAFETY: promised by the caller.
     match unsafe { sys::culib().get::<F>(name.as_bytes()) } {
@@ -94,6 +96,7 @@ struct Program {
 ///
 /// # Errors
 /// RuntimeError: no NVRTC, or what the compiler says.
+#[inline]
 pub(super) fn compile(source: &[u8], architecture: (i32, i32)) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
     let source = CString::new(source).map_err(|_| Error::runtime_error("the CUDA source contains a NUL byte"))?;
@@ -117,18 +120,21 @@ pub(super) fn compile(source: &[u8], architecture: (i32, i32)) -> Result<Vec<u8>
     if is_cubin { program.output(nvrtc.cubin_size, nvrtc.cubin) } else { program.output(nvrtc.ptx_size, nvrtc.ptx) }
 }
 
+#[inline]
 fn text(bytes: impl Into<Vec<u8>>) -> Result<CString> {
     CString::new(bytes).map_err(|_| Error::runtime_error("an option of NVRTC contains a NUL byte"))
 }
 
 impl Nvrtc {
     /// NVRTC, found once.
+    #[inline]
     fn get() -> Result<&'static Self> {
         static NVRTC: OnceLock<Result<Nvrtc>> = OnceLock::new();
         NVRTC.get_or_init(Self::load).as_ref().map_err(Clone::clone)
     }
 
     #[cold]
+    #[inline]
     fn load() -> Result<Self> {
         open_from_toolkit();
         // SAFETY: loading NVIDIA's library runs its constructors; once it is found it stays loaded.
@@ -146,6 +152,7 @@ impl Nvrtc {
     }
 
     /// What to compile for, and whether a cubin comes out.
+    #[inline]
     fn target(&self, (major, minor): (i32, i32)) -> Result<(String, bool)> {
         let wanted = major * 10 + minor;
         let mut count = 0;
@@ -169,11 +176,13 @@ impl Nvrtc {
         }
     }
 
+    #[inline]
     fn check(&self, status: Status, what: &str) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(self.error(status, format_args!("NVRTC: {what}"))) }
     }
 
     #[cold]
+    #[inline]
     fn error(&self, status: Status, what: core::fmt::Arguments<'_>) -> Error {
         // SAFETY: the function takes any status; its texts live forever.
         let name = unsafe {
@@ -185,6 +194,7 @@ impl Nvrtc {
 }
 
 impl Program {
+    #[inline]
     fn new(nvrtc: &'static Nvrtc, source: &CStr) -> Result<Self> {
         let mut handle = ptr::null_mut();
         // SAFETY: the result is writable, the texts end with NUL, and there are no headers.
@@ -195,6 +205,7 @@ impl Program {
     }
 
     /// What it has made: first its size is asked for, then the bytes.
+    #[inline]
     fn output(
         &self,
         size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> Status,
@@ -211,6 +222,7 @@ impl Program {
 }
 
 impl Drop for Program {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: it was made by `create`, and is not used any more.
         unsafe { (self.nvrtc.destroy)(&mut self.handle) };
@@ -218,12 +230,14 @@ impl Drop for Program {
 }
 
 /// Folders of CUDA toolkits.
+#[inline]
 fn toolkits() -> impl Iterator<Item = PathBuf> {
     let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     named.chain([PathBuf::from("/usr/local/cuda")])
 }
 
 /// Opens the NVRTC of a toolkit, unless the process has one; cudarc then finds it by its name.
+#[inline]
 fn open_from_toolkit() {
     if [c"libnvrtc.so.13", c"libnvrtc.so.12"].into_iter().any(|name| Scope::loaded(name).is_some()) {
         return;
@@ -243,6 +257,7 @@ fn open_from_toolkit() {
 }
 
 /// Opens what NVRTC opens by its bare name when it compiles: it lies beside NVRTC, where the dynamic linker may not look.
+#[inline]
 fn open_builtins() {
     let Some(entries) = own_folder().and_then(|folder| folder.read_dir().ok()) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -255,6 +270,7 @@ fn open_builtins() {
 }
 
 /// Folders with CUDA's headers: those of the toolkit that the library is from, then those of the toolkits that are named.
+#[inline]
 fn header_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for toolkit in own_toolkit().into_iter().chain(toolkits()) {
@@ -268,11 +284,13 @@ fn header_folders() -> Vec<PathBuf> {
 }
 
 /// The toolkit that the library belongs to.
+#[inline]
 fn own_toolkit() -> Option<PathBuf> {
     own_folder()?.parent().map(Path::to_owned)
 }
 
 /// The folder that the library is in.
+#[inline]
 fn own_folder() -> Option<PathBuf> {
     // SAFETY: the library is present; any symbol of it will do.
     let address = unsafe { symbol::<*mut core::ffi::c_void>("nvrtcVersion") }.ok()?;

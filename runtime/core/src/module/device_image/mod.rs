@@ -32,6 +32,7 @@ pub(crate) use owned::{ImageCode, OwnedImage};
 /// assert_eq!(ArgType::from(DataType::FLOAT32), ArgType::FLOAT32);
 /// ```
 impl From<DataType> for ArgType {
+    #[inline]
     fn from(dtype: DataType) -> Self {
         let DLDataType { code, bits, lanes } = dtype.as_raw();
         Self { code, bits, lanes }

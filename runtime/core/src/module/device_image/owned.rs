@@ -39,6 +39,7 @@ pub(crate) struct ImageCode {
 impl Deref for ImageCode {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.payload.as_slice().get(self.range.clone()).unwrap_or_default()
     }
@@ -49,6 +50,7 @@ impl OwnedImage {
     ///
     /// # Errors
     /// As for [`DeviceImage::parse_as`].
+    #[inline]
     pub(crate) fn parse(kind: &str, payload: Bytes) -> Result<Self, StreamError> {
         let image = DeviceImage::parse_as(kind, &payload)?;
         let range = |part: &[u8]| {
@@ -73,16 +75,19 @@ impl OwnedImage {
     }
 
     /// The payload, as it came.
+    #[inline]
     pub(crate) fn payload(&self) -> &Bytes {
         &self.payload
     }
 
     /// What the code is: `fatbin`, `ptx`, `cl`, ...
+    #[inline]
     pub(crate) fn format(&self) -> &str {
         &self.format
     }
 
     /// The code; empty when each kernel has its own.
+    #[inline]
     pub(crate) fn code(&self) -> ImageCode {
         let range = match &self.code {
             OwnedCode::Whole(range) => range.clone(),
@@ -92,11 +97,13 @@ impl OwnedImage {
     }
 
     /// Whether all kernels are in one piece of code.
+    #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.code, OwnedCode::Whole(_))
     }
 
     /// All code, one piece after the other in the order of the payload.
+    #[inline]
     pub(crate) fn all_code(&self) -> Vec<u8> {
         let bytes = self.payload.as_slice();
         match &self.code {
@@ -108,17 +115,20 @@ impl OwnedImage {
     }
 
     /// Names of the kernels, in the order of the table.
+    #[inline]
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let text = |range: &Range<usize>| str::from_utf8(self.payload.as_slice().get(range.clone())?).ok();
         self.entries.iter().filter_map(move |entry| text(&entry.name))
     }
 
     /// Whether there is a kernel of that name.
+    #[inline]
     pub(crate) fn has_kernel(&self, name: &str) -> bool {
         self.index.contains_key(name)
     }
 
     /// The kernel of that name.
+    #[inline]
     pub(crate) fn kernel(&self, name: &str) -> Option<DeviceFunction<'_>> {
         let number = *self.index.get(name)?;
         let bytes = self.payload.as_slice().get(self.entries.get(number)?.start..)?;

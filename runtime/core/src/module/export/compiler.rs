@@ -17,6 +17,7 @@ pub(super) struct Tool {
 }
 
 /// What a variable of the environment says, in the variants for a target: `CC_<triple>`, `TARGET_CC`, `CC`.
+#[inline]
 fn from_environment(variable: &str, target: &Target) -> Option<(String, String)> {
     let mut names = Vec::new();
     if let Some(triple) = target.triple() {
@@ -32,6 +33,7 @@ fn from_environment(variable: &str, target: &Target) -> Option<(String, String)>
 
 impl Tool {
     /// The tool that a caller named, else that of the environment, else `fallback`.
+    #[inline]
     pub(super) fn find(named: Option<&OsStr>, variable: &str, fallback: &str, target: &Target) -> Self {
         if let Some(program) = named {
             return Self { program: program.to_owned(), options: Vec::new(), origin: "ExportOptions".to_owned() };
@@ -45,6 +47,7 @@ impl Tool {
     }
 
     /// The compiler: `CC` or `CXX`, else `cc` or `c++`; for another machine the cross compiler of GNU's names.
+    #[inline]
     pub(super) fn compiler(named: Option<&OsStr>, is_cpp: bool, target: &Target) -> Self {
         let (variable, native, cross) = if is_cpp { ("CXX", "c++", "g++") } else { ("CC", "cc", "gcc") };
         let fallback = match target.triple() {
@@ -58,6 +61,7 @@ impl Tool {
     ///
     /// # Errors
     /// RuntimeError with the whole command and what it printed.
+    #[inline]
     pub(super) fn run(&self, what: &str, arguments: &[OsString]) -> Result<()> {
         let mut command = Command::new(&self.program);
         command.args(&self.options).args(arguments).stdin(Stdio::null());
@@ -89,6 +93,7 @@ impl Tool {
 }
 
 /// GNU's name of a target: without the vendor.
+#[inline]
 fn gnu_triple(triple: &str) -> String {
     let parts: Vec<&str> = triple.split('-').collect();
     match parts[..] {

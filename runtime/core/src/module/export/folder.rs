@@ -13,12 +13,14 @@ pub(super) struct Folder {
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 /// A number that no other call in this process gets.
+#[inline]
 pub(super) fn unique() -> String {
     format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Folder {
     /// A new folder where the system has such files.
+    #[inline]
     pub(super) fn new() -> Result<Self> {
         loop {
             let path = std::env::temp_dir().join(format!("kernpack-export-{}", unique()));
@@ -33,18 +35,21 @@ impl Folder {
     }
 
     /// A user's folder, which stays with what is put into it.
+    #[inline]
     pub(super) fn existing(path: &Path) -> Result<Self> {
         let created = std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path));
         let path = created.map_err(|error| crate::error!(OSError, "{} cannot be created: {error}", path.display()))?;
         Ok(Self { path, is_ours: false })
     }
 
+    #[inline]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Drop for Folder {
+    #[inline]
     fn drop(&mut self) {
         if self.is_ours {
             // What cannot be removed is the system's to clean up.

@@ -41,11 +41,13 @@ pub struct ExportOptions {
 
 impl ExportOptions {
     /// A shared library for this machine.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Says how the import tree gets into the library. The default writes C for small trees and assembly for large ones.
+    #[inline]
     pub fn packer(mut self, packer: impl Packer + 'static) -> Self {
         self.packer = Some(Box::new(packer));
         self
@@ -53,24 +55,28 @@ impl ExportOptions {
 
     /// Names the compiler that compiles and links. Without this it is `CC` (`CXX` when there is C++ among the modules), in the
     /// variants of the `cc` crate for a target, else `cc` (`c++`).
+    #[inline]
     pub fn compiler(mut self, program: impl Into<OsString>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
     /// Exports for another machine, by its triple. The compiler is then, unless it is named, `<arch>-<system>-gcc`.
+    #[inline]
     pub fn target(mut self, triple: impl Into<String>) -> Self {
         self.target = Some(triple.into());
         self
     }
 
     /// Adds an option for the compiler, such as `-O3`, `-I<folder>` or `-l<library>`.
+    #[inline]
     pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
     /// Adds a file that the compiler compiles or links into the library: an object, an archive, a source.
+    #[inline]
     pub fn link(mut self, path: impl Into<PathBuf>) -> Self {
         self.links.push(path.into());
         self
@@ -79,6 +85,7 @@ impl ExportOptions {
     /// Makes the code a part of the system library: a constructor registers the import tree and the functions with
     /// `TVMFFIEnvModRegisterSystemLibSymbol`, and `ffi.SystemLib(prefix)` finds them. The names of the modules' functions begin with
     /// the prefix, which may be empty.
+    #[inline]
     pub fn system_library(mut self, prefix: impl Into<String>) -> Self {
         self.system_library = Some(prefix.into());
         self
@@ -86,12 +93,14 @@ impl ExportOptions {
 
     /// Compresses the modules of the import tree that become smaller by it. They travel as the kind `kernpack.zstd`: a program that loads
     /// the library needs its loader ([`module::enable`](super::enable)). Needs the Cargo feature `zstd`.
+    #[inline]
     pub fn compress(mut self, yes: bool) -> Self {
         self.compress = yes;
         self
     }
 
     /// Puts the files on the way (objects, sources, the blob) into this folder and leaves them there.
+    #[inline]
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folder = Some(path.into());
         self
@@ -108,6 +117,7 @@ struct Input {
 const FORMATS: [&str; 8] = ["o", "obj", "a", "c", "cc", "cpp", "cu", "s"];
 
 /// The format to write a module in. The modules that C++ makes of object files name none.
+#[inline]
 fn format_of(module: &Module) -> Result<&'static str> {
     let offered = module.write_formats()?;
     if offered.is_empty() {
@@ -125,6 +135,7 @@ fn format_of(module: &Module) -> Result<&'static str> {
 }
 
 /// The names that a module gives its functions, also one made in C++.
+#[inline]
 fn functions_of(module: &Module) -> Vec<String> {
     let names = module.function_names();
     if !names.is_empty() {
@@ -135,6 +146,7 @@ fn functions_of(module: &Module) -> Vec<String> {
 }
 
 /// Writes the modules that become a part of the library.
+#[inline]
 fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<String>)> {
     let (mut inputs, mut functions) = (Vec::new(), Vec::new());
     for (index, module) in tree.modules().iter().enumerate() {
@@ -162,6 +174,7 @@ fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<St
     Ok((inputs, functions))
 }
 
+#[inline]
 fn starts_with_archive(path: &Path) -> bool {
     use std::io::Read as _;
     let mut head = [0; 8];
@@ -201,6 +214,7 @@ impl Module {
     /// # Errors
     /// Those of [`Module::serialize`]; RuntimeError with the whole command and what it printed when the compiler fails; OSError when
     /// a file cannot be written.
+    #[inline]
     pub fn export_library(&self, path: impl AsRef<Path>, options: &ExportOptions) -> Result<()> {
         let path = path.as_ref();
         let what = format!("cannot export {}", path.display());
@@ -227,6 +241,7 @@ impl Module {
     }
 
     /// Writes everything that the compiler is given.
+    #[inline]
     fn write_inputs(&self, options: &ExportOptions, target: &Target, folder: &Path) -> Result<Vec<Input>> {
         let tree = ImportTree::of(self)?;
         let serialized = Serialized::of(&tree, Exportable::Library, options.compress)?;
@@ -258,6 +273,7 @@ impl Module {
     ///
     /// # Errors
     /// As for [`Module::export_library`] and [`Module::load`].
+    #[inline]
     pub fn compile(&self) -> Result<Self> {
         let folder = Folder::new()?;
         let path = folder.path().join("module.so");
@@ -273,6 +289,7 @@ impl Module {
 }
 
 impl ExportOptions {
+    #[inline]
     fn compiler_for(&self, inputs: &[Input], target: &Target) -> Tool {
         let is_cpp =
             |path: &Path| path.extension().is_some_and(|e| ["cc", "cpp", "cxx", "cu"].iter().any(|cpp| e == *cpp));
@@ -281,6 +298,7 @@ impl ExportOptions {
     }
 
     /// Links a shared library, first under another name.
+    #[inline]
     fn link_shared(&self, what: &str, path: &Path, inputs: &[Input], target: &Target) -> Result<()> {
         let unfinished = unfinished(path);
         let mut arguments: Vec<OsString> = target.shared_flags().iter().map(OsString::from).collect();
@@ -300,6 +318,7 @@ impl ExportOptions {
     }
 
     /// Compiles what is source and puts all objects into an archive.
+    #[inline]
     fn archive(&self, what: &str, path: &Path, inputs: Vec<Input>, target: &Target, folder: &Path) -> Result<()> {
         let unfinished = unfinished(path);
         if let Some(archive) = inputs.iter().find(|input| input.is_archive) {
@@ -330,6 +349,7 @@ impl ExportOptions {
 }
 
 /// A file as the compiler is given it; C++ compilers take C for C++ unless they are told.
+#[inline]
 fn source_arguments(path: &Path) -> Vec<OsString> {
     let path = path.as_os_str().to_owned();
     if Path::new(&path).extension() == Some(OsStr::new("c")) {
@@ -339,6 +359,7 @@ fn source_arguments(path: &Path) -> Vec<OsString> {
 }
 
 /// Where a library is written before it gets its name: beside it, so that renaming is one step.
+#[inline]
 fn unfinished(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = format!(".{name}.{}.tmp", folder::unique());
@@ -349,6 +370,7 @@ fn unfinished(path: &Path) -> PathBuf {
 }
 
 /// Gives a finished library its name, or removes an unfinished one.
+#[inline]
 fn finish(what: &str, unfinished: &Path, path: &Path, made: Result<()>) -> Result<()> {
     let renamed = made
         .and_then(|()| std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}")));

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 /// C code that registers the blob, and those of `functions` that the library defines, when the program starts. Code that registers its
 /// functions itself (as Apache TVM's does) registers the same addresses again, which changes nothing.
+#[inline]
 pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
     let mut code = String::from(
         "/* Written by kernpack: registers the symbols of a system library. */\n\
@@ -39,6 +40,7 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
 }
 
 /// Whether C can say the name.
+#[inline]
 pub(super) fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -55,28 +55,33 @@ pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
 
 impl CSource {
     /// Code in C, without functions so far.
+    #[inline]
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), format: "c".to_owned(), functions: Vec::new(), constants: Vec::new() }
     }
 
     /// Says in which language the code is, by the extension of its files: `c` (the default), `cc`, `cpp`, `cu`.
+    #[inline]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = format.into();
         self
     }
 
     /// Names functions that the code defines, without `__tvm_ffi_`.
+    #[inline]
     pub fn functions<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.functions.extend(names.into_iter().map(Into::into));
         self
     }
 
     /// Names constants that the code wants from a `const_loader` module, which Apache TVM has.
+    #[inline]
     pub fn constants<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.constants.extend(names.into_iter().map(Into::into));
         self
     }
 
+    #[inline]
     fn parse(payload: &[u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new("c module", payload);
         let code = reader.string(&"code")?.to_owned();
@@ -103,21 +108,25 @@ impl Module {
     /// assert!(module.implements_function("nothing")?);
     /// # Ok::<(), kernpack::Error>(())
     /// ```
+    #[inline]
     pub fn c_source(code: &str, format: &str, functions: &[&str]) -> Self {
         Self::new(CSource::new(code).format(format).functions(functions.iter().copied()))
     }
 }
 
 impl ModuleImpl for CSource {
+    #[inline]
     fn kind(&self) -> &str {
         "c"
     }
 
+    #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
     /// The names that Apache TVM asks for; the code's own functions are an error.
+    #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         match name {
             "get_const_vars" => Ok(Some(returns_strings(&self.constants))),
@@ -129,14 +138,17 @@ impl ModuleImpl for CSource {
         }
     }
 
+    #[inline]
     fn implements_function(&self, name: &str) -> Result<bool> {
         Ok(self.functions.iter().any(|function| function == name))
     }
 
+    #[inline]
     fn function_names(&self) -> Vec<String> {
         self.functions.clone()
     }
 
+    #[inline]
     fn save_to_bytes(&self) -> Result<Bytes> {
         let mut out = Vec::with_capacity(self.code.len() + 64);
         put_bytes(&mut out, self.code.as_bytes());
@@ -146,10 +158,12 @@ impl ModuleImpl for CSource {
         Ok(Bytes::from(out))
     }
 
+    #[inline]
     fn write_formats(&self) -> Vec<String> {
         vec![self.format.clone()]
     }
 
+    #[inline]
     fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
         if format != self.format && !(FORMATS.contains(&format) && FORMATS.contains(&self.format.as_str())) {
             return Err(crate::error!(
@@ -161,6 +175,7 @@ impl ModuleImpl for CSource {
         std::fs::write(path, &self.code).map_err(|error| crate::error!(OSError, "{path} cannot be written: {error}"))
     }
 
+    #[inline]
     fn inspect_source(&self, _format: &str) -> Result<String> {
         Ok(self.code.clone())
     }

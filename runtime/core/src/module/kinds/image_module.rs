@@ -39,6 +39,7 @@ enum Runner {
     not(any(feature = "cuda", feature = "opencl")),
     allow(dead_code, reason = "what runs code comes with features")
 )]
+#[inline]
 pub(crate) fn image_module(
     kind: &'static str,
     payload: Bytes,
@@ -50,11 +51,13 @@ pub(crate) fn image_module(
 }
 
 /// The module of an image that is kept, and does not run here; `why` says what would run it.
+#[inline]
 pub(in crate::module) fn stored_image_module(kind: &'static str, payload: Bytes, why: &'static str) -> Result<Module> {
     let image = parse(kind, payload)?;
     Ok(new_module(ImageModule { kind, image, runner: Runner::Elsewhere(why) }))
 }
 
+#[inline]
 fn parse(kind: &'static str, payload: Bytes) -> Result<OwnedImage> {
     OwnedImage::parse(kind, payload).map_err(|error| crate::error!(RuntimeError, "corrupt {kind} module: {error}"))
 }
@@ -79,6 +82,7 @@ impl Module {
     /// # Errors
     /// ValueError when the kind is none of device images, the image is not made like those of the kind, or nothing in this process
     /// makes modules of it: `cuda` and `opencl` need the Cargo features of their names. What the kind reports.
+    #[inline]
     pub fn from_image(kind: &str, image: &DeviceImage<'_>) -> Result<Self> {
         image.check_kind(kind).map_err(|why| crate::error!(ValueError, "modules of kind '{kind}' {why}"))?;
         let loader = match own_loader(kind) {
@@ -100,10 +104,12 @@ impl Module {
 }
 
 impl ModuleImpl for ImageModule {
+    #[inline]
     fn kind(&self) -> &str {
         self.kind
     }
 
+    #[inline]
     fn properties(&self) -> ModuleProperties {
         match self.runner {
             Runner::Code(_) => ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE,
@@ -111,6 +117,7 @@ impl ModuleImpl for ImageModule {
         }
     }
 
+    #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let Some(kernel) = self.image.kernel(name) else { return Ok(None) };
         match &self.runner {
@@ -124,31 +131,37 @@ impl ModuleImpl for ImageModule {
         }
     }
 
+    #[inline]
     fn implements_function(&self, name: &str) -> Result<bool> {
         Ok(self.image.has_kernel(name))
     }
 
+    #[inline]
     fn function_metadata(&self, name: &str) -> Result<Option<Str>> {
         let Some(kernel) = self.image.kernel(name) else { return Ok(None) };
         let metadata = metadata::write(self.kind, &kernel.arg_types, &[], &kernel.launch_params, &kernel.extra_tags);
         Ok(Some(Str::new(&metadata)))
     }
 
+    #[inline]
     fn function_names(&self) -> Vec<String> {
         self.image.names().map(str::to_owned).collect()
     }
 
+    #[inline]
     fn save_to_bytes(&self) -> Result<Bytes> {
         Ok(self.image.payload().clone())
     }
 
     /// The image's format. Pieces of machine code do not make one file.
+    #[inline]
     fn write_formats(&self) -> Vec<String> {
         let own = self.image.format();
         let one_file = self.image.is_whole() || is_source(own);
         one_file.then(|| own.to_owned()).into_iter().collect()
     }
 
+    #[inline]
     fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
         let own = self.image.format();
         if self.write_formats().is_empty() {
@@ -169,6 +182,7 @@ impl ModuleImpl for ImageModule {
         Ok(std::fs::write(path, self.image.all_code())?)
     }
 
+    #[inline]
     fn inspect_source(&self, format: &str) -> Result<String> {
         let own = self.image.format();
         if !is_source(own) || !(format.is_empty() || is_named(own, format)) {
@@ -179,11 +193,13 @@ impl ModuleImpl for ImageModule {
 }
 
 /// Whether code in a format is text that people read.
+#[inline]
 fn is_source(format: &str) -> bool {
     matches!(format, "ptx" | "cuda" | "cl" | "metal" | "wgsl")
 }
 
 /// Whether a name, or a file's extension, means a format.
+#[inline]
 fn is_named(format: &str, name: &str) -> bool {
     format == name || (format == "cuda" && name == "cu")
 }

@@ -10,6 +10,7 @@ use crate::value::Str;
 ///
 /// # Errors
 /// RuntimeError for each of `functions`, because the code must be compiled first.
+#[inline]
 pub(in crate::module) fn function_of_code(kind: &str, functions: &[String], name: &str) -> Result<Option<Function>> {
     if name == "get_func_names" {
         return Ok(Some(returns_strings(functions)));
@@ -24,6 +25,7 @@ pub(in crate::module) fn function_of_code(kind: &str, functions: &[String], name
 }
 
 /// A function without arguments that returns strings.
+#[inline]
 pub(in crate::module) fn returns_strings(strings: &[String]) -> Function {
     let strings = strings.to_vec();
     Function::from_fn(move || strings.iter().map(|string| Str::new(string)).collect::<Array<Str>>())

@@ -27,6 +27,7 @@ static PROVIDERS: &[(&str, Provider)] = &[
 ];
 
 /// What to do to get a loader of the kind, as the end of a message.
+#[inline]
 pub(in crate::module) fn advice(kind: &str) -> String {
     match PROVIDERS.iter().find(|(known, _)| *known == kind).map(|(_, provider)| provider) {
         Some(Provider::Feature(feature, None)) => {

@@ -47,6 +47,7 @@ const OWN_KINDS: &[&[KindInfo]] = &[
     stored_images::FOREIGN,
 ];
 
+#[inline]
 fn own_kinds() -> impl Iterator<Item = &'static KindInfo> {
     OWN_KINDS.iter().copied().flatten()
 }
@@ -62,6 +63,7 @@ pub struct CarriedKind {
 pub use kernpack_formats::OWN_KIND_PREFIX;
 
 /// The loader of a kind that this crate knows.
+#[inline]
 pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
     let find = |kind: &str| own_kinds().find(|info| info.kind == kind);
     let info = find(kind).or_else(|| kind.strip_prefix(OWN_KIND_PREFIX).and_then(find))?;
@@ -73,6 +75,7 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
 ///
 /// # Errors
 /// What the provider reports.
+#[inline]
 pub fn register_carried(kind: &str) -> Result<()> {
     if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }
 }
@@ -85,6 +88,7 @@ pub fn register_carried(kind: &str) -> Result<()> {
 ///
 /// # Errors
 /// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the provider reports.
+#[inline]
 pub fn enable(kind: &str) -> Result<()> {
     let name = format!("ffi.Module.load_from_bytes.{kind}");
     if Function::find_global(&name)?.is_some() {

@@ -38,6 +38,7 @@ pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
 };
 
 impl StaticLibrary {
+    #[inline]
     fn parse(payload: &[u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new("static_library module", payload);
         let code = Bytes::new(reader.bytes(&"object code")?);
@@ -46,6 +47,7 @@ impl StaticLibrary {
         Ok(Self { code, functions })
     }
 
+    #[inline]
     fn is_archive(&self) -> bool {
         self.code.starts_with(ARCHIVE)
     }
@@ -64,6 +66,7 @@ impl Module {
     /// assert!(module.implements_function("blur")?);
     /// # Ok::<(), kernpack::Error>(())
     /// ```
+    #[inline]
     pub fn static_library(code: impl Into<Bytes>, functions: &[&str]) -> Self {
         let functions = functions.iter().map(|name| (*name).to_owned()).collect();
         Self::new(StaticLibrary { code: code.into(), functions })
@@ -73,6 +76,7 @@ impl Module {
     ///
     /// # Errors
     /// OSError when the file cannot be read.
+    #[inline]
     pub fn static_library_file(path: impl AsRef<Path>, functions: &[&str]) -> Result<Self> {
         let path = path.as_ref();
         let code = std::fs::read(path)
@@ -82,26 +86,32 @@ impl Module {
 }
 
 impl ModuleImpl for StaticLibrary {
+    #[inline]
     fn kind(&self) -> &str {
         "static_library"
     }
 
+    #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
+    #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         function_of_code("static_library", &self.functions, name)
     }
 
+    #[inline]
     fn implements_function(&self, name: &str) -> Result<bool> {
         Ok(self.functions.iter().any(|function| function == name))
     }
 
+    #[inline]
     fn function_names(&self) -> Vec<String> {
         self.functions.clone()
     }
 
+    #[inline]
     fn save_to_bytes(&self) -> Result<Bytes> {
         let mut out = Vec::with_capacity(self.code.len() + 64);
         put_bytes(&mut out, &self.code);
@@ -110,10 +120,12 @@ impl ModuleImpl for StaticLibrary {
     }
 
     /// `o` for an object file, `a` for an archive.
+    #[inline]
     fn write_formats(&self) -> Vec<String> {
         vec![if self.is_archive() { "a" } else { "o" }.to_owned()]
     }
 
+    #[inline]
     fn write_to_file(&self, path: &str, format: &str) -> Result<()> {
         if !matches!(format, "o" | "a") {
             return Err(Error::runtime_error(format!(

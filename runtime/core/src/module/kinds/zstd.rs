@@ -36,6 +36,7 @@ pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
 };
 
 /// Kind and payload of a module as they are written: compressed if that makes them smaller.
+#[inline]
 pub(in crate::module) fn compressed(kind: &str, payload: Bytes) -> (String, Bytes) {
     let frame = compress(kind, &payload);
     // A module inside a compressed module is of no use.
@@ -49,6 +50,7 @@ pub(in crate::module) fn compressed(kind: &str, payload: Bytes) -> (String, Byte
 ///
 /// # Errors
 /// RuntimeError for a payload that is cut off, no sound frame, or that has another size than it says.
+#[inline]
 pub fn decompress(payload: &[u8]) -> Result<Inside<'_>> {
     format::decompress(payload).map_err(|error| crate::error!(RuntimeError, "corrupt {KIND} module: {error}"))
 }

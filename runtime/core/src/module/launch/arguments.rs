@@ -34,6 +34,7 @@ struct Placement {
 
 impl Signature {
     /// Number of values that a call passes.
+    #[inline]
     pub(super) fn arity(&self) -> usize {
         self.params.len() + self.tags.len()
     }
@@ -233,33 +234,39 @@ const NOWHERE: Device = Device::new(0, 0);
 // What is wrong with a call.
 impl Signature {
     #[cold]
+    #[inline]
     fn wrong(&self, kind: &str, index: usize, clause: fmt::Arguments<'_>) -> Error {
         Error::new(kind, format!("{}: {}: {clause}", self.shown(), self.shown_argument(index)))
     }
 
     #[cold]
+    #[inline]
     fn wrong_type(&self, index: usize, expected: &str, arg: &AnyView<'_>) -> Error {
         self.wrong("TypeError", index, format_args!("expected {expected}, got {}", arg.type_name()))
     }
 
     #[cold]
+    #[inline]
     fn not_unsigned(&self, index: usize, arg: &AnyView<'_>) -> Error {
         let kind = if i64::from_any(arg).is_ok() { "ValueError" } else { "TypeError" };
         self.wrong(kind, index, format_args!("expected an int from 0 up, got {}", shown(arg)))
     }
 
     #[cold]
+    #[inline]
     fn out_of_range(&self, index: usize, value: i64, bits: u32, min: i64, max: i64) -> Error {
         let clause = format_args!("{value} is out of range for a {bits}-bit integer ({min} to {max})");
         self.wrong("ValueError", index, clause)
     }
 
     #[cold]
+    #[inline]
     fn float_out_of_range(&self, index: usize, value: f64, name: &str) -> Error {
         self.wrong("ValueError", index, format_args!("{value} is out of range for {name}"))
     }
 
     #[cold]
+    #[inline]
     fn elsewhere(&self, index: usize, device: Device, first: i32) -> Error {
         let first = Device::new(device.device_type(), first);
         self.wrong(
@@ -270,6 +277,7 @@ impl Signature {
     }
 
     #[cold]
+    #[inline]
     fn unreachable(&self, index: usize, device: Device, reach: &Reach<'_>) -> Error {
         let wanted = Device::new(reach.device_type, 0).to_string();
         let wanted = wanted.trim_end_matches(":0");
@@ -281,6 +289,7 @@ impl Signature {
     }
 
     #[cold]
+    #[inline]
     fn wrong_count(&self, got: usize) -> Error {
         let tags: Vec<_> = self.tags.names().collect();
         let then = if tags.is_empty() { String::new() } else { format!(" and then {}", tags.join(", ")) };
@@ -291,12 +300,14 @@ impl Signature {
 
     /// For a typed launch, whose launch parameters are apart.
     #[cold]
+    #[inline]
     fn wrong_arg_count(&self, got: usize) -> Error {
         let own = self.counted();
         crate::error!(TypeError, "{} takes {own}, got {got}", self.shown())
     }
 
     /// The kernel's own arguments: `3 arguments (out, by, n)`.
+    #[inline]
     fn counted(&self) -> String {
         let count = self.params.len();
         let mut text = if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
@@ -309,12 +320,14 @@ impl Signature {
     }
 
     #[cold]
+    #[inline]
     pub(super) fn wrong_extent(&self, tag: &str, least: u32, got: &str) -> Error {
         crate::error!(ValueError, "{}: {tag} must be an int from {least} up, got {got}", self.shown())
     }
 }
 
 /// An argument for a message: an integer's value, or what else it is.
+#[inline]
 fn shown(arg: &AnyView<'_>) -> String {
     match i64::from_any(arg) {
         Ok(value) => value.to_string(),

@@ -14,11 +14,13 @@ pub(crate) trait DeviceCode: Send + Sync + 'static {
     fn device_type(&self) -> i32;
 
     /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned CPU memory).
+    #[inline]
     fn can_reach(&self, device: Device) -> bool {
         device.device_type() == self.device_type()
     }
 
     /// Whether a kernel can take tensor maps ([`KernelArg::TensorMap`]).
+    #[inline]
     fn takes_tensor_maps(&self) -> bool {
         false
     }

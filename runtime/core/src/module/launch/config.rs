@@ -13,36 +13,42 @@ pub struct Extents(
 );
 
 impl From<u32> for Extents {
+    #[inline]
     fn from(x: u32) -> Self {
         Self([x, 1, 1])
     }
 }
 
 impl From<(u32, u32)> for Extents {
+    #[inline]
     fn from((x, y): (u32, u32)) -> Self {
         Self([x, y, 1])
     }
 }
 
 impl From<(u32, u32, u32)> for Extents {
+    #[inline]
     fn from((x, y, z): (u32, u32, u32)) -> Self {
         Self([x, y, z])
     }
 }
 
 impl From<[u32; 1]> for Extents {
+    #[inline]
     fn from([x]: [u32; 1]) -> Self {
         Self([x, 1, 1])
     }
 }
 
 impl From<[u32; 2]> for Extents {
+    #[inline]
     fn from([x, y]: [u32; 2]) -> Self {
         Self([x, y, 1])
     }
 }
 
 impl From<[u32; 3]> for Extents {
+    #[inline]
     fn from(extents: [u32; 3]) -> Self {
         Self(extents)
     }
@@ -73,6 +79,7 @@ pub struct LaunchConfig {
 
 impl LaunchConfig {
     /// A plain launch with this grid and block.
+    #[inline]
     pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
         Self {
             grid: grid.into().0,
@@ -92,12 +99,14 @@ impl LaunchConfig {
 /// assert_eq!(LaunchConfig::from(((8, 8), 256)), LaunchConfig::new((8, 8), 256));
 /// ```
 impl<Grid: Into<Extents>, Block: Into<Extents>> From<(Grid, Block)> for LaunchConfig {
+    #[inline]
     fn from((grid, block): (Grid, Block)) -> Self {
         Self::new(grid, block)
     }
 }
 
 impl From<&LaunchConfig> for LaunchConfig {
+    #[inline]
     fn from(config: &LaunchConfig) -> Self {
         *config
     }

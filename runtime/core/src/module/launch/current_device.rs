@@ -14,6 +14,7 @@ thread_local! {
 }
 
 /// Index of this thread's current device of a kind; 0 when none was set.
+#[inline]
 pub(crate) fn get(kind: i32) -> i32 {
     let kind = usize::try_from(kind).unwrap_or(KINDS);
     // In a thread that ends, there is none any more.
@@ -21,6 +22,7 @@ pub(crate) fn get(kind: i32) -> i32 {
 }
 
 /// Makes a device this thread's current one of its kind.
+#[inline]
 pub(crate) fn set(device: Device) {
     let _ = CURRENT.try_with(|current| {
         let mut all = current.get();

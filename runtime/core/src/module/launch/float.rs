@@ -27,6 +27,7 @@ enum Special {
 
 const FORMATS: [(u8, u8, FloatFormat); 9] = {
     use Special::{Finite, Ieee, Unsigned};
+    #[inline]
     const fn format(name: &'static str, size: usize, parts: [u32; 2], bias: i32, special: Special) -> FloatFormat {
         FloatFormat { name, size, exponent: parts[0], mantissa: parts[1], bias, special }
     }
@@ -45,11 +46,13 @@ const FORMATS: [(u8, u8, FloatFormat); 9] = {
 
 impl FloatFormat {
     /// The format of a type code and a number of bits.
+    #[inline]
     pub(super) fn of(code: u8, bits: u8) -> Option<&'static Self> {
         FORMATS.iter().find(|format| (format.0, format.1) == (code, bits)).map(|format| &format.2)
     }
 
     /// The nearest number's bits; `None` when a finite number is too large for the format, or the format has no infinity.
+    #[inline]
     pub(super) fn bits(&self, value: f64) -> Option<u64> {
         let sign = u64::from(value.is_sign_negative()) << (self.exponent + self.mantissa);
         let top = (1u64 << self.exponent) - 1;
@@ -90,6 +93,7 @@ impl FloatFormat {
 }
 
 /// Exponent and significand: the absolute value is `significand * 2^exponent`.
+#[inline]
 fn parts(value: f64) -> (i32, u64) {
     let bits = value.to_bits();
     let (exponent, mantissa) = (((bits >> 52) & 0x7ff) as i32, bits & ((1 << 52) - 1));
@@ -97,6 +101,7 @@ fn parts(value: f64) -> (i32, u64) {
 }
 
 /// `significand / 2^shift`, to nearest, ties to even.
+#[inline]
 fn round(significand: u64, shift: i32) -> u64 {
     match shift {
         ..=0 => significand << shift.unsigned_abs().min(63),

@@ -18,6 +18,7 @@ pub(super) struct Handles {
 }
 
 impl Handles {
+    #[inline]
     pub(super) fn new() -> Self {
         Self { inline: [const { AtomicPtr::new(null_mut()) }; INLINE], making: Mutex::default() }
     }
@@ -40,6 +41,7 @@ impl Handles {
     }
 
     #[cold]
+    #[inline]
     fn make(&self, index: i32, make: impl FnOnce() -> Result<RawKernel>) -> Result<RawKernel> {
         let mut others = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = self.slot(index) else {

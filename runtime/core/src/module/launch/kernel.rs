@@ -27,6 +27,7 @@ impl ImageKernel {
     ///
     /// # Errors
     /// RuntimeError for a launch parameter or an argument that the kind does not have.
+    #[inline]
     pub(crate) fn new(kind: &str, kernel: &DeviceFunction<'_>, code: Arc<dyn DeviceCode>) -> Result<Self> {
         let signature = Signature::new(kind, kernel)?;
         if kernel.extra_tags.iter().any(|tag| *tag != 0) && !code.takes_tensor_maps() {
@@ -43,6 +44,7 @@ impl ImageKernel {
     }
 
     /// The packed function that launches it.
+    #[inline]
     pub(crate) fn into_function(self) -> Function {
         install_hook();
         // SAFETY: a new function object; its one reference is the result's. The entry point finds the closure of this type.
@@ -60,6 +62,7 @@ impl ImageKernel {
     }
 
     /// Tells the names of the arguments, for messages.
+    #[inline]
     pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
         self.signature.name_arguments(names);
     }
@@ -104,6 +107,7 @@ impl ImageKernel {
 
     /// Says which kernel failed, where, and how it was launched.
     #[cold]
+    #[inline]
     fn failed(&self, index: i32, config: &LaunchConfig, error: &Error) -> Error {
         let LaunchConfig { grid, block, cluster, dynamic_shared_memory, .. } = config;
         let cluster = cluster.map_or(String::new(), |cluster| format!(" in clusters of {cluster:?}"));
@@ -119,6 +123,7 @@ impl ImageKernel {
 }
 
 /// Entry point of the functions made by [`ImageKernel::into_function`].
+#[inline]
 unsafe extern "C" fn call_kernel(
     this: *mut c_void,
     args: *const TVMFFIAny,

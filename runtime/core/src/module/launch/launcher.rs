@@ -19,11 +19,13 @@ pub struct KernelLauncher {
 
 impl KernelLauncher {
     /// Name of the kernel.
+    #[inline]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The kernel as a packed function: its own arguments, then launch parameters in the order of the function table.
+    #[inline]
     pub fn function(&self) -> &Function {
         &self.function
     }
@@ -50,12 +52,14 @@ impl KernelLauncher {
 }
 
 impl core::fmt::Debug for KernelLauncher {
+    #[inline]
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "KernelLauncher({})", self.name)
     }
 }
 
 /// Tells a kernel of ours the names of its arguments, for messages; what is none stays as it is.
+#[inline]
 pub(crate) fn name_arguments<S: AsRef<str>>(function: &Function, names: &[S]) {
     if let Some(kernel) = ImageKernel::of(function) {
         kernel.name_arguments(names);
@@ -78,7 +82,7 @@ pub(crate) fn launch<'s>(
     }
 }
 
-#[inline(never)]
+#[inline]
 fn launch_elsewhere(
     function: &Function,
     signature: Option<&Signature>,
@@ -111,6 +115,7 @@ fn launch_elsewhere(
 }
 
 /// Kind of the devices that modules of a kind run on.
+#[inline]
 fn device_type_of(kind: &str) -> Option<i32> {
     Some(match kind {
         "cuda" => device_type::CUDA,
@@ -139,6 +144,7 @@ impl Module {
     /// # Errors
     /// KeyError with the nearest names when there is none; RuntimeError when the function is not a kernel, or its module cannot be
     /// read.
+    #[inline]
     pub fn kernel(&self, name: &str) -> Result<KernelLauncher> {
         let launcher = |function, signature| Ok(KernelLauncher { name: name.to_owned(), function, signature });
         let mut other: Option<(Function, Option<Signature>)> = None;
@@ -179,6 +185,7 @@ impl Module {
     }
 
     /// The module and all that it imports, each once, depth first.
+    #[inline]
     fn tree(&self) -> Vec<Module> {
         let mut seen = Vec::new();
         let _ = operations::visit(self, true, &mut |module| {
@@ -190,6 +197,7 @@ impl Module {
 }
 
 /// How a module's own function is launched: by its metadata, else by the module's bytes.
+#[inline]
 fn signature_in(module: &Module, name: &str) -> Result<Option<Signature>> {
     if let Some(metadata) = module.metadata(name)?
         && let Some(signature) = metadata::read(name, &metadata)?

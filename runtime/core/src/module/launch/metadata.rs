@@ -31,6 +31,7 @@ const MEMBER: &str = "device_kernel";
 /// The metadata of a kernel in a module of `kind`.
 ///
 /// `names` are those of the kernel's own arguments, if anything tells them.
+#[inline]
 pub(crate) fn write(
     kind: &str,
     arg_types: &[ArgType],
@@ -76,6 +77,7 @@ pub(crate) fn write(
 }
 
 /// A launch parameter's name that can be an identifier.
+#[inline]
 fn readable(tag: &str) -> &str {
     match tag {
         "blockIdx.x" => "grid_x",
@@ -92,6 +94,7 @@ fn readable(tag: &str) -> &str {
     }
 }
 
+#[inline]
 fn write_list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
     out.push('[');
     for (index, item) in items.iter().enumerate() {
@@ -103,6 +106,7 @@ fn write_list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut Strin
     out.push(']');
 }
 
+#[inline]
 fn type_name(ty: ArgType) -> String {
     if ty == ArgType::POINTER {
         return "handle".to_owned();
@@ -114,6 +118,7 @@ fn type_name(ty: ArgType) -> String {
 ///
 /// # Errors
 /// RuntimeError when the metadata is a kernel's and cannot be understood.
+#[inline]
 pub(super) fn read(name: &str, metadata: &str) -> Result<Option<Signature>> {
     if !metadata.contains(MEMBER) {
         return Ok(None);
@@ -124,6 +129,7 @@ pub(super) fn read(name: &str, metadata: &str) -> Result<Option<Signature>> {
     parse(name, metadata).map_err(wrong)
 }
 
+#[inline]
 fn parse(name: &str, metadata: &str) -> Result<Option<Signature>> {
     let all: Map<Str, Any> = crate::json::parse(metadata.as_bytes())?.to()?;
     let Some(kernel) = all.get(&Str::new(MEMBER)) else { return Ok(None) };

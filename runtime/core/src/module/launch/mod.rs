@@ -40,6 +40,7 @@ pub(crate) use signature::Signature;
 use crate::value::Device;
 
 /// Makes a device this thread's current one of its kind: kernels whose arguments do not say where they are run there.
+#[inline]
 pub fn set_current_device(device: Device) {
     current_device::set(device);
 }

@@ -19,6 +19,7 @@ pub(super) enum Param {
 }
 
 impl Param {
+    #[inline]
     pub(super) fn new(ty: ArgType, extra_tag: i32) -> Self {
         match (extra_tag, ty.code, ty.bits, ty.lanes) {
             (1, ArgType::POINTER_CODE, 64, 1) => Self::TensorMap,

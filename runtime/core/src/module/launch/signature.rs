@@ -21,6 +21,7 @@ impl Signature {
     ///
     /// # Errors
     /// RuntimeError for a launch parameter that is not known, or is there twice.
+    #[inline]
     pub(crate) fn new(kind: &str, kernel: &DeviceFunction<'_>) -> Result<Self> {
         Self::of_parts(kind, kernel.name, &kernel.arg_types, &kernel.extra_tags, &kernel.launch_params)
     }
@@ -29,6 +30,7 @@ impl Signature {
     ///
     /// # Errors
     /// As for [`Signature::new`].
+    #[inline]
     pub(crate) fn of_parts(
         kind: &str,
         name: &str,
@@ -51,6 +53,7 @@ impl Signature {
     }
 
     /// Tells the names of the arguments, which a function table does not have. Names that do not fit are left out.
+    #[inline]
     pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
         if names.len() == self.params.len() && self.names.get().is_none() {
             let names = names.iter().map(|name| Box::from(name.as_ref()));
@@ -60,11 +63,13 @@ impl Signature {
     }
 
     /// The names that were told, or none.
+    #[inline]
     pub(super) fn arg_names(&self) -> &[Box<str>] {
         self.names.get().map_or(&[], |names| names)
     }
 
     /// An argument for messages: `argument 'radius'`, or `argument 2` when its name is not known.
+    #[inline]
     pub(super) fn shown_argument(&self, index: usize) -> String {
         match self.arg_names().get(index) {
             Some(name) => format!("argument '{name}'"),
@@ -73,6 +78,7 @@ impl Signature {
     }
 
     /// What a device said, which knows arguments by their numbers, with their names.
+    #[inline]
     pub(super) fn with_names(&self, message: &str) -> String {
         let number = message.strip_prefix("argument ").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         let number = number.flatten().and_then(|digits| digits.parse().ok());
@@ -83,6 +89,7 @@ impl Signature {
     }
 
     /// The name for messages: `cuda kernel 'scale'`.
+    #[inline]
     pub(super) fn shown(&self) -> String {
         format!("{} kernel '{}'", self.kind, self.name)
     }

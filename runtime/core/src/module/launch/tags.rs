@@ -35,11 +35,13 @@ pub(super) struct WrongValue {
 }
 
 /// Name of an extent's tag.
+#[inline]
 fn extent_tag(number: usize) -> &'static str {
     GRID_AND_BLOCK.get(number).or_else(|| CLUSTER.get(number.wrapping_sub(6))).copied().unwrap_or_default()
 }
 
 impl LaunchTags {
+    #[inline]
     pub(super) fn new<'a>(tags: impl Iterator<Item = &'a str>) -> Result<Self, TagProblem<'a>> {
         let mut extents: Vec<u8> = Vec::new();
         let mut flags = [false; 3];
@@ -71,6 +73,7 @@ impl LaunchTags {
     }
 
     /// The tags that a call passes a value for, in the order of the values.
+    #[inline]
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let extents = self.extents.iter().map(|number| extent_tag(usize::from(*number)));
         extents.chain(self.dynamic_shared_memory.then_some(DYNAMIC_SHARED_MEMORY))
@@ -122,6 +125,7 @@ impl LaunchTags {
 
     /// The tag of the first extent that is 0.
     #[cold]
+    #[inline]
     fn zero(config: &LaunchConfig) -> &'static str {
         let cluster = config.cluster.unwrap_or([1; 3]);
         let mut all = config.grid.iter().chain(&config.block).chain(&cluster);
@@ -129,6 +133,7 @@ impl LaunchTags {
     }
 
     /// The values of a call with this configuration. Where the tags have no place for a part of it, that part's name.
+    #[inline]
     pub(super) fn values(&self, config: &LaunchConfig) -> Result<impl Iterator<Item = u32>, &'static str> {
         let cluster = config.cluster.unwrap_or([1; 3]);
         let mut all = [1; EXTENTS];

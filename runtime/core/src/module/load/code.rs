@@ -12,6 +12,7 @@ use crate::{Result, embedded, provider};
 
 /// Functions of the runtime that code calls by name, with their addresses.
 #[doc(hidden)]
+#[inline]
 pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
     let api = provider::api();
     let mut symbols: Vec<(&'static CStr, *mut c_void)> = context::symbols()
@@ -36,7 +37,9 @@ pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
 /// # Errors
 /// What the provider reports.
 #[doc(hidden)]
+#[inline]
 pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Result<()> {
+    context::offer_context_symbols()?;
     context::offer_import_lookup()?;
     for (name, address) in context::symbols_for_code() {
         let variable = symbol(&name).cast::<*mut c_void>();
@@ -60,6 +63,7 @@ struct CodeFunction {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
+#[inline]
 unsafe extern "C" fn call_code(
     this: *mut c_void,
     args: *const TVMFFIAny,
@@ -78,6 +82,7 @@ unsafe extern "C" fn call_code(
 /// # Safety
 /// `call` follows the ABI's calling convention and stays as long as the owner.
 #[doc(hidden)]
+#[inline]
 pub unsafe fn function_of_code(call: SafeCall, owner: Arc<dyn Any + Send + Sync>) -> Function {
     let function = embedded::new_function(call_code, CodeFunction { call, _owner: owner });
     // SAFETY: a new function object; its one reference goes to the handle.

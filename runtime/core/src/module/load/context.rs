@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +16,7 @@ use crate::value::{AnyView, Device, IntoAny};
 use crate::{Error, Result, artifact, embedded, thread_pool};
 
 /// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
+#[inline]
 pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
     for (name, value) in registered().unwrap_or_default() {
         let variable = library.symbol(&name).cast::<*mut c_void>();
@@ -27,18 +28,21 @@ pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
 }
 
 /// The context symbols for code in memory: the registered ones, or our own where the implementation that serves does not tell them.
+#[inline]
 pub(super) fn symbols_for_code() -> Vec<(String, *mut c_void)> {
     let own = || symbols().map(|(name, address)| (name.to_string_lossy().into_owned(), address)).to_vec();
     registered().unwrap_or_else(own)
 }
 
 /// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
+#[inline]
 pub(in crate::module) fn is_told_by_process() -> bool {
     provider::origin() == Origin::Process && visit_in_process().is_some()
 }
 
 /// The registered context symbols in their order, of which a later one counts; `None` when the implementation that serves does not
 /// tell.
+#[inline]
 fn registered() -> Option<Vec<(String, *mut c_void)>> {
     let named = |(name, address)| String::from_utf8(name).ok().map(|name| (name, address));
     if provider::origin() != Origin::Process {
@@ -46,6 +50,7 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
     }
     /// What was visited. The addresses are numbers here.
     type Visited = Mutex<Vec<(String, usize)>>;
+    #[inline]
     unsafe extern "C" fn note(this: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
         // SAFETY: the handle is the function made below; the caller passes `count` arguments that live for the call, a string and an
         // address.
@@ -78,6 +83,7 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
 type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
 
 /// That function of the libtvm_ffi in this process; only the stock one has it.
+#[inline]
 fn visit_in_process() -> Option<Visit> {
     let symbol =
         provider::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
@@ -86,6 +92,7 @@ fn visit_in_process() -> Option<Visit> {
 }
 
 /// The context symbols and what libraries find there.
+#[inline]
 pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 8] {
     let api = provider::api();
     let [allocate, free, launch, barrier] = backend_symbols();
@@ -102,6 +109,7 @@ pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 8] {
 }
 
 /// Those that compiled functions call beyond the C ABI.
+#[inline]
 fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
     [
         (c"__TVMBackendAllocWorkspace", workspace::alloc_workspace as *mut c_void),
@@ -113,15 +121,32 @@ fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
 
 /// Registers the context symbols with the implementation that serves, unless that is done already: Apache TVM's runtime
 /// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
-pub(crate) fn register_context_symbols() -> Result<()> {
+///
+/// What an artifact uses them with calls it: kernels and modules that it carries, the loader. So an artifact without these has no
+/// thread pool.
+///
+/// # Errors
+/// What the provider reports.
+pub fn offer_context_symbols() -> Result<()> {
     if !cfg!(feature = "embedded") {
         return Ok(());
     }
-    match provider::origin_while_binding() {
-        // The giver of the table has done it.
-        Origin::Joined => return Ok(()),
-        Origin::Embedded => {}
-        Origin::Process => note_names_in_process(),
+    // The first use binds this artifact, and that may come here.
+    provider::api();
+    if OFFERED.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let stock = (provider::origin_while_binding() == Origin::Process).then(visit_in_process).flatten();
+    match stock {
+        Some(visit) => note_names_in_process(visit),
+        // The provider is ours. It does not tell names, so a global function says that another artifact has done it.
+        None if Function::find_global(OFFER)?.is_some() => return Ok(()),
+        None => {
+            // SAFETY: a new function object, whose one reference goes to the handle.
+            let done = unsafe { Function::from_raw(embedded::new_function(say_nothing, ())) };
+            // Another artifact may be quicker; both bring the same.
+            let _ = Function::register_global(OFFER, &done);
+        }
     }
     let known = KNOWN.load(Ordering::Relaxed);
     for (index, (name, address)) in symbols().into_iter().enumerate() {
@@ -133,12 +158,27 @@ pub(crate) fn register_context_symbols() -> Result<()> {
     Ok(())
 }
 
+/// The global function which says that the context symbols are registered; its result is None.
+const OFFER: &str = "kernpack.context_symbols_v1";
+
+/// Whether this artifact has seen to the context symbols.
+static OFFERED: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+unsafe extern "C" fn say_nothing(_: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
+    // SAFETY: the caller lends memory for a result.
+    unsafe { result.write(TVMFFIAny::NONE) };
+    0
+}
+
 /// One bit for each of [`symbols`] that the libtvm_ffi of this process has.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// Finds out which context symbols the libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
-fn note_names_in_process() {
+/// Finds out which context symbols the stock libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
+#[inline]
+fn note_names_in_process(visit: Visit) {
     /// Notes one of [`symbols`]. This artifact is being bound, so it looks at names only.
+    #[inline]
     unsafe extern "C" fn note(_: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
         if count > 0 {
             // SAFETY: the caller passes `count` arguments that live for the call.
@@ -150,11 +190,6 @@ fn note_names_in_process() {
         }
         0
     }
-    let Some(visit) = visit_in_process() else {
-        // It is not a stock library, so it is ours, and has them.
-        KNOWN.store(u32::MAX, Ordering::Relaxed);
-        return;
-    };
     let callback = embedded::new_function(note, ());
     // SAFETY: the callback raises nothing, so no exception comes out. The reference is ours.
     unsafe {
@@ -165,6 +200,7 @@ fn note_names_in_process() {
 
 /// Offers what searches the imports of a library, which the `TVMFFIEnvModLookupFromImports` of our own implementation asks before
 /// the global functions. Registered when an artifact loads its first library, so that an artifact that loads none does not contain it.
+#[inline]
 pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
     if provider::origin() != Origin::Process && Function::find_global(name)?.is_none() {
@@ -177,6 +213,7 @@ pub(in crate::module) fn offer_import_lookup() -> Result<()> {
 }
 
 /// Looks a name up in the imports of a library: its context, a name; a function or None.
+#[inline]
 unsafe extern "C" fn lookup_for_library(
     _: *mut c_void,
     args: *const TVMFFIAny,
@@ -200,6 +237,7 @@ unsafe extern "C" fn lookup_for_library(
 
 /// # Safety
 /// `library_ctx` is a context that [`super::loader`] stored.
+#[inline]
 unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -> Result<Option<Function>> {
     // SAFETY: promised by the caller; the module is kept alive forever.
     let module = unsafe { Module::borrowed(library_ctx) };
@@ -218,11 +256,13 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
 const SET_DEVICE: &str = "__tvm_set_device";
 
 /// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then this does.
+#[inline]
 fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
 }
 
 /// The function `name` in the imports of this library.
+#[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     let context = artifact::library_context();
     if context.is_null() {

@@ -21,6 +21,7 @@ static CONTEXTS: Mutex<Vec<Context>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// `variable` is a pointer variable of a library that is never unloaded; `new` makes modules of that library.
+#[inline]
 pub(in crate::module) unsafe fn module_of_context(variable: *mut *mut c_void, new: impl FnOnce() -> Module) -> Module {
     let (module, serves_again) = {
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);

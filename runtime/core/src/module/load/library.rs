@@ -21,12 +21,14 @@ pub(in crate::module) struct LibraryModule {
 }
 
 impl LibraryModule {
+    #[inline]
     pub(in crate::module) fn new(library: Arc<dyn Symbols>) -> Self {
         let is_ours = !library.symbol("__kernpack_api_v1").is_null();
         Self { library, is_ours, names: OnceLock::new() }
     }
 
     /// Calls a symbol without arguments that returns a string.
+    #[inline]
     fn text(&self, prefix: &str, name: &str) -> Result<Option<Str>> {
         let symbol = format!("{prefix}{name}");
         match self.entry_point(self.library.symbol(&symbol), prefix, name)? {
@@ -37,6 +39,7 @@ impl LibraryModule {
     }
 
     /// The function that the address of the symbol `prefix` + `name` stands for, if there is one.
+    #[inline]
     fn entry_point(&self, address: *mut c_void, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
         if !address.is_null() && !self.library.is_code(address) {
             return Err(Error::type_error(format!(
@@ -55,6 +58,7 @@ struct LibraryFunction {
     _library: Arc<dyn Symbols>,
 }
 
+#[inline]
 unsafe extern "C" fn call_library_function(
     this: *mut c_void,
     args: *const TVMFFIAny,
@@ -70,15 +74,18 @@ unsafe extern "C" fn call_library_function(
 }
 
 impl ModuleImpl for LibraryModule {
+    #[inline]
     fn kind(&self) -> &str {
         "library"
     }
 
     /// As in the stock library, though a library cannot be serialized: its place in an import tree is marked instead.
+    #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
     }
 
+    #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
@@ -89,14 +96,17 @@ impl ModuleImpl for LibraryModule {
         Ok(Some(unsafe { Function::from_raw(function) }))
     }
 
+    #[inline]
     fn function_metadata(&self, name: &str) -> Result<Option<Str>> {
         self.text("__tvm_ffi__metadata_", name)
     }
 
+    #[inline]
     fn function_doc(&self, name: &str) -> Result<Option<Str>> {
         self.text("__tvm_ffi__doc_", name)
     }
 
+    #[inline]
     fn function_names(&self) -> Vec<String> {
         self.names.get_or_init(|| self.library.path().map(exported_functions).unwrap_or_default()).clone()
     }

@@ -23,6 +23,7 @@ use crate::value::Bytes;
 use crate::{Error, Result, artifact, provider};
 
 /// Says what is wrong with a file before the dynamic linker does so less clearly.
+#[inline]
 pub(crate) fn check_file(path: &Path) -> Result<()> {
     let problem = |text: String| Err(crate::error!(RuntimeError, "cannot load {}: {text}", path.display()));
     if !path.to_string_lossy().contains('/') {
@@ -64,6 +65,7 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
 
 /// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it cannot be understood:
 /// the dynamic linker says what is wrong then.
+#[inline]
 fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let needed = match elf::program_headers(head) {
@@ -77,12 +79,14 @@ fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     needed.checked_sub(size).filter(|missing| *missing > 0)
 }
 
+#[inline]
 fn is_shared_library_name(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "so" || extension == "dylib" || extension == "dll")
 }
 
 /// `ffi.ModuleLoadFromFile` of the embedded implementation: the file's extension names the loader.
 #[doc(hidden)]
+#[inline]
 pub fn load_from_file(path: &str) -> Result<Module> {
     let extension = match path.rsplit_once('.') {
         Some((_, extension)) if !extension.contains('/') => extension,
@@ -120,6 +124,7 @@ static OWN: OnceLock<[Function; 2]> = OnceLock::new();
 /// # Errors
 /// KeyError when they are not registered.
 #[doc(hidden)]
+#[inline]
 pub fn note_own_loaders() -> Result<()> {
     let own = [Function::global(LOADERS[0])?, Function::global(LOADERS[1])?];
     let _ = OWN.set(own);
@@ -131,6 +136,7 @@ pub fn note_own_loaders() -> Result<()> {
 /// # Errors
 /// What the provider reports.
 #[doc(hidden)]
+#[inline]
 pub fn has_loaders() -> Result<bool> {
     Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())
 }
@@ -141,6 +147,7 @@ pub fn has_loaders() -> Result<bool> {
 /// In a process of the stock library, too, in place of its loader, which copies what a library carries and believes every length in
 /// it. Modules of ours have the vtable and the layout that the stock library expects of modules, libraries of both loaders share what
 /// `dlopen` gives, and ours are never unloaded.
+#[inline]
 pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
     if !is_shared_library_name(Path::new(path)) {
         return Ok(false);
@@ -158,6 +165,7 @@ pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
 
 /// `ffi.Module.load_from_file.so` of the embedded implementation.
 #[doc(hidden)]
+#[inline]
 pub fn load_shared_library(path: &str) -> Result<Module> {
     let path = Path::new(path);
     check_file(path)?;
@@ -165,6 +173,7 @@ pub fn load_shared_library(path: &str) -> Result<Module> {
 }
 
 /// Loads a shared library that [`check_file`] found nothing wrong with.
+#[inline]
 pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
     check_stand_in(path)?;
     let library = Arc::new(SharedLibrary::open(path)?);
@@ -174,8 +183,10 @@ pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
 }
 
 /// The module of a library, with what it imports: fills the context symbols, then restores the import tree.
+#[inline]
 pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
     context::offer_import_lookup()?;
+    context::offer_context_symbols()?;
     context::fill_context_symbols(&*library);
     let in_file =
         |error: Error| Error::new(error.kind(), format!("cannot load {}: {}", library.name(), error.message()));
@@ -187,6 +198,7 @@ pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Modul
 
 /// Refuses a libtvm_ffi in a program that offers the same functions: the library would call the program's in place of its own,
 /// find everything registered, and end the process with an exception in its constructors.
+#[inline]
 fn check_stand_in(path: &Path) -> Result<()> {
     if path.file_name().is_none_or(|name| name != "libtvm_ffi.so")
         || artifact::own_symbol("TVMFFIGetTypeInfo").is_none()
@@ -203,6 +215,7 @@ fn check_stand_in(path: &Path) -> Result<()> {
 
 /// Refuses a library that was linked to a libtvm_ffi which this process did not have: its types, functions and errors would be
 /// in other tables than ours.
+#[inline]
 fn check_implementation(library: &SharedLibrary) -> Result<()> {
     let symbol = library.address(c"TVMFFIGetTypeInfo");
     // SAFETY: the name is this function's.
@@ -221,6 +234,7 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
 }
 
 /// Hands our table to a Kernpack library, so that it uses the same types, functions and errors.
+#[inline]
 fn join(library: &SharedLibrary) -> Result<()> {
     let symbol = library.address(c"__kernpack_api_v1");
     if symbol.is_null() {
@@ -240,6 +254,7 @@ fn join(library: &SharedLibrary) -> Result<()> {
 }
 
 /// The library's import tree, if it carries one.
+#[inline]
 fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
     let blob = library.symbol(LIBRARY_BIN_SYMBOL).cast::<u8>().cast_const();
     if blob.is_null() {
@@ -263,6 +278,7 @@ fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
 }
 
 /// Restores every module of a library's tree and connects them; the root is the result.
+#[inline]
 fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
     let mut loaders = Loaders::default();
     connect(tree, |kind, payload| match payload {
@@ -273,6 +289,7 @@ fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<
 }
 
 /// Makes every module of a tree from its kind and payload (none is the library itself) and connects them; the root is the result.
+#[inline]
 pub(in crate::module) fn connect<'a>(
     tree: &LibraryBin<'a>,
     mut make: impl FnMut(&'a str, Option<&'a [u8]>) -> Result<Module>,
@@ -307,6 +324,7 @@ pub(in crate::module) struct Loaders<'a> {
 
 impl<'a> Loaders<'a> {
     /// Restores a module.
+    #[inline]
     pub(in crate::module) fn restore(&mut self, kind: &'a str, payload: Bytes) -> Result<Module> {
         if let Some((_, load)) = self.last.as_ref().filter(|last| last.0 == kind) {
             return load.call_as((payload,));
@@ -324,6 +342,7 @@ impl<'a> Loaders<'a> {
 }
 
 /// The library's own module; tells the library how to find what it imports.
+#[inline]
 fn library_module(library: &Arc<dyn Symbols>) -> Module {
     let new = || new_module(LibraryModule::new(Arc::clone(library)));
     let context = library.symbol("__tvm_ffi__library_ctx").cast::<*mut c_void>();

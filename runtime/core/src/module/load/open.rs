@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::loader;
+use super::{context, loader};
 use crate::Result;
 use crate::function::Function;
 use crate::module::{Module, files};
@@ -16,6 +16,7 @@ impl Module {
     /// # Errors
     /// RuntimeError that names the file and what is wrong with it: missing, no library, another architecture, a corrupt
     /// import tree, a module kind without a loader, or functions that cannot be registered.
+    #[inline]
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let Some(text) = path.to_str() else {
@@ -24,6 +25,7 @@ impl Module {
         // `dlopen` looks in the system's folders for a bare name; a file here is what the caller means.
         let text = if !text.contains('/') && path.exists() { format!("./{text}") } else { text.to_owned() };
         loader::check_file(Path::new(&text))?;
+        context::offer_context_symbols()?;
         if loader::is_own(&text)? {
             return loader::load_checked(Path::new(&text));
         }

@@ -19,6 +19,7 @@ pub(in crate::module) struct SharedLibrary {
 
 impl SharedLibrary {
     /// Loads a library; its constructors run.
+    #[inline]
     pub(in crate::module) fn open(path: &Path) -> Result<Self> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
@@ -46,6 +47,7 @@ impl SharedLibrary {
     }
 
     /// Address of a symbol, NULL when the library does not have it.
+    #[inline]
     pub(in crate::module) fn address(&self, name: &CStr) -> *mut c_void {
         self.scope.symbol(name)
     }
@@ -53,6 +55,7 @@ impl SharedLibrary {
 
 impl SharedLibrary {
     /// Address of the symbol whose name has two parts; short names need no memory.
+    #[inline]
     fn address_of(&self, [prefix, name]: [&str; 2]) -> *mut c_void {
         let mut short = [0u8; 128];
         let size = prefix.len() + name.len();
@@ -69,22 +72,27 @@ impl SharedLibrary {
 }
 
 impl Symbols for SharedLibrary {
+    #[inline]
     fn symbol(&self, name: &str) -> *mut c_void {
         self.address_of(["", name])
     }
 
+    #[inline]
     fn function(&self, name: &str) -> *mut c_void {
         self.address_of(["__tvm_ffi_", name])
     }
 
+    #[inline]
     fn name(&self) -> String {
         self.path.display().to_string()
     }
 
+    #[inline]
     fn path(&self) -> Option<&Path> {
         Some(&self.path)
     }
 
+    #[inline]
     fn is_code(&self, address: *const c_void) -> bool {
         let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.contains(&address.addr()) {
@@ -96,28 +104,33 @@ impl Symbols for SharedLibrary {
         true
     }
 
+    #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
         loaded_bytes(address)
     }
 }
 
 impl Drop for SharedLibrary {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: opened by `open` and closed once; RTLD_NODELETE keeps the code and data in place.
         unsafe { self.scope.close() };
     }
 }
 
+#[inline]
 fn last_error() -> String {
     with_last_error(|text| text.map_or("unknown error".into(), |text| text.to_string_lossy().into_owned()))
 }
 
 /// Whether what is missing is something of an implementation of the ABI.
+#[inline]
 fn lacks_functions(reason: &str) -> bool {
     reason.contains("undefined symbol: TVM") || reason.contains("libtvm_ffi.so: cannot open")
 }
 
 /// The readable memory from `address` to the end of the loaded segment that it is in.
+#[inline]
 fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     let end = segment(address.cast(), libc::PF_R)?.end;
     // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
@@ -125,6 +138,7 @@ fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
 }
 
 /// The loaded segment that `address` is in, if its flags contain `flag`.
+#[inline]
 fn segment(address: *const c_void, flag: u32) -> Option<Range<usize>> {
     let mut found = None;
     each_loaded(&mut |info| {

@@ -7,6 +7,7 @@ pub(in crate::module) trait Symbols: Send + Sync + 'static {
     fn symbol(&self, name: &str) -> *mut c_void;
 
     /// Address of a packed function, NULL when the library does not have it.
+    #[inline]
     fn function(&self, name: &str) -> *mut c_void {
         self.symbol(&format!("__tvm_ffi_{name}"))
     }

@@ -19,6 +19,7 @@ struct SystemLibrary {
 }
 
 impl SystemLibrary {
+    #[inline]
     fn first_of(names: [String; 2]) -> *mut c_void {
         let [with_prefix, without] = names.map(|name| system_lib_symbol(name.as_bytes()));
         if with_prefix.is_null() { without } else { with_prefix }
@@ -27,26 +28,32 @@ impl SystemLibrary {
 
 // The code that registered a symbol is responsible for it: it may be anywhere, also in memory that no library brought.
 impl Symbols for SystemLibrary {
+    #[inline]
     fn symbol(&self, name: &str) -> *mut c_void {
         Self::first_of([format!("{}{name}", self.prefix), name.to_owned()])
     }
 
+    #[inline]
     fn function(&self, name: &str) -> *mut c_void {
         Self::first_of([format!("__tvm_ffi_{}{name}", self.prefix), format!("__tvm_ffi_{name}")])
     }
 
+    #[inline]
     fn name(&self) -> String {
         format!("the system library with the prefix '{}'", self.prefix)
     }
 
+    #[inline]
     fn path(&self) -> Option<&Path> {
         None
     }
 
+    #[inline]
     fn is_code(&self, _address: *const c_void) -> bool {
         true
     }
 
+    #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
         // SAFETY: the symbol's name says that it is a blob, which begins with its size, and the code that registered it promises that it
         // stays.
@@ -67,6 +74,7 @@ struct Modules {
 static MODULES: Mutex<Modules> = Mutex::new(Modules { made: Vec::new(), in_the_making: Vec::new() });
 static MADE: Condvar = Condvar::new();
 
+#[inline]
 fn lock() -> MutexGuard<'static, Modules> {
     MODULES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,6 +85,7 @@ fn lock() -> MutexGuard<'static, Modules> {
 /// What loading reports; RuntimeError when a loader that is called for this module asks for it, or for one that another thread
 /// is making.
 #[doc(hidden)]
+#[inline]
 pub fn system_library(prefix: &str) -> Result<Module> {
     let this_thread = thread::current().id();
     let mut modules = lock();

@@ -24,11 +24,13 @@ pub(super) struct OpenClCode {
 struct Slot(Mutex<Option<Arc<Program>>>);
 
 impl OpenClCode {
+    #[inline]
     pub(super) fn new(image: &OwnedImage) -> Self {
         Self { format: image.format().to_owned(), code: image.code(), programs: Mutex::default() }
     }
 
     /// The program on a device; it is built there at first.
+    #[inline]
     fn program(&self, index: i32) -> Result<Arc<Program>> {
         let slot = {
             let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,15 +47,18 @@ impl OpenClCode {
 }
 
 impl DeviceCode for OpenClCode {
+    #[inline]
     fn device_type(&self) -> i32 {
         device_type::OPENCL
     }
 
+    #[inline]
     fn kernel(&self, index: i32, symbol: &CStr) -> Result<RawKernel> {
         let program = self.program(index)?;
         Ok(RawKernel(core::ptr::from_ref(program.kernel(symbol)?).cast_mut().cast::<c_void>()))
     }
 
+    #[inline]
     unsafe fn launch(
         &self,
         _index: i32,

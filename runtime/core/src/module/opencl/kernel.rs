@@ -58,6 +58,7 @@ struct SubBuffer<'a> {
 }
 
 impl Drop for SubBuffer<'_> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
         let _ = unsafe { cl_call!(self.target.library, clReleaseMemObject(self.memory)) };
@@ -66,6 +67,7 @@ impl Drop for SubBuffer<'_> {
 
 impl Kernel {
     /// The kernel of a built program.
+    #[inline]
     pub(super) fn new(target: &Target, program: cl_program, symbol: &CStr) -> Result<Self> {
         let kernel = make(target, program, symbol).map_err(|why| match why {
             Failure::Status(opencl_sys::CL_INVALID_KERNEL_NAME) => {
@@ -82,6 +84,7 @@ impl Kernel {
         Ok(this)
     }
 
+    #[inline]
     pub(super) fn symbol(&self) -> &CStr {
         &self.symbol
     }
@@ -90,6 +93,7 @@ impl Kernel {
     ///
     /// # Safety
     /// The arguments are of the kernel's types, and the stream is one of the device.
+    #[inline]
     pub(super) unsafe fn launch(&self, config: &LaunchConfig, args: &[KernelArg], stream: RawStream) -> Result<()> {
         let local = self.limits.check(config, args.len())?;
         let taken = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -108,6 +112,7 @@ impl Kernel {
     ///
     /// # Safety
     /// As for [`Kernel::launch`]; no other code uses `kernel` meanwhile.
+    #[inline]
     unsafe fn enqueue(
         &self,
         kernel: cl_kernel,
@@ -179,6 +184,7 @@ impl Kernel {
     ///
     /// # Safety
     /// `buffer` is memory of the device.
+    #[inline]
     unsafe fn part(&self, position: usize, buffer: cl_mem, offset: u64) -> Result<SubBuffer<'_>> {
         let alignment = self.limits.alignment;
         ensure!(
@@ -207,6 +213,7 @@ impl Kernel {
     }
 
     #[cold]
+    #[inline]
     fn wrong_argument(&self, position: usize, size: usize, why: Failure) -> crate::Error {
         self.target
             .failed(format_args!("argument {position}, of {size} bytes, is not what the kernel in the code takes"), why)
@@ -214,6 +221,7 @@ impl Kernel {
 }
 
 impl Drop for Kernel {
+    #[inline]
     fn drop(&mut self) {
         for kernel in self.idle.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
@@ -222,6 +230,7 @@ impl Drop for Kernel {
     }
 }
 
+#[inline]
 fn make(target: &Target, program: cl_program, symbol: &CStr) -> Result<cl_kernel, Failure> {
     // SAFETY: the program is alive and built, the name is a C string.
     unsafe { cl_make!(target.library, clCreateKernel(program, symbol.as_ptr())) }
@@ -231,6 +240,7 @@ impl Limits {
     /// Until they are known.
     const NONE: Self = Self { params: 0, group: 0, items: [0; 3], required: None, local: (0, 0), alignment: 1 };
 
+    #[inline]
     fn of(target: &Target, kernel: cl_kernel) -> Result<Self, Failure> {
         let (library, id) = (target.library, target.id);
         // SAFETY: kernel and device are alive; `read` gives places to write to.
@@ -257,6 +267,7 @@ impl Limits {
     }
 
     /// Checks a launch against what is allowed; gives the size of the kernel's `__local` parameter, if it has one.
+    #[inline]
     fn check(&self, config: &LaunchConfig, args: usize) -> Result<Option<usize>> {
         let block = config.block.map(|extent| extent as usize);
         let (x, y, z) = (block[0] as u128, block[1] as u128, block[2] as u128);
@@ -315,6 +326,7 @@ impl Limits {
 }
 
 /// The first three of a list of sizes; those that are missing are 1.
+#[inline]
 fn extents(sizes: &[u8]) -> Result<[usize; 3], Failure> {
     let mut extents = [1; 3];
     for (extent, size) in extents.iter_mut().zip(sizes.chunks(size_of::<usize>())) {

@@ -43,6 +43,7 @@ const BINARY_FORMATS: [&str; 4] = [BINARY_FORMAT, "xclbin", "awsxclbin", "aocx"]
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
 
 /// The module of an image.
+#[inline]
 fn load(payload: Bytes) -> Result<Module> {
     image_module(KIND, payload, |image| Ok(Arc::new(OpenClCode::new(image))))
 }
@@ -61,6 +62,7 @@ fn load(payload: Bytes) -> Result<Module> {
 ///
 /// # Errors
 /// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code cannot be built.
+#[inline]
 pub fn compile(module: &Module, device: Device) -> Result<Module> {
     ensure!(
         device.device_type() == device_type::OPENCL,

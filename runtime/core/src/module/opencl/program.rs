@@ -53,6 +53,7 @@ unsafe impl Sync for Program {}
 
 impl Target {
     /// The device with this index. Its context is the one of the process, whichever library made it.
+    #[inline]
     pub(super) fn find(index: i32) -> Result<Self> {
         let api = device::api(device_type::OPENCL)?;
         let id = api.native_handle(index, "device")?;
@@ -64,12 +65,14 @@ impl Target {
     }
 
     /// A number that OpenCL says about the device.
+    #[inline]
     pub(super) fn number(&self, what: u32) -> Result<u64, Failure> {
         // SAFETY: the device is one of the library.
         info::number(&unsafe { info::of_device(self.library, self.id, what) }?)
     }
 
     #[cold]
+    #[inline]
     pub(super) fn failed(&self, what: fmt::Arguments<'_>, why: Failure) -> Error {
         let kind = if why.is_out_of_memory() { error_kind::MemoryError } else { error_kind::RuntimeError };
         Error::from_arguments(kind, format_args!("{what} on {}: {why}", self.name))
@@ -78,6 +81,7 @@ impl Target {
 
 impl Program {
     /// Builds code for device `index`.
+    #[inline]
     pub(super) fn build(index: i32, format: &str, code: &[u8]) -> Result<Self> {
         let target = Target::find(index)?;
         let program = if format == SOURCE_FORMAT {
@@ -107,6 +111,7 @@ impl Program {
     }
 
     /// What the compiler said.
+    #[inline]
     fn log(&self) -> String {
         let Target { library, id, .. } = self.target;
         // SAFETY: program and device are alive; `read` gives places to write to.
@@ -123,6 +128,7 @@ impl Program {
     }
 
     /// A kernel, which lives as long as the program.
+    #[inline]
     pub(super) fn kernel(&self, symbol: &CStr) -> Result<&Kernel> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kernels.iter().position(|kernel| kernel.symbol() == symbol);
@@ -138,6 +144,7 @@ impl Program {
     }
 
     /// The machine code that the device's compiler made.
+    #[inline]
     pub(super) fn binary(&self) -> Result<Vec<u8>> {
         let library = self.target.library;
         let failed = |why| self.target.failed(format_args!("the binary of a program cannot be read"), why);
@@ -165,6 +172,7 @@ impl Program {
 }
 
 impl Target {
+    #[inline]
     fn load_source(&self, source: &[u8]) -> Result<cl_program> {
         let (mut text, size) = (source.as_ptr().cast(), source.len());
         // SAFETY: one text of this size, which OpenCL copies.
@@ -172,6 +180,7 @@ impl Target {
         made.map_err(|why| self.failed(format_args!("the source cannot be loaded"), why))
     }
 
+    #[inline]
     fn load_binary(&self, format: &str, code: &[u8]) -> Result<cl_program> {
         let (mut bytes, size, mut fits) = (code.as_ptr(), code.len(), 0);
         // SAFETY: one device and one binary of this size, which OpenCL copies.
@@ -190,6 +199,7 @@ impl Target {
 }
 
 impl Drop for Program {
+    #[inline]
     fn drop(&mut self) {
         // Kernels first: they are of the program.
         self.kernels.get_mut().unwrap_or_else(PoisonError::into_inner).clear();

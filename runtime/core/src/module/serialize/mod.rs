@@ -32,6 +32,7 @@ impl Serialized {
     ///
     /// # Errors
     /// RuntimeError that names the module's path in the tree.
+    #[inline]
     pub(super) fn of(tree: &ImportTree, exportable: Exportable, compress: bool) -> Result<Self> {
         let modules = tree.modules();
         let is_exportable = |module: &Module| module.properties().contains(ModuleProperties::COMPILATION_EXPORTABLE);
@@ -56,6 +57,7 @@ impl Serialized {
     }
 
     /// What writes the tree.
+    #[inline]
     pub(super) fn writer(&self) -> Result<LibraryBinWriter<'_>> {
         let mut writer = LibraryBinWriter::new();
         let failed = |error: WriteError| Error::runtime_error(error.to_string());
@@ -75,6 +77,7 @@ impl Serialized {
 }
 
 /// Kind and payload of a module that is not the library.
+#[inline]
 fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Option<Bytes>)> {
     let module = &tree.modules()[index];
     let kind = module.kind();
@@ -120,6 +123,7 @@ impl Module {
     /// RuntimeError that names the path of a module which can be neither serialized nor exported, whose payload is empty (stock
     /// the stock library cannot load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
     /// merging the library's parts would make. What `save_to_bytes` of a module reports.
+    #[inline]
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Library, false)?;
         Ok(serialized.writer()?.to_vec())
@@ -129,6 +133,7 @@ impl Module {
     ///
     /// # Errors
     /// As for [`Module::serialize`]; a module that can only be exported (`llvm`) is an error, too.
+    #[inline]
     pub fn serialize_without_library(&self) -> Result<Vec<u8>> {
         let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Bytes, false)?;
         Ok(serialized.writer()?.to_vec())
@@ -149,6 +154,7 @@ impl Module {
     /// # Errors
     /// RuntimeError for bytes that are not an import tree, for a kind without a loader, and for a tree with `_lib` in it: that one
     /// belongs to a library, and [`Module::load`] reads it there. What a loader reports.
+    #[inline]
     pub fn deserialize(bytes: &[u8]) -> Result<Self> {
         let tree = LibraryBin::parse(bytes).map_err(|error| Error::runtime_error(error.to_string()))?;
         if let Some(place) = tree.library() {

@@ -23,6 +23,7 @@ impl ImportTree {
     ///
     /// # Errors
     /// RuntimeError that names the path of a cycle.
+    #[inline]
     pub(in crate::module) fn of(root: &Module) -> Result<Self> {
         let mut tree = Self { modules: vec![root.clone()], imports: Vec::new(), importer: vec![None] };
         let mut index_of = FxHashMap::from_iter([(root.address(), 0)]);
@@ -61,17 +62,20 @@ impl ImportTree {
     }
 
     /// The modules; the first is the root.
+    #[inline]
     pub(in crate::module) fn modules(&self) -> &[Module] {
         &self.modules
     }
 
     /// For each module the indices of what it imports.
+    #[inline]
     pub(in crate::module) fn imports(&self) -> &[Vec<usize>] {
         &self.imports
     }
 
     /// How messages name a module: the kinds on the way from the root to it, each with its place among the imports of the one
     /// before, such as `llvm -> [0] opencl`.
+    #[inline]
     pub(in crate::module) fn path(&self, module: usize) -> String {
         let mut steps = vec![(None, module)];
         let mut at = module;
@@ -87,6 +91,7 @@ impl ImportTree {
     }
 
     /// The path to `from`, and on through `via`, of which each imports the next.
+    #[inline]
     pub(in crate::module) fn path_through(&self, from: usize, via: &[usize]) -> String {
         let mut text = self.path(from);
         let mut at = from;
@@ -99,6 +104,7 @@ impl ImportTree {
     }
 
     /// The error of a cycle: `steps` are the modules of the path and the place of the next one in each.
+    #[inline]
     fn cycle(&self, steps: &[(usize, usize)], again: &Module) -> crate::Error {
         let mut shown = vec![(None, steps[0].0)];
         shown.extend(steps.windows(2).map(|pair| (Some(pair[0].1), pair[1].0)));
@@ -111,6 +117,7 @@ impl ImportTree {
         )
     }
 
+    #[inline]
     fn shown(&self, steps: &[(Option<usize>, usize)]) -> String {
         let mut text = String::new();
         for (number, (place, module)) in steps.iter().enumerate() {

@@ -11,7 +11,7 @@ mod tests;
 
 use core::ops::Range;
 
-use self::record::{Cell, Crowd, Record, WAYS};
+use self::record::{Cell, Crowd, IN_CROWD, Record, WAYS, begin, end};
 use crate::process_table::ProcessTable;
 
 /// The atomics of the record. `tests/loom` puts loom's in their place.
@@ -22,20 +22,23 @@ mod sync {
     pub(super) use crate::embedded::atomic::lock;
 }
 
-/// The record as libraries built from different versions share it.
+/// The record as libraries built from different versions share it. Each library does the common case itself, in the cells; the rest is
+/// done by the library whose record it is.
 #[repr(C)]
 struct BorrowTable {
-    /// Records a view of the addresses `start..end`: a number for `release`, or 0 when another view is in the way.
+    /// The cells that ranges have first.
+    first_way: &'static [Cell; SETS],
+    /// Records a view of the addresses `start..end`: a number for the end of the view, or 0 when another view is in the way.
     acquire: unsafe extern "C" fn(start: usize, end: usize, write: i32) -> usize,
-    /// Takes one record back: `token` is what `acquire` gave for the same view.
-    release: unsafe extern "C" fn(start: usize, end: usize, write: i32, token: usize),
+    /// Takes a record back that is in no cell.
+    leave: unsafe extern "C" fn(start: usize, end: usize, write: i32),
 }
 
-static OWN: BorrowTable = BorrowTable { acquire, release };
+static OWN: BorrowTable = BorrowTable { first_way: RECORD.first_way(), acquire, leave };
 
 // SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
 static TABLE: ProcessTable<BorrowTable> =
-    unsafe { ProcessTable::new("kernpack.tensor_borrows_v2", &OWN, |_theirs, _own| {}) };
+    unsafe { ProcessTable::new("kernpack.tensor_borrows_v3", &OWN, |_theirs, _own| {}) };
 
 /// A recorded view; taken back when dropped.
 pub(super) struct Borrow {
@@ -53,8 +56,11 @@ impl Borrow {
         let table = TABLE.get();
         let mut token = 0;
         if !range.is_empty() {
-            // SAFETY: this function of a table may be called with any numbers.
-            token = unsafe { (table.acquire)(range.start, range.end, i32::from(write)) };
+            token = match begin(table.first_way, &range, write) {
+                Some(token) => token,
+                // SAFETY: this function of a table may be called with any numbers.
+                None => unsafe { (table.acquire)(range.start, range.end, i32::from(write)) },
+            };
             if token == 0 {
                 return None;
             }
@@ -77,9 +83,11 @@ impl Borrow {
 impl Drop for Borrow {
     #[inline]
     fn drop(&mut self) {
-        if self.token != 0 {
-            // SAFETY: recorded in `new` with the same numbers, in the same table, which gave the token.
-            unsafe { (self.table.release)(self.range.start, self.range.end, i32::from(self.write), self.token) }
+        // SAFETY: recorded in `new` with the same numbers, in the same table, which gave the token.
+        unsafe {
+            if self.token != 0 && !end(self.write, self.token) {
+                (self.table.leave)(self.range.start, self.range.end, i32::from(self.write));
+            }
         }
     }
 }
@@ -97,7 +105,7 @@ unsafe extern "C" fn acquire(start: usize, end: usize, write: i32) -> usize {
     RECORD.acquire(start..end, write != 0)
 }
 
-unsafe extern "C" fn release(start: usize, end: usize, write: i32, token: usize) {
+unsafe extern "C" fn leave(start: usize, end: usize, write: i32) {
     // SAFETY: the caller gives back what it got, as the table says.
-    unsafe { RECORD.release(start..end, write != 0, token) }
+    unsafe { RECORD.release(start..end, write != 0, IN_CROWD) }
 }

@@ -28,7 +28,7 @@ const CROWDED: u32 = 1 << 30;
 const LIVE: u32 = 1 << 31;
 
 /// What [`Record::acquire`] gives for a view that is in the crowd. A cell is at no such address.
-const IN_CROWD: usize = 1;
+pub(super) const IN_CROWD: usize = 1;
 
 /// How often ranges that overlap an idle cell go to the crowd, one after another, before the cell is given up for them.
 const PATIENCE: u8 = 2;
@@ -37,7 +37,8 @@ const PATIENCE: u8 = 2;
 /// cells, most of them stay as they are.
 const TURNED_AWAY: usize = 8;
 
-/// One range of addresses, and its views. A cache line.
+/// One range of addresses, and its views. A cache line. Libraries share it: its layout, the meaning of its numbers and [`set_of`] belong to the version in the
+/// table's name.
 #[repr(C, align(64))]
 pub(super) struct Cell {
     state: AtomicU64,
@@ -52,6 +53,23 @@ impl Cell {
         Self { state, start, end }
     }
 
+    /// Begins a view of a range: a number for [`end`]; `None` when the cell has another range, or a view must not begin without the lock.
+    #[inline]
+    fn begin(&self, range: &Range<usize>, write: bool) -> Option<usize> {
+        let mut state = self.state.load(Ordering::Acquire);
+        while self.has(range)
+            && let Some(wanted) = with_view(state, write)
+        {
+            // The state has the generation, so this cannot succeed when the cell got another range meanwhile.
+            match self.state.compare_exchange_weak(state, wanted, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(core::ptr::from_ref(self).expose_provenance()),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+
+    #[inline]
     fn has(&self, range: &Range<usize>) -> bool {
         self.start.load(Ordering::Relaxed) == range.start && self.end.load(Ordering::Relaxed) == range.end
     }
@@ -142,21 +160,16 @@ impl<const SETS: usize> Record<SETS> {
     /// Records a view of a range that is not empty: a number for [`Record::release`], or 0 when another view is in the way.
     #[inline]
     pub(super) fn acquire(&self, range: Range<usize>, write: bool) -> usize {
-        let set = Self::set_of(&range);
-        for way in &self.cells {
-            let cell = &way[set];
-            let mut state = cell.state.load(Ordering::Acquire);
-            while cell.has(&range)
-                && let Some(wanted) = with_view(state, write)
-            {
-                // The state has the generation, so this cannot succeed when the cell got another range meanwhile.
-                match cell.state.compare_exchange_weak(state, wanted, Ordering::Acquire, Ordering::Acquire) {
-                    Ok(_) => return core::ptr::from_ref(cell).expose_provenance(),
-                    Err(now) => state = now,
-                }
-            }
-        }
-        self.acquire_slowly(range, write)
+        let set = set_of::<SETS>(&range);
+        self.cells
+            .iter()
+            .find_map(|way| way[set].begin(&range, write))
+            .unwrap_or_else(|| self.acquire_slowly(range, write))
+    }
+
+    /// The cells that ranges have first.
+    pub(super) const fn first_way(&self) -> &[Cell; SETS] {
+        &self.cells[0]
     }
 
     /// Takes a view back.
@@ -165,23 +178,10 @@ impl<const SETS: usize> Record<SETS> {
     /// `token` is what [`Record::acquire`] of this record gave for the same range and `write`, and was not given back before.
     #[inline]
     pub(super) unsafe fn release(&self, range: Range<usize>, write: bool, token: usize) {
-        if token == IN_CROWD {
-            return self.leave(&range, write);
+        // SAFETY: promised by the caller.
+        if !unsafe { end(write, token) } {
+            self.leave(&range, write);
         }
-        // SAFETY: a token is the address of a cell of this record, as the caller promises.
-        let state = unsafe { &(*core::ptr::with_exposed_provenance::<Cell>(token)).state };
-        if write {
-            // While there is a writer, the state is the writer's.
-            let held = state.load(Ordering::Relaxed);
-            state.store(held & !u64::from(WRITER), Ordering::Release);
-        } else {
-            state.fetch_sub(1, Ordering::Release);
-        }
-    }
-
-    fn set_of(range: &Range<usize>) -> usize {
-        let mixed = (range.start as u64 ^ (range.end as u64).rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 40) as usize % SETS
     }
 
     #[cold]
@@ -254,7 +254,7 @@ impl<const SETS: usize> Record<SETS> {
 
     /// Gives a range a cell, with a first view. Nothing overlaps the range. `None` when all its cells are in use.
     fn settle(&self, crowd: &mut Crowd, range: &Range<usize>, write: bool) -> Option<usize> {
-        let set = Self::set_of(range);
+        let set = set_of::<SETS>(range);
         let is_free = |way: &usize| marks(self.cells[*way][set].state.load(Ordering::Relaxed)) & LIVE == 0;
         let way = (0..WAYS).find(is_free).or_else(|| {
             crowd.turned_away += 1;
@@ -287,6 +287,40 @@ impl<const SETS: usize> Record<SETS> {
             }
         }
     }
+}
+
+/// Begins a view in the first cell of its range: what [`Record::acquire`] gives, or `None` when that has to look further. `first_way` is what
+/// [`Record::first_way`] gives, of this artifact's record or another's.
+#[inline]
+pub(super) fn begin<const SETS: usize>(first_way: &[Cell; SETS], range: &Range<usize>, write: bool) -> Option<usize> {
+    first_way[set_of::<SETS>(range)].begin(range, write)
+}
+
+/// Takes a view back that is in a cell; false, and nothing is done, for one that is in the crowd.
+///
+/// # Safety
+/// As for [`Record::release`], of any artifact's record.
+#[inline]
+pub(super) unsafe fn end(write: bool, token: usize) -> bool {
+    if token == IN_CROWD {
+        return false;
+    }
+    // SAFETY: a token is the address of a cell, as the caller promises.
+    let state = unsafe { &(*core::ptr::with_exposed_provenance::<Cell>(token)).state };
+    if write {
+        // While there is a writer, the state is the writer's.
+        let held = state.load(Ordering::Relaxed);
+        state.store(held & !u64::from(WRITER), Ordering::Release);
+    } else {
+        state.fetch_sub(1, Ordering::Release);
+    }
+    true
+}
+
+#[inline]
+fn set_of<const SETS: usize>(range: &Range<usize>) -> usize {
+    let mixed = (range.start as u64 ^ (range.end as u64).rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as usize % SETS
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {

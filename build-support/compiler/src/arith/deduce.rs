@@ -1,0 +1,237 @@
+//! For which values of a loop variable a condition holds whatever the loops inside do: where a loop may be partitioned.
+
+use super::analyzer::Analyzer;
+use super::int_set::{IntSet, SetMap};
+use super::render::render;
+use super::sum::{Sum, Term, WHOLE};
+use crate::ir::visit::uses_var;
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
+
+/// An interval of values of `var` for which a condition certainly holds, for all values of the variables in `relaxed` in their sets. Its ends are
+/// expressions over the other variables; a missing end is no limit. None: there is no such interval that could be found.
+///
+/// The condition is solved through sums, factors of known sign, quotients, min and max; of a disjunction one side is solved.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use kernpack_compiler::arith::{Analyzer, IntSet, deduce_bound};
+/// use kernpack_compiler::ir::{Expr, Range, Var};
+///
+/// let (outer, inner) = (Var::index("outer"), Var::index("inner"));
+/// let guard = (&outer * 8 + &inner).less(100);
+/// let relaxed = HashMap::from([(inner, IntSet::of_range(&Range::until(8)))]);
+/// let clean = deduce_bound(&outer, &guard, &relaxed, &Analyzer::new()).unwrap();
+/// assert!(clean.max().unwrap().is_int(11) && clean.min().is_none());
+/// ```
+pub fn deduce_bound(var: &Var, condition: &Expr, relaxed: &SetMap, analyzer: &Analyzer) -> Option<IntSet> {
+    Deduce { var, relaxed, analyzer }.condition(condition)
+}
+
+struct Deduce<'a> {
+    var: &'a Var,
+    relaxed: &'a SetMap,
+    analyzer: &'a Analyzer,
+}
+
+impl Deduce<'_> {
+    fn condition(&self, condition: &Expr) -> Option<IntSet> {
+        with_stack(|| match &**condition {
+            ExprNode::Logic { op: LogicOp::And, a, b } => Some(self.both(self.condition(a)?, self.condition(b)?)),
+            ExprNode::Logic { op: LogicOp::Or, a, b } => self.condition(a).or_else(|| self.condition(b)),
+            ExprNode::Call { .. } if condition.without_likely().1 => self.condition(&condition.without_likely().0),
+            ExprNode::Not { .. } => {
+                let simple = self.analyzer.simplify(condition);
+                if matches!(&*simple, ExprNode::Not { .. }) { None } else { self.condition(&simple) }
+            }
+            ExprNode::Int { .. } => Some(if condition.is_true() { IntSet::everything() } else { IntSet::Nothing }),
+            ExprNode::Compare { op, a, b } if a.dtype().is_int() && a.dtype().is_scalar() => self.relation(*op, a, b),
+            _ => None,
+        })
+    }
+
+    fn both(&self, a: IntSet, b: IntSet) -> IntSet {
+        let (IntSet::Interval { min: a_min, max: a_max }, IntSet::Interval { min: b_min, max: b_max }) = (a, b) else {
+            return IntSet::Nothing;
+        };
+        let join = |a: Option<Expr>, b: Option<Expr>, op: BinaryOp| match (a, b) {
+            (Some(a), Some(b)) => Some(self.analyzer.simplify(&Expr::binary(op, a, b))),
+            (end, None) | (None, end) => end,
+        };
+        IntSet::Interval { min: join(a_min, b_min, BinaryOp::Max), max: join(a_max, b_max, BinaryOp::Min) }
+    }
+
+    fn relation(&self, op: CompareOp, a: &Expr, b: &Expr) -> Option<IntSet> {
+        if !super::facts::is_index(a) {
+            return None;
+        }
+        let mut sum = self.analyzer.with(|state| {
+            let right = state.sum_of(b);
+            state.sum_of(a).minus(&right)
+        });
+        match op {
+            CompareOp::Lt => sum.add_base(1),
+            CompareOp::Le => {}
+            CompareOp::Gt => {
+                sum = sum.scaled(-1);
+                sum.add_base(1);
+            }
+            CompareOp::Ge => sum = sum.scaled(-1),
+            CompareOp::Eq => {
+                let below = self.not_positive(&sum)?;
+                return Some(self.both(below, self.not_positive(&sum.scaled(-1))?));
+            }
+            CompareOp::Ne => {
+                // One side of the excluded value is enough; which one is the better one is not known here.
+                let holds = self.analyzer.with(|state| state.relation_holds(op, sum));
+                return holds.then(IntSet::everything);
+            }
+        }
+        self.not_positive(&sum)
+    }
+
+    /// Where `sum <= 0`.
+    fn not_positive(&self, sum: &Sum) -> Option<IntSet> {
+        if sum.overflow {
+            return None;
+        }
+        let names = |term: &Term| uses_var(&term.index, |used| used == self.var);
+        if let Some(place) = sum.terms.iter().position(|term| term.is_whole() && names(term) && is_extreme(&term.index))
+        {
+            return self.by_cases(sum, place);
+        }
+        let Some(place) = sum.terms.iter().position(names) else {
+            let most = self.largest(sum)?;
+            return self.analyzer.can_prove(&most.less_equal(Expr::constant(sum.dtype, 0))).then(IntSet::everything);
+        };
+        let mut rest = sum.clone();
+        let term = rest.terms.remove(place);
+        if rest.terms.iter().any(names) {
+            return None;
+        }
+        let most = self.largest(&rest)?;
+        if uses_var(&most, |used| used == self.var) {
+            // Loops inside end where this one says.
+            let mut closed = self.analyzer.with(|state| state.sum_of(&most));
+            closed.add_term(term);
+            return with_stack(|| self.not_positive(&closed));
+        }
+        let dtype = sum.dtype;
+        let number = |value: i64| Expr::constant(dtype, value);
+        let zero = number(0);
+        // scale * value <= -most
+        let bound = if term.scale > 0 {
+            (&zero - &most).floor_div(number(term.scale))
+        } else {
+            ceil(&most, &number(term.scale.checked_neg()?))
+        };
+        self.value(&term, bound, term.scale > 0)
+    }
+
+    /// Where `sum <= 0`, a term of which is min or max.
+    fn by_cases(&self, sum: &Sum, place: usize) -> Option<IntSet> {
+        let mut rest = sum.clone();
+        let term = rest.terms.remove(place);
+        let ExprNode::Binary { op, a, b, .. } = &*term.index else { return None };
+        let side = |operand: &Expr| {
+            let mut side = rest.clone();
+            let operand = self.analyzer.with(|state| state.sum_of(operand));
+            side.add_scaled(&operand, term.scale);
+            with_stack(|| self.not_positive(&side))
+        };
+        // min(x, y) <= z if one of both is; max(x, y) <= z if both are.
+        if (*op == BinaryOp::Min) == (term.scale > 0) {
+            side(a).or_else(|| side(b))
+        } else {
+            Some(self.both(side(a)?, side(b)?))
+        }
+    }
+
+    /// Where the value of a term is at most (or at least) a bound.
+    fn value(&self, term: &Term, bound: Expr, at_most: bool) -> Option<IntSet> {
+        if term.upper != WHOLE {
+            return None;
+        }
+        let dtype = bound.dtype();
+        let mut bound = self.analyzer.simplify(&bound);
+        if term.lower > 1 {
+            // floordiv(x, c) <= b is x <= b*c + c - 1, and floordiv(x, c) >= b is x >= b*c.
+            bound = &bound * &Expr::constant(dtype, term.lower);
+            if at_most {
+                bound = &bound + &Expr::constant(dtype, term.lower - 1);
+            }
+            bound = self.analyzer.simplify(&bound);
+        }
+        if term.index.same_as(self.var) {
+            return Some(if at_most {
+                IntSet::Interval { min: None, max: Some(bound) }
+            } else {
+                IntSet::Interval { min: Some(bound), max: None }
+            });
+        }
+        if let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*term.index {
+            return self.product(a, b, &bound, at_most);
+        }
+        // A sum inside of a quotient.
+        let mut inside = self.analyzer.with(|state| {
+            let limit = state.sum_of(&bound);
+            state.sum_of(&term.index).minus(&limit)
+        });
+        if inside.as_term().is_some_and(|inside| inside.same_value(term)) {
+            return None;
+        }
+        let opaque = inside.terms.iter().any(|inside| inside.is_whole() && inside.index.same_as(&term.index));
+        if opaque {
+            return None;
+        }
+        if !at_most {
+            inside = inside.scaled(-1);
+        }
+        with_stack(|| self.not_positive(&inside))
+    }
+
+    /// Where `x * y` is at most (or at least) a bound, if one of both has a known sign and is the same for all iterations.
+    fn product(&self, a: &Expr, b: &Expr, bound: &Expr, at_most: bool) -> Option<IntSet> {
+        for (x, factor) in [(a, b), (b, a)] {
+            let fixed = |used: &Var| used == self.var || self.relaxed.contains_key(used);
+            if uses_var(factor, fixed) {
+                continue;
+            }
+            let (positive, negative) =
+                (self.analyzer.can_prove(&factor.greater(0)), self.analyzer.can_prove(&factor.less(0)));
+            if !positive && !negative {
+                continue;
+            }
+            let zero = Expr::constant(bound.dtype(), 0);
+            let (bound, factor) =
+                if positive { (bound.clone(), factor.clone()) } else { (&zero - bound, &zero - factor) };
+            let at_most = at_most == positive;
+            let limit = if at_most { bound.floor_div(&factor) } else { ceil(&bound, &factor) };
+            let difference = self.analyzer.with(|state| {
+                let limit = state.sum_of(&limit);
+                state.sum_of(x).minus(&limit)
+            });
+            let difference = if at_most { difference } else { difference.scaled(-1) };
+            return with_stack(|| self.not_positive(&difference));
+        }
+        None
+    }
+
+    /// The largest value, over all relaxed variables.
+    fn largest(&self, sum: &Sum) -> Option<Expr> {
+        let expr = render(sum, None);
+        if !uses_var(&expr, |used| self.relaxed.contains_key(used)) {
+            return Some(expr);
+        }
+        IntSet::evaluate(&expr, self.relaxed, self.analyzer).max().cloned()
+    }
+}
+
+fn is_extreme(expr: &Expr) -> bool {
+    matches!(**expr, ExprNode::Binary { op: BinaryOp::Min | BinaryOp::Max, .. })
+}
+
+/// Quotient by a positive divisor, rounded up.
+fn ceil(a: &Expr, b: &Expr) -> Expr {
+    let one = Expr::constant(b.dtype(), 1);
+    (a + &(b - &one)).floor_div(b)
+}

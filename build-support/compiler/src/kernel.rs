@@ -1,0 +1,215 @@
+//! A kernel as a user writes it: inputs, outputs, what is computed, and how.
+
+use core::panic::Location;
+use std::sync::Arc;
+
+use kernpack::DataType;
+
+use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
+use crate::ir::{Buffer, BufferNode, LoweredFunc, Operation, OperationNode, Tensor, Var};
+use crate::pass::{PassContext, pipeline};
+use crate::rules::{self, TargetDescription};
+use crate::schedule::{Argument, Schedule, create_schedule, lower_function};
+use crate::te::{self, Exprs};
+
+/// Compact memory of a tensor, under the name of the argument.
+fn named_buffer(tensor: &Tensor, name: &str, context: &PassContext) -> Buffer {
+    let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
+    Buffer::from_node(BufferNode { data_alignment: context.options.data_alignment, ..node })
+}
+
+/// A schedule of the user's.
+type UserSchedule = Arc<dyn Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync>;
+
+/// What a kernel is called with.
+#[derive(Clone)]
+pub struct KernelParam {
+    /// The name of the argument.
+    pub name: String,
+    /// What it is.
+    pub kind: KernelParamKind,
+}
+
+/// What an argument is.
+#[derive(Clone)]
+pub enum KernelParamKind {
+    /// A tensor that is read.
+    Input(Tensor),
+    /// A tensor that is written.
+    Output(Tensor),
+    /// A number.
+    Scalar(Var),
+}
+
+/// Collects what a kernel computes. Made by `Library::te` of kernpack-build, or by [`Kernel::new`].
+///
+/// ```
+/// use kernpack_compiler::ir::F32;
+/// use kernpack_compiler::te::compute;
+/// use kernpack_compiler::{Kernel, PassContext, TargetDescription};
+///
+/// let mut k = Kernel::new("scale");
+/// let n = k.size("n");
+/// let x = k.input("x", [&n], F32);
+/// let by = k.scalar("by", F32);
+/// k.output("y", compute([&n], |[i]| x.at([&i]) * &by));
+/// let function = k.lower(&TargetDescription::x86_64_v3(), &PassContext::default()).unwrap();
+/// assert_eq!(function.name, "scale");
+/// assert_eq!(function.params.len(), 3);
+/// ```
+#[derive(Clone)]
+pub struct Kernel {
+    name: String,
+    doc: String,
+    place: String,
+    params: Vec<KernelParam>,
+    schedule: Option<UserSchedule>,
+}
+
+impl Kernel {
+    /// A kernel without arguments yet.
+    #[track_caller]
+    pub fn new(name: &str) -> Self {
+        let place = place(Location::caller());
+        Self { name: name.to_owned(), doc: String::new(), place, params: Vec::new(), schedule: None }
+    }
+
+    /// The documentation, which every language shows.
+    pub fn doc(&mut self, text: &str) -> &mut Self {
+        text.clone_into(&mut self.doc);
+        self
+    }
+
+    /// A size that the shapes of arguments have: it is read off the first argument that has it, and the others are compared.
+    pub fn size(&mut self, name: &str) -> Var {
+        te::size(name)
+    }
+
+    /// A tensor that the kernel reads.
+    #[track_caller]
+    pub fn input(&mut self, name: &str, shape: impl Exprs, dtype: DataType) -> Tensor {
+        let tensor = te::placeholder(shape, dtype, name);
+        self.add(name, KernelParamKind::Input(tensor.clone()));
+        tensor
+    }
+
+    /// A number that the kernel is called with.
+    #[track_caller]
+    pub fn scalar(&mut self, name: &str, dtype: DataType) -> Var {
+        let var = te::var(name, dtype);
+        self.add(name, KernelParamKind::Scalar(var.clone()));
+        var
+    }
+
+    /// A tensor that the kernel writes. Its memory is the caller's and must not overlap that of other arguments.
+    #[track_caller]
+    pub fn output(&mut self, name: &str, tensor: Tensor) {
+        if matches!(*tensor.op, OperationNode::Placeholder { .. }) {
+            report(
+                CompileError::new(ErrorKind::Type, format!("output `{name}` of kernel `{}` is an input", self.name))
+                    .at(place(Location::caller()))
+                    .note("an output is computed: to copy an input, compute `a.at([&i])` for each element"),
+            );
+        }
+        self.add(name, KernelParamKind::Output(tensor));
+    }
+
+    /// How the kernel is computed, in place of the rules. The closure is called for each CPU level that the kernel is compiled for.
+    pub fn schedule<F>(&mut self, schedule: F)
+    where
+        F: Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync + 'static,
+    {
+        self.schedule = Some(Arc::new(schedule));
+    }
+
+    #[track_caller]
+    fn add(&mut self, name: &str, kind: KernelParamKind) {
+        if self.params.iter().any(|param| param.name == name) {
+            report(
+                CompileError::new(ErrorKind::Type, format!("kernel `{}` has two arguments `{name}`", self.name))
+                    .at(place(Location::caller())),
+            );
+        }
+        self.params.push(KernelParam { name: name.to_owned(), kind });
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The documentation.
+    pub fn documentation(&self) -> &str {
+        &self.doc
+    }
+
+    /// Where the user made it.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What it is called with, in order.
+    pub fn params(&self) -> &[KernelParam] {
+        &self.params
+    }
+
+    /// The mistakes that were reported while the kernel was made, and a kernel without outputs.
+    ///
+    /// # Errors
+    /// These.
+    pub fn check(&self) -> Result<()> {
+        take_reported()?;
+        if !self.params.iter().any(|param| matches!(param.kind, KernelParamKind::Output(_))) {
+            return Err(CompileError::new(ErrorKind::Type, format!("kernel `{}` has no output", self.name))
+                .at(&self.place)
+                .note("name what is computed: `k.output(\"out\", tensor)`"));
+        }
+        Ok(())
+    }
+
+    /// The schedule for a target: the user's, or that of the rules. What rules declined is noted in the context.
+    ///
+    /// # Errors
+    /// Those of the user's schedule.
+    pub fn scheduled(&self, target: &TargetDescription, context: &PassContext) -> Result<Schedule> {
+        let outputs: Vec<Operation> = self
+            .params
+            .iter()
+            .filter_map(|param| match &param.kind {
+                KernelParamKind::Output(tensor) => Some(tensor.op.clone()),
+                _ => None,
+            })
+            .collect();
+        let mut schedule = create_schedule(&outputs);
+        match &self.schedule {
+            Some(user) => {
+                user(&mut schedule, target)?;
+                take_reported()?;
+            }
+            None => rules::schedule(&mut schedule, target, context)?,
+        }
+        Ok(schedule)
+    }
+
+    /// The kernel as loops for a target, after all passes that do not depend on the code generator.
+    ///
+    /// # Errors
+    /// Mistakes in the kernel and its schedule, with their places.
+    pub fn lower(&self, target: &TargetDescription, context: &PassContext) -> Result<LoweredFunc> {
+        self.check()?;
+        let schedule = self.scheduled(target, context)?;
+        let arguments: Vec<Argument> = self
+            .params
+            .iter()
+            .map(|param| match &param.kind {
+                KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
+                    Argument::Buffer(tensor.clone(), named_buffer(tensor, &param.name, context))
+                }
+                KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
+            })
+            .collect();
+        let function = lower_function(&schedule, &arguments, &self.name, context)?;
+        let lowered = pipeline::run(function, &pipeline::of(context), context)?;
+        Ok(lowered.to::<LoweredFunc>().expect("a pipeline of functions gives a function back"))
+    }
+}

@@ -1,0 +1,356 @@
+//! `LoopPartition`: iterations for which all guards hold become a loop of their own, without the guards.
+//!
+//! A guard is a condition in `likely(..)`. For each loop whose variable occurs in guards, the interval of iterations is solved for which they hold, whatever
+//! the variables of the loops inside are; the loop becomes three: before, clean, after. A parallel loop stays one, with a condition in its body. Guards of
+//! vectorized and unrolled loops are solved by the loops around them. Iterations in which nothing can happen are left out. The parts beside a clean part are
+//! partitioned as well, but twice at most, so that the code does not grow without end.
+//!
+//! After it there is no `likely(..)`.
+
+use std::collections::{HashMap, HashSet};
+
+use kernpack::{Any, Result as PackedResult, packed_func};
+
+use super::PassContext;
+use super::hoist_if::conjuncts;
+use super::pipeline::on_functions;
+use crate::arith::{Analyzer, IntSet, SetMap};
+use crate::error::Result;
+use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::refresh::fresh_copy;
+use crate::ir::visit::{Visit, uses_var, walk_expr, walk_stmt};
+use crate::ir::{
+    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
+    substitute, with_stack,
+};
+
+/// Splits loops so that guards vanish from most iterations.
+///
+/// # Errors
+/// None of its own.
+pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
+    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0 };
+    let body = partition.mutate_stmt(&function.body)?;
+    Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
+}
+
+/// [`loop_partition`] of a function or of all functions of a module.
+#[packed_func(name = "kernpack.pass.LoopPartition")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    on_functions(&program, &context, loop_partition)
+}
+
+/// Removes `likely`.
+struct Unlikely;
+
+impl Mutate for Unlikely {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let (bare, was_likely) = expr.without_likely();
+        if was_likely { self.mutate_expr(&bare) } else { mutate_expr_parts(self, expr) }
+    }
+}
+
+/// How often parts beside a clean part are partitioned themselves.
+const MAX_DEPTH: usize = 2;
+
+struct Partition<'a> {
+    context: &'a PassContext,
+    analyzer: Analyzer,
+    depth: usize,
+}
+
+impl Mutate for Partition<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        match &**stmt {
+            StmtNode::For { var, min, extent, kind, .. } => {
+                let is_const = extent.as_int().is_some();
+                let wanted = matches!(kind, ForKind::Serial | ForKind::Parallel | ForKind::ThreadBinding)
+                    && (!is_const || self.context.options.partition_const_loop)
+                    && extent.as_int() != Some(1);
+                let parts = if wanted { with_stack(|| self.parts(stmt))? } else { None };
+                match parts {
+                    Some(parts) => Ok(parts),
+                    None => {
+                        self.analyzer.bind(var, &Range::new(min, extent));
+                        mutate_stmt_parts(self, stmt)
+                    }
+                }
+            }
+            _ => mutate_stmt_parts(self, stmt),
+        }
+    }
+}
+
+impl Partition<'_> {
+    /// The parts of a loop, if there is anything to gain.
+    fn parts(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
+        let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
+        self.analyzer.bind(var, &Range::new(min, extent));
+        let mut guards = Guards {
+            var,
+            sets: SetMap::new(),
+            inner: HashSet::new(),
+            analyzer: &self.analyzer,
+            covers: true,
+            found: Vec::new(),
+            possible: Bounds::default(),
+        };
+        guards.visit_stmt(body);
+        let Guards { found, possible, .. } = guards;
+        if found.is_empty() && possible.is_empty() {
+            return Ok(None);
+        }
+        // Iterations in which a guard of the whole body cannot hold do nothing.
+        let is_shared = matches!(kind, ForKind::Parallel | ForKind::ThreadBinding);
+        let (min, end) = if is_shared {
+            (min.clone(), min + extent)
+        } else {
+            let end = possible.upper.iter().fold(min + extent, |end, upper| end.min(upper));
+            let min = possible.lower.iter().fold(min.clone(), |min, lower| min.max(lower));
+            (self.analyzer.simplify(&min), self.analyzer.simplify(&end.max(&min)))
+        };
+        let (mut begin, mut stop) = (min.clone(), end.clone());
+        let mut solved = HashMap::new();
+        for (guard, bounds) in found {
+            begin = bounds.lower.into_iter().fold(begin, |begin, lower| begin.max(lower));
+            stop = bounds.upper.into_iter().fold(stop, |stop, upper| stop.min(upper));
+            solved.insert(guard, Expr::bool(true));
+        }
+        let begin = self.analyzer.simplify(&begin.min(&end));
+        let stop = self.analyzer.simplify(&stop.max(&begin));
+        let clean_extent = self.analyzer.simplify(&(&stop - &begin));
+        if solved.is_empty() || clean_extent.as_int().is_some_and(|extent| extent < 1) {
+            let extent = self.analyzer.simplify(&(&end - &min));
+            self.analyzer.bind(var, &Range::new(&min, &extent));
+            let body = self.mutate_stmt(body)?;
+            return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
+        }
+        let clean_body = ReplaceGuards(&solved).mutate_stmt(body)?;
+        if is_shared {
+            let clean_body = self.mutate_stmt(&clean_body)?;
+            let mut conditions = Vec::new();
+            if !self.analyzer.can_prove(&min.equals(&begin)) {
+                conditions.push(begin.less_equal(var));
+            }
+            if !self.analyzer.can_prove(&stop.equals(&end)) {
+                conditions.push(var.less(&stop));
+            }
+            let body = match conditions.into_iter().reduce(|all, part| all.and(part)) {
+                None => clean_body,
+                Some(condition) => {
+                    let outside = self.analyzer.mark();
+                    self.analyzer.enter_negation(&condition);
+                    let guarded = self.guarded(&fresh_copy(body, VarMap::new()))?;
+                    self.analyzer.restore(outside);
+                    Stmt::if_then(condition, clean_body, Some(guarded))
+                }
+            };
+            return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
+        }
+        let mut parts = Vec::new();
+        let before = self.analyzer.simplify(&(&begin - &min));
+        if !before.is_int(0) {
+            parts.push(self.rest(stmt, &min, &before)?);
+        }
+        self.analyzer.bind(var, &Range::new(&begin, &clean_extent));
+        let clean_body = self.mutate_stmt(&clean_body)?;
+        parts.push(Stmt::for_with(var.clone(), &begin, &clean_extent, *kind, annotations.clone(), clean_body));
+        let after = self.analyzer.simplify(&(&end - &stop));
+        if !after.is_int(0) {
+            parts.push(self.rest(stmt, &stop, &after)?);
+        }
+        Ok(Some(Stmt::seq(parts)))
+    }
+
+    /// A copy of a loop over some of its iterations, with its guards; one iteration needs no loop.
+    fn rest(&mut self, stmt: &Stmt, min: &Expr, extent: &Expr) -> Result<Stmt> {
+        let StmtNode::For { var, kind, annotations, body, .. } = &**stmt else { return Ok(stmt.clone()) };
+        if extent.is_int(1) {
+            return self.guarded(&fresh_copy(body, [(var.clone(), min.clone())].into_iter().collect()));
+        }
+        let copy = Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body.clone());
+        let copy = fresh_copy(&copy, VarMap::new());
+        let StmtNode::For { var, body, .. } = &*copy else { return Ok(copy) };
+        self.analyzer.bind(var, &Range::new(min, extent));
+        let body = self.guarded(body)?;
+        Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
+    }
+
+    /// Loops inside of what is beside the clean part: partitioned, too, but not without end.
+    fn guarded(&mut self, body: &Stmt) -> Result<Stmt> {
+        if self.depth >= MAX_DEPTH {
+            return Ok(body.clone());
+        }
+        self.depth += 1;
+        let body = self.mutate_stmt(body);
+        self.depth -= 1;
+        body
+    }
+}
+
+/// Bounds of a variable.
+#[derive(Default)]
+struct Bounds {
+    /// It is at least all of these.
+    lower: Vec<Expr>,
+    /// It is below all of these.
+    upper: Vec<Expr>,
+}
+
+impl Bounds {
+    fn is_empty(&self) -> bool {
+        self.lower.is_empty() && self.upper.is_empty()
+    }
+}
+
+/// Finds the guards in which a loop's variable occurs, and solves them for it.
+struct Guards<'a> {
+    var: &'a Var,
+    /// Intervals of the variables of loops inside.
+    sets: SetMap,
+    /// All that is defined inside.
+    inner: HashSet<Var>,
+    analyzer: &'a Analyzer,
+    /// Whether what is visited is all that an iteration does.
+    covers: bool,
+    /// Guards, with the bounds between which they hold in any case.
+    found: Vec<(Expr, Bounds)>,
+    /// Bounds beyond which no iteration does anything.
+    possible: Bounds,
+}
+
+impl Visit for Guards<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        let (condition, was_likely) = expr.without_likely();
+        if !was_likely {
+            return walk_expr(self, expr);
+        }
+        if !uses_var(&condition, |var| var == self.var) {
+            return;
+        }
+        let mut bounds = Bounds::default();
+        for part in conjuncts(&condition) {
+            if self.solve(&part, true, &mut bounds).is_none() {
+                return;
+            }
+        }
+        self.found.push((expr.clone(), bounds));
+    }
+
+    fn visit_stmt(&mut self, stmt: &Stmt) {
+        let covers = self.covers;
+        match &**stmt {
+            StmtNode::For { var, min, extent, .. } => {
+                let first = IntSet::evaluate(min, &self.sets, self.analyzer);
+                let last = IntSet::evaluate(&(min + extent - 1), &self.sets, self.analyzer);
+                let set = match (first.min(), last.max()) {
+                    (Some(first), Some(last)) => IntSet::interval(first, last),
+                    _ => IntSet::everything(),
+                };
+                self.sets.insert(var.clone(), set);
+                self.inner.insert(var.clone());
+                self.analyzer.bind(var, &Range::new(min, extent));
+            }
+            StmtNode::If { condition, else_body, .. } => {
+                if covers && else_body.is_none() {
+                    let mut possible = std::mem::take(&mut self.possible);
+                    for part in conjuncts(condition) {
+                        let (part, _) = part.without_likely();
+                        if uses_var(&part, |var| var == self.var) {
+                            // What cannot be solved bounds nothing.
+                            let _ = self.solve(&part, false, &mut possible);
+                        }
+                    }
+                    self.possible = possible;
+                }
+                self.covers &= else_body.is_none();
+            }
+            StmtNode::Bind { var, .. } => {
+                self.inner.insert(var.clone());
+            }
+            StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
+            _ => {}
+        }
+        walk_stmt(self, stmt);
+        self.covers = covers;
+    }
+}
+
+impl Guards<'_> {
+    /// Adds the bounds of one comparison: those between which it holds for all values of inner variables (`always`), or those beyond which it holds for
+    /// none. None: it cannot be solved.
+    fn solve(&mut self, part: &Expr, always: bool, bounds: &mut Bounds) -> Option<()> {
+        let ExprNode::Compare { op, a, b } = &**part else { return None };
+        if !a.dtype().is_int() || !a.dtype().is_scalar() {
+            return None;
+        }
+        // It holds where this is negative.
+        let difference = match op {
+            CompareOp::Lt => a - b,
+            CompareOp::Le => a - b - 1,
+            CompareOp::Gt => b - a,
+            CompareOp::Ge => b - a - 1,
+            CompareOp::Eq | CompareOp::Ne => return None,
+        };
+        let difference = self.analyzer.simplify(&difference);
+        let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
+        let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
+        if uses_var(&extreme, |var| self.inner.contains(var)) {
+            return None;
+        }
+        let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
+        let step = self.analyzer.simplify(&(next - &extreme)).as_int()?;
+        let zero = Expr::constant(self.var.dtype(), 0);
+        let rest = substitute(&extreme, &[(self.var.clone(), zero)].into_iter().collect());
+        let rest = self.analyzer.simplify(&rest);
+        match step {
+            0 => (always && self.analyzer.can_prove(&extreme.less(0))).then_some(()),
+            1.. => {
+                bounds.upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
+                Some(())
+            }
+            _ => {
+                bounds.lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
+                Some(())
+            }
+        }
+    }
+}
+
+/// Puts conditions in place of guards.
+struct ReplaceGuards<'a>(&'a HashMap<Expr, Expr>);
+
+impl Mutate for ReplaceGuards<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        match self.0.get(expr) {
+            Some(new) => Ok(new.clone()),
+            None => folded(mutate_expr_parts(self, expr)?),
+        }
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        let stmt = mutate_stmt_parts(self, stmt)?;
+        Ok(match &*stmt {
+            StmtNode::If { condition, then_body, .. } if condition.is_true() => then_body.clone(),
+            _ => stmt,
+        })
+    }
+}
+
+/// Conjunctions and choices whose condition has become constant.
+fn folded(expr: Expr) -> Result<Expr> {
+    match &*expr {
+        ExprNode::Logic { op, a, b } => crate::ir::builder::try_logic(*op, a, b),
+        ExprNode::Select { condition, true_value, false_value } => {
+            crate::ir::builder::try_select(condition, true_value, false_value, false)
+        }
+        ExprNode::IfThenElse { condition, then_value, else_value } => {
+            crate::ir::builder::try_select(condition, then_value, else_value, true)
+        }
+        _ => Ok(expr),
+    }
+}

@@ -1,0 +1,59 @@
+//! The last rule: any computed tensor. Outer loops run in parallel, the innermost one in vectors.
+
+use super::pattern::{computed, cost, extent_of, reads};
+use super::{Outcome, TargetDescription, decline};
+use crate::error::Result;
+use crate::ir::{DataTypeExt, IterVar};
+use crate::schedule::{Schedule, StageId};
+
+/// Elements below which a second thread costs more than it does.
+const PARALLEL_ELEMENTS: i64 = 1 << 15;
+/// Elements that a thread takes at a time, of a tensor with one dimension.
+const CHUNK: i64 = 4096;
+
+/// Schedules a stage element by element.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let op = schedule[id].operation().clone();
+    let Some(parts) = computed(&op) else { decline!("`{}` is not computed by one expression", op.name()) };
+    let Some(last) = parts.axes.last().cloned() else { return Ok(Outcome::Applied) };
+    let bits = reads(&parts.body)
+        .iter()
+        .map(|(tensor, _)| tensor.dtype.bits())
+        .chain([op.output(0).dtype.bits()])
+        .max()
+        .unwrap_or(32);
+    let lanes = target.lanes(bits.max(if op.output(0).dtype.is_bool() { 8 } else { 16 }));
+    let extents: Vec<Option<i64>> = parts.axes.iter().map(extent_of).collect();
+    let elements = extents.iter().try_fold(1i64, |product, extent| product.checked_mul((*extent)?));
+    let is_large =
+        elements.is_none_or(|elements| elements * (cost(&parts.body) as i64).clamp(1, 16) >= PARALLEL_ELEMENTS);
+    let mut stage = schedule.stage(id);
+    let mut outer: Vec<IterVar> = parts.axes[..parts.axes.len() - 1].to_vec();
+    let inner_extent = extents.last().copied().flatten();
+    let (row, is_chunked) = match (outer.is_empty(), is_large, inner_extent) {
+        // One long dimension: chunks of it for the threads.
+        (true, true, extent) if extent.is_none_or(|extent| extent > CHUNK) => {
+            let (chunks, chunk) = stage.split(&last, CHUNK)?;
+            outer.push(chunks);
+            (chunk, true)
+        }
+        _ => (last, false),
+    };
+    let length = if is_chunked { Some(CHUNK) } else { inner_extent };
+    if length.is_none_or(|length| length >= lanes) && lanes > 1 && parts.reduce_axes.is_empty() {
+        let (_, lane) = stage.split(&row, lanes)?;
+        stage.vectorize(&lane)?;
+    } else if let Some(length @ 2..) = length
+        && parts.reduce_axes.is_empty()
+    {
+        let _ = length;
+        stage.vectorize(&row)?;
+    }
+    if is_large && !outer.is_empty() {
+        let all_const = outer.len() == 1 || outer[1..].iter().all(|axis| extent_of(axis).is_some());
+        let first = outer[0].clone();
+        let outermost = if all_const && parts.reduce_axes.is_empty() { stage.fuse_all(&outer)? } else { first };
+        stage.parallel(&outermost)?;
+    }
+    Ok(Outcome::Applied)
+}

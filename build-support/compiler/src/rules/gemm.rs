@@ -1,0 +1,270 @@
+//! Matrix products: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, whatever order the dimensions of `A` and `B` have, with an expression over
+//! each element of `C` behind it.
+//!
+//! A tile of `C` stays in registers while all of `k` goes by. `B` is copied to panels as wide as a tile, so that it is read in order. The tile is as large as the
+//! registers allow: rows x vectors of accumulators, the vectors of `B` and one broadcast of `A`. Rows are divided evenly.
+
+use super::pattern::{Computed, axis_of, computed, extent_of, is_injective, is_reduction, readers, reads};
+use super::reduction::source_of;
+use super::{Outcome, TargetDescription, decline};
+use crate::error::Result;
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Tensor};
+use crate::schedule::{Attach, Schedule, StageId};
+
+/// The operands of a product.
+struct Product {
+    /// Read along the rows of the result.
+    a: Tensor,
+    /// Read along its columns.
+    b: Tensor,
+    /// Which dimension of `b` is the last one of the result.
+    b_column: usize,
+    /// Axes that both have.
+    batch: Vec<IterVar>,
+    /// Axes of `a` alone.
+    rows: Vec<IterVar>,
+}
+
+/// Rows and vectors of a register tile.
+fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -> (i64, i64) {
+    let (mut height, vectors) = match (target.vector_registers, target.masks, target.fma) {
+        (32, true, _) => match rows {
+            Some(1) => (1, 4),
+            Some(2..=6) => (6, 4),
+            Some(7..=8) => (8, 3),
+            // Rows that are a multiple of 4 KiB apart are in the same lines of the first cache.
+            _ if row_bytes.is_some_and(|bytes| bytes % 4096 == 0) => (12.min(target.l1_ways.max(8) + 4), 2),
+            _ => (14, 2),
+        },
+        (32, false, _) => (8, 3),
+        (_, _, true) => (6, 2),
+        _ => (4, 2),
+    };
+    if let Some(rows) = rows.map(|rows| rows.max(1)) {
+        // Evenly: no tile is much lower than the others.
+        let tiles = (rows + height - 1) / height;
+        height = (rows + tiles - 1) / tiles;
+    }
+    (height, vectors)
+}
+
+/// The operands, if a reduction is a product.
+fn product(parts: &Computed) -> core::result::Result<Product, String> {
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return Err("it is no reduction".into());
+    };
+    let is_sum = reducer.results.len() == 1
+        && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
+    if !is_sum || sources.len() != 1 || !condition.is_true() || !init.is_empty() {
+        return Err("it is no plain sum".into());
+    }
+    let source = source_of(&parts.body).expect("a reduction has a source");
+    let ExprNode::Binary { op: BinaryOp::Mul, .. } = &*source else {
+        return Err("what is summed is no product".into());
+    };
+    let operands = reads(&source);
+    let [(x, x_indices), (y, y_indices)] = &operands[..] else { return Err("it does not read two tensors".into()) };
+    if !is_plain(&source) {
+        return Err("its operands are not read as they are".into());
+    }
+    let [k] = &parts.reduce_axes[..] else { return Err("it sums over several axes".into()) };
+    let all: Vec<IterVar> = parts.axes.iter().chain([k]).cloned().collect();
+    let axes_of = |indices: &[Expr]| -> Option<Vec<IterVar>> {
+        indices.iter().map(|index| axis_of(index, &all).cloned()).collect()
+    };
+    let (Some(x_axes), Some(y_axes)) = (axes_of(x_indices), axes_of(y_indices)) else {
+        return Err("its operands are read at computed places".into());
+    };
+    let Some(column) = parts.axes.last() else { return Err("it has no columns".into()) };
+    let (a, a_axes, b, b_axes) = match (x_axes.contains(column), y_axes.contains(column)) {
+        (false, true) => (x, x_axes, y, y_axes),
+        (true, false) => (y, y_axes, x, x_axes),
+        _ => return Err("its columns are not those of one operand".into()),
+    };
+    if !a_axes.contains(k) || !b_axes.contains(k) {
+        return Err("an operand is not read along the sum".into());
+    }
+    let batch: Vec<IterVar> =
+        parts.axes.iter().filter(|axis| a_axes.contains(axis) && b_axes.contains(axis)).cloned().collect();
+    let rows: Vec<IterVar> =
+        parts.axes.iter().filter(|axis| a_axes.contains(axis) && !b_axes.contains(axis)).cloned().collect();
+    let columns = parts.axes.iter().filter(|axis| b_axes.contains(axis) && !a_axes.contains(axis)).count();
+    if columns != 1 {
+        return Err("it has columns in several dimensions".into());
+    }
+    let b_column = b_axes.iter().position(|axis| axis == column).expect("b has the columns");
+    Ok(Product { a: a.clone(), b: b.clone(), b_column, batch, rows })
+}
+
+/// Whether a product's operands are reads, or casts of reads.
+fn is_plain(source: &Expr) -> bool {
+    let ExprNode::Binary { a, b, .. } = &**source else { return false };
+    [a, b].into_iter().all(|side| match &**side {
+        ExprNode::TensorRead { .. } => true,
+        ExprNode::Cast { value, .. } => matches!(&**value, ExprNode::TensorRead { .. }),
+        _ => false,
+    })
+}
+
+/// Schedules a product that is an output, or an output whose elements are expressions of a product's.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let out = schedule[id].operation().clone();
+    // The product itself, or what it reads.
+    let core = if is_reduction(&out) {
+        id
+    } else {
+        let found: Vec<StageId> = schedule
+            .stages()
+            .filter(|&other| {
+                !schedule[other].is_placeholder()
+                    && schedule[other].attach == Attach::Root
+                    && is_reduction(schedule[other].operation())
+                    && readers(schedule, other) == [id]
+            })
+            .collect();
+        let [core] = found[..] else { decline!("`{}` is no product and has none of its own", out.name()) };
+        if !is_injective(&out) || !reads_in_place(schedule, id, core) {
+            decline!("`{}` does not read `{}` element by element", out.name(), schedule[core].name());
+        }
+        core
+    };
+    let op = schedule[core].operation().clone();
+    let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
+    let product = match product(&parts) {
+        Ok(product) => product,
+        Err(reason) => decline!("`{}`: {reason}", op.name()),
+    };
+    let dtype = op.output(0).dtype;
+    if !dtype.is_float() {
+        decline!("`{}` is a product of {}", op.name(), dtype.short_name());
+    }
+    let Some(out_parts) = computed(&out) else { decline!("`{}` has several results", out.name()) };
+    let out_axes = out_parts.axes;
+    let position = |axis: &IterVar| parts.axes.iter().position(|other| other == axis).expect("an axis of the product");
+    let lanes = target.lanes(dtype.bits());
+    let rows = product.rows.last();
+    let row_extent = rows.map_or(Some(1), extent_of);
+    let depth = extent_of(&parts.reduce_axes[0]);
+    let row_bytes = depth.map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
+    let (mut height, mut vectors) = tile(target, row_extent, row_bytes);
+    let columns = parts.axes.last().and_then(extent_of);
+    while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors - 1)) {
+        vectors -= 1;
+    }
+    if row_extent.is_none() {
+        height = height.max(1);
+    }
+    let width = lanes * vectors;
+    // Copying B pays when it is read often, and when it is not in order.
+    let is_transposed = product.b_column + 1 != product.b.shape.len();
+    let packs =
+        row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
+    // The panels of B.
+    if packs {
+        pack(schedule, core, &product, width, lanes)?;
+    }
+    // The tile, in registers.
+    let local = if core == id {
+        schedule.cache_write(&op.output(0), "local")?
+    } else {
+        schedule.stage(core).set_scope("local")?;
+        op.output(0)
+    };
+    let mut stage = schedule.stage(id);
+    let column = out_axes.last().expect("a product has columns").clone();
+    let (jo, ji) = stage.split(&column, width)?;
+    let mut order = Vec::new();
+    let outer: Vec<IterVar> = out_axes[..out_axes.len() - 1].to_vec();
+    let row = rows.map(|row| out_axes[position(row)].clone());
+    order.extend(outer.iter().filter(|axis| Some(*axis) != row.as_ref()).cloned());
+    // Several panels of B that fit into half of the second cache stay there while the rows go by.
+    let panel_bytes = depth.map_or(width * 4096, |depth| depth * width * i64::from(dtype.bits()) / 8);
+    let panels = (target.l2_bytes / 2 / panel_bytes.max(1)).max(1);
+    let is_small = row_extent.is_some_and(|rows| rows <= 256);
+    let (jc, jr) = if is_small { (jo, None) } else { stage.split(&jo, panels).map(|(jc, jr)| (jc, Some(jr)))? };
+    let mut tiles = Vec::new();
+    match &row {
+        Some(row) => {
+            let (io, ii) = stage.split(row, height)?;
+            order.extend([jc.clone(), io.clone()]);
+            order.extend(jr.clone());
+            tiles.push(ii);
+        }
+        None => {
+            order.push(jc.clone());
+            order.extend(jr.clone());
+        }
+    }
+    let inside = order.last().expect("there is a loop over panels").clone();
+    let all: Vec<IterVar> = order.iter().chain(&tiles).chain([&ji]).cloned().collect();
+    stage.reorder(&all)?;
+    for tile in &tiles {
+        stage.unroll(tile)?;
+    }
+    stage.vectorize(&ji)?;
+    let flops = [row_extent, columns, depth].into_iter().try_fold(2i64, |product, extent| product.checked_mul(extent?));
+    if flops.is_none_or(|flops| flops > 2_000_000) {
+        stage.parallel(&order[0])?;
+    }
+    let mut stage = schedule.stage(&local);
+    let own = stage.get()?.leaves.clone();
+    let (data, reduce) = own.split_at(parts.axes.len());
+    let (first, last) = data.split_at(data.len() - 1);
+    let order: Vec<IterVar> = reduce.iter().chain(first).chain(last).cloned().collect();
+    stage.reorder(&order)?;
+    for axis in first {
+        stage.unroll(axis)?;
+    }
+    stage.vectorize(&last[0])?;
+    stage.compute_at(id, &inside)?;
+    Ok(Outcome::Applied)
+}
+
+/// Whether each element of one stage is an expression of the same element of another.
+fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
+    let (Some(out), Some(inner)) = (computed(schedule[id].operation()), computed(schedule[core].operation())) else {
+        return false;
+    };
+    if out.axes.len() != inner.axes.len() {
+        return false;
+    }
+    let op = schedule[core].operation().clone();
+    let direct = |body: &Expr, axes: &[IterVar]| {
+        reads(body).iter().filter(|(tensor, _)| tensor.op == op).all(|(_, indices)| {
+            indices.len() == axes.len() && indices.iter().zip(axes).all(|(index, axis)| index == axis.var.expr())
+        })
+    };
+    // Stages that are inlined in between read in place as well.
+    schedule.stages().all(|other| {
+        let reads_core = schedule.consumers(core).contains(&other);
+        !reads_core || computed(schedule[other].operation()).is_some_and(|parts| direct(&parts.body, &parts.axes))
+    })
+}
+
+/// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
+fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64, lanes: i64) -> Result<()> {
+    let copy = schedule.cache_read(&product.b, "global", [core])?;
+    let mut stage = schedule.stage(&copy);
+    let own = stage.get()?.leaves.clone();
+    let column = own[product.b_column].clone();
+    let (panel, lane) = stage.split(&column, width)?;
+    // Axes of the batch stay in front; then panels, the sum, and the columns of a panel.
+    let others: Vec<IterVar> = own.iter().filter(|axis| **axis != column).cloned().collect();
+    let (batch, sum) = others.split_at(product.batch.len().min(others.len() - 1));
+    let order: Vec<IterVar> = batch.iter().chain([&panel]).chain(sum).chain([&lane]).cloned().collect();
+    stage.reorder(&order)?;
+    let packed = schedule.cache_write(&copy, "global")?;
+    schedule.stage(&copy).compute_inline()?;
+    let mut stage = schedule.stage(&packed);
+    let own = stage.get()?.leaves.clone();
+    stage.parallel(&own[0])?;
+    let last = own.last().expect("panels have columns").clone();
+    let is_in_order = product.b_column + 1 == product.b.shape.len();
+    if is_in_order {
+        stage.vectorize(&last)?;
+    } else {
+        let (_, inner) = stage.split(&last, lanes)?;
+        let _ = inner;
+    }
+    Ok(())
+}

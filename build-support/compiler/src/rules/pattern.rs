@@ -1,0 +1,94 @@
+//! What rules ask of operations.
+
+use crate::ir::visit::{for_each_expr, uses_var};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor};
+use crate::schedule::{Schedule, StageId};
+
+/// The parts of a computed tensor with one result.
+pub(crate) struct Computed {
+    pub(crate) axes: Vec<IterVar>,
+    pub(crate) reduce_axes: Vec<IterVar>,
+    pub(crate) body: Expr,
+}
+
+/// These, if the operation is one.
+pub(crate) fn computed(op: &Operation) -> Option<Computed> {
+    let OperationNode::Compute { axes, reduce_axes, bodies, .. } = &**op else { return None };
+    let body = bodies.get(0)?;
+    (bodies.len() == 1).then(|| Computed { axes: axes.to_vec(), reduce_axes: reduce_axes.to_vec(), body })
+}
+
+/// Whether an operation is computed element by element, without a reduction.
+pub(crate) fn is_injective(op: &Operation) -> bool {
+    matches!(&**op, OperationNode::Compute { reduce_axes, .. } if reduce_axes.is_empty())
+}
+
+/// Whether an operation is a reduction.
+pub(crate) fn is_reduction(op: &Operation) -> bool {
+    matches!(&**op, OperationNode::Compute { reduce_axes, .. } if !reduce_axes.is_empty())
+}
+
+/// What an expression reads: tensors with their indices.
+pub(crate) fn reads(expr: &Expr) -> Vec<(Tensor, Vec<Expr>)> {
+    let mut found = Vec::new();
+    for_each_expr(expr, |part| {
+        if let ExprNode::TensorRead { tensor, indices } = &**part {
+            found.push((tensor.clone(), indices.to_vec()));
+        }
+    });
+    found
+}
+
+/// The constant extent of an axis.
+pub(crate) fn extent_of(axis: &IterVar) -> Option<i64> {
+    axis.dom.as_ref()?.extent.as_int()
+}
+
+/// The axis that an index is.
+pub(crate) fn axis_of<'a>(index: &Expr, axes: &'a [IterVar]) -> Option<&'a IterVar> {
+    axes.iter().find(|axis| axis.var.expr() == index)
+}
+
+/// Whether an expression depends on an axis.
+pub(crate) fn depends_on(expr: &Expr, axis: &IterVar) -> bool {
+    uses_var(expr, |var| *var == axis.var)
+}
+
+/// The operations of a body, roughly: math functions count as many.
+pub(crate) fn cost(expr: &Expr) -> usize {
+    let mut cost = 0;
+    for_each_expr(expr, |part| {
+        cost += match &**part {
+            ExprNode::Binary { .. } | ExprNode::Compare { .. } | ExprNode::Select { .. } | ExprNode::Cast { .. } => 1,
+            ExprNode::Call { .. } => 10,
+            _ => 0,
+        };
+    });
+    cost
+}
+
+/// The stages that read a stage, through others that are inlined.
+pub(crate) fn readers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
+    let mut found = Vec::new();
+    for reader in schedule.consumers(id) {
+        if schedule[reader].attach == crate::schedule::Attach::Inline {
+            for further in readers(schedule, reader) {
+                if !found.contains(&further) {
+                    found.push(further);
+                }
+            }
+        } else if !found.contains(&reader) {
+            found.push(reader);
+        }
+    }
+    found
+}
+
+/// What a stage reads, through stages that are inlined; placeholders are left out.
+pub(crate) fn producers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
+    schedule
+        .stages()
+        .filter(|&other| !schedule[other].is_placeholder() && schedule[other].attach != crate::schedule::Attach::Inline)
+        .filter(|&other| other != id && readers(schedule, other).contains(&id))
+        .collect()
+}

@@ -1,0 +1,118 @@
+//! Reductions: over the last axis with several vectors of partial results, over outer axes with vectors along the last one.
+
+use super::pattern::{computed, depends_on, extent_of, is_reduction, reads};
+use super::{Outcome, TargetDescription, decline};
+use crate::error::Result;
+use crate::ir::{Expr, ExprNode, IterVar, Tensor};
+use crate::schedule::{Schedule, StageId};
+
+/// Vectors of partial results: additions of one vector wait for each other.
+const ACCUMULATORS: i64 = 4;
+
+/// Whether elements beside each other along an axis are beside each other in memory, for all that a body reads; none: an axis that is not read along.
+pub(crate) fn is_contiguous(body: &Expr, axis: &IterVar) -> bool {
+    let mut along = 0;
+    for (_, indices) in reads(body) {
+        let depends: Vec<usize> = (0..indices.len()).filter(|&index| depends_on(&indices[index], axis)).collect();
+        match depends[..] {
+            [] => {}
+            [only] if only + 1 == indices.len() => along += 1,
+            _ => return false,
+        }
+    }
+    along > 0
+}
+
+/// Schedules a reduction.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let op = schedule[id].operation().clone();
+    if !is_reduction(&op) {
+        decline!("`{}` is no reduction", op.name());
+    }
+    let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
+    if schedule[id].is_output || !schedule.consumers(id).is_empty() {
+        // Rows for the threads.
+        if let Some(first) = parts.axes.first()
+            && extent_of(first).is_none_or(|extent| extent > 1)
+        {
+            schedule.stage(id).parallel(first)?;
+        }
+    }
+    let inner = parts.reduce_axes.last().expect("a reduction has an axis");
+    if is_contiguous(&parts.body, inner) {
+        across_lanes(schedule, &op.output(0), inner, parts.axes.last(), target)?;
+    } else if let Some(last) = parts.axes.last()
+        && is_contiguous(&parts.body, last)
+        && parts.axes.len() > 1
+    {
+        let lanes = target.lanes(op.output(0).dtype.bits()) * ACCUMULATORS;
+        if extent_of(last).is_none_or(|extent| extent >= lanes) {
+            let partial = schedule.cache_write(&op.output(0), "local")?;
+            let mut stage = schedule.stage(id);
+            let (outer, inner) = stage.split(last, lanes)?;
+            stage.vectorize(&inner)?;
+            let mut stage = schedule.stage(&partial);
+            let own = stage.get()?.leaves.clone();
+            let (data, reduce) = own.split_at(parts.axes.len());
+            let lane = data.last().expect("there is a last axis").clone();
+            let order: Vec<IterVar> = data[..data.len() - 1].iter().chain(reduce).chain([&lane]).cloned().collect();
+            stage.reorder(&order)?;
+            stage.vectorize(&lane)?;
+            stage.compute_at(id, &outer)?;
+        }
+    }
+    Ok(Outcome::Applied)
+}
+
+/// Splits a reduction over contiguous elements into partial results for each lane, which are combined by halves.
+pub(crate) fn across_lanes(
+    schedule: &mut Schedule,
+    tensor: &Tensor,
+    axis: &IterVar,
+    at: Option<&IterVar>,
+    target: &TargetDescription,
+) -> Result<()> {
+    let lanes = target.lanes(tensor.dtype.bits());
+    let mut width = lanes * ACCUMULATORS;
+    if let Some(extent) = extent_of(axis) {
+        while width > 1 && extent < width * 2 {
+            width /= 2;
+        }
+    }
+    if width < 4 {
+        return Ok(());
+    }
+    let id = schedule.stage_of(&tensor.op).expect("the tensor is of the schedule");
+    let (_, lane) = schedule.stage(id).split(axis, width)?;
+    let mut partial = schedule.rfactor_at(tensor, &lane, -1)?;
+    loop {
+        let mut stage = schedule.stage(&partial);
+        let own = stage.get()?.leaves.clone();
+        let count = partial.shape.len();
+        let (data, reduce) = own.split_at(count);
+        let lane = data.last().expect("the factored axis").clone();
+        let order: Vec<IterVar> = data[..count - 1].iter().chain(reduce).chain([&lane]).cloned().collect();
+        stage.reorder(&order)?;
+        stage.vectorize(&lane)?;
+        stage.set_scope("local")?;
+        if let Some(at) = at {
+            stage.compute_at(id, at)?;
+        }
+        if width <= 4 {
+            return Ok(());
+        }
+        // Quarters of the lanes are combined as vectors.
+        width /= 4;
+        let last = schedule[id].leaves.last().expect("the axis of the partial results").clone();
+        let (_, lane) = schedule.stage(id).split(&last, width)?;
+        partial = schedule.rfactor_at(tensor, &lane, -1)?;
+    }
+}
+
+/// The source of a reduction.
+pub(crate) fn source_of(body: &Expr) -> Option<Expr> {
+    match &**body {
+        ExprNode::Reduce { sources, .. } => sources.get(0),
+        _ => None,
+    }
+}

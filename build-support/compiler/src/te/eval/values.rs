@@ -1,0 +1,363 @@
+//! Typed arrays of the evaluator, and the arithmetic of one element.
+
+use kernpack::DataType;
+
+use crate::error::{Result, fail, require};
+use crate::ir::builder::{fold_int, round_float, wrap_int};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt};
+
+/// An element: integers and truth values as the bits of an `i64`, floats as the `f64` that they are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// An integer, a truth value; the bits of one of 64 unsigned bits.
+    Int(i64),
+    /// A float.
+    Float(f64),
+}
+
+impl Value {
+    /// The integer.
+    pub(crate) fn int(self) -> i64 {
+        match self {
+            Self::Int(value) => value,
+            Self::Float(value) => value as i64,
+        }
+    }
+
+    /// The float.
+    pub(crate) fn float(self) -> f64 {
+        match self {
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+
+    pub(crate) fn is_true(self) -> bool {
+        self.int() != 0
+    }
+}
+
+/// Arithmetic as the generated code does it: floats are rounded to their type after each operation.
+pub(crate) fn binary(op: BinaryOp, dtype: DataType, a: Value, b: Value) -> Result<Value> {
+    if !dtype.is_float() {
+        let (a, b) = (a.int(), b.int());
+        return match fold_int(op, dtype, a, b) {
+            Some(value) => Ok(Value::Int(value)),
+            None => fail!(Run, "division of {a} by 0"),
+        };
+    }
+    let (a, b) = (a.float(), b.float());
+    let value = match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div => a / b,
+        BinaryOp::Mod => a % b,
+        BinaryOp::Min => return Ok(Value::Float(if a < b { a } else { b })),
+        BinaryOp::Max => return Ok(Value::Float(if a > b { a } else { b })),
+        _ => fail!(Run, "{op:?} of {}", dtype.short_name()),
+    };
+    Ok(Value::Float(round_float(dtype, value)))
+}
+
+pub(crate) fn compare(op: CompareOp, dtype: DataType, a: Value, b: Value) -> Value {
+    let ordering = if dtype.is_float() {
+        a.float().partial_cmp(&b.float())
+    } else if dtype.is_uint() {
+        Some((a.int() as u64).cmp(&(b.int() as u64)))
+    } else {
+        Some(a.int().cmp(&b.int()))
+    };
+    let holds = match op {
+        CompareOp::Eq => ordering.is_some_and(|o| o.is_eq()),
+        CompareOp::Ne => !ordering.is_some_and(|o| o.is_eq()),
+        CompareOp::Lt => ordering.is_some_and(|o| o.is_lt()),
+        CompareOp::Le => ordering.is_some_and(|o| o.is_le()),
+        CompareOp::Gt => ordering.is_some_and(|o| o.is_gt()),
+        CompareOp::Ge => ordering.is_some_and(|o| o.is_ge()),
+    };
+    Value::Int(holds.into())
+}
+
+/// A conversion: float to integer saturates, NaN gives 0; a wider integer is cut.
+pub(crate) fn cast(from: DataType, to: DataType, value: Value) -> Value {
+    match value {
+        Value::Float(value) if to.is_float() => Value::Float(round_float(to, value)),
+        Value::Float(value) if to.is_bool() => Value::Int((value != 0.0).into()),
+        Value::Float(value) => Value::Int(saturated(to, value)),
+        Value::Int(value) if !to.is_float() => Value::Int(wrap_int(to, value)),
+        Value::Int(value) => {
+            let unsigned = from.is_uint() && from.bits() == 64;
+            // Rounded once: by way of a double the nearest single may be missed.
+            let float = match (to.bits(), unsigned) {
+                (32, true) => f64::from(value as u64 as f32),
+                (32, false) => f64::from(value as f32),
+                (_, true) => value as u64 as f64,
+                (_, false) => value as f64,
+            };
+            Value::Float(round_float(to, float))
+        }
+    }
+}
+
+fn saturated(to: DataType, value: f64) -> i64 {
+    let bits = u32::from(to.bits());
+    match (to.is_uint(), bits) {
+        (true, 64) => (value as u64) as i64,
+        (true, _) => (value as i64).clamp(0, (1i64 << bits) - 1),
+        (false, 64) => value as i64,
+        (false, _) => (value as i64).clamp(-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
+    }
+}
+
+/// A tensor's elements, row by row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Elements {
+    dtype: DataType,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// Rust types that are elements.
+pub trait Element: Copy {
+    /// The element type.
+    const DTYPE: DataType;
+    /// The bytes of a value in memory.
+    fn put(self, bytes: &mut [u8]);
+    /// The value that bytes are.
+    fn take(bytes: &[u8]) -> Self;
+}
+
+macro_rules! elements {
+    ($($type:ty => $dtype:ident;)*) => {$(
+        impl Element for $type {
+            const DTYPE: DataType = crate::ir::$dtype;
+
+            fn put(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_ne_bytes());
+            }
+
+            fn take(bytes: &[u8]) -> Self {
+                Self::from_ne_bytes(bytes.try_into().unwrap_or_else(|_| unreachable!("as many bytes as the type has")))
+            }
+        }
+    )*};
+}
+
+elements! {
+    i8 => I8;
+    i16 => I16;
+    i32 => I32;
+    i64 => I64;
+    u8 => U8;
+    u16 => U16;
+    u32 => U32;
+    u64 => U64;
+    f32 => F32;
+    f64 => F64;
+}
+
+impl Element for bool {
+    const DTYPE: DataType = crate::ir::BOOLEAN;
+
+    fn put(self, bytes: &mut [u8]) {
+        bytes[0] = self.into();
+    }
+
+    fn take(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+}
+
+impl Elements {
+    /// All zero.
+    pub fn zeros(dtype: DataType, shape: &[usize]) -> Self {
+        let count: usize = shape.iter().product();
+        Self { dtype, shape: shape.to_vec(), bytes: vec![0; count * dtype.lane_bytes()] }
+    }
+
+    /// From values, row by row.
+    ///
+    /// # Errors
+    /// Another number of values than the shape has.
+    pub fn new<T: Element>(shape: &[usize], values: &[T]) -> Result<Self> {
+        let count: usize = shape.iter().product();
+        require!(count == values.len(), Run, "{} values for the shape {shape:?}", values.len());
+        let mut elements = Self::zeros(T::DTYPE, shape);
+        let bytes = T::DTYPE.lane_bytes();
+        for (value, place) in values.iter().zip(elements.bytes.chunks_exact_mut(bytes)) {
+            value.put(place);
+        }
+        Ok(elements)
+    }
+
+    /// Each element by its indices, converted to the type: `Elements::from_fn(F32, &[2, 3], |at| (at[0] * 3 + at[1]) as f64)`.
+    pub fn from_fn(dtype: DataType, shape: &[usize], mut value: impl FnMut(&[usize]) -> f64) -> Self {
+        let mut elements = Self::zeros(dtype, shape);
+        let mut at = vec![0; shape.len()];
+        for index in 0..elements.len() {
+            let float = value(&at);
+            elements.set(index, cast(crate::ir::F64, dtype, Value::Float(float)));
+            for dimension in (0..shape.len()).rev() {
+                at[dimension] += 1;
+                if at[dimension] < shape[dimension] {
+                    break;
+                }
+                at[dimension] = 0;
+            }
+        }
+        elements
+    }
+
+    /// The values, row by row.
+    ///
+    /// # Errors
+    /// Another element type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let (own, asked) = (self.dtype.short_name(), T::DTYPE.short_name());
+        require!(self.dtype == T::DTYPE, Run, "elements of type {own} asked for as {asked}");
+        Ok(self.bytes.chunks_exact(self.dtype.lane_bytes()).map(T::take).collect())
+    }
+
+    /// All values as doubles, row by row, whatever the type is.
+    pub fn to_f64(&self) -> Vec<f64> {
+        let unsigned = self.dtype.is_uint();
+        let values = (0..self.len()).map(|index| match self.get(index) {
+            Value::Int(value) if unsigned => value as u64 as f64,
+            value => value.float(),
+        });
+        values.collect()
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Elements along each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements in memory, row by row: native byte order, truth values as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The elements in memory, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// An element by its position, row by row.
+    pub fn get(&self, index: usize) -> Value {
+        let width = self.dtype.lane_bytes();
+        let bytes = &self.bytes[index * width..(index + 1) * width];
+        let mut raw = [0; 8];
+        raw[..width].copy_from_slice(bytes);
+        let bits = u64::from_le_bytes(raw);
+        let bits = if cfg!(target_endian = "big") { bits.swap_bytes() >> (64 - 8 * width) } else { bits };
+        if !self.dtype.is_float() {
+            return Value::Int(wrap_int(self.dtype, bits as i64));
+        }
+        Value::Float(match (self.dtype.is_bfloat(), width) {
+            (_, 8) => f64::from_bits(bits),
+            (_, 4) => f64::from(f32::from_bits(bits as u32)),
+            (true, _) => f64::from(f32::from_bits((bits as u32) << 16)),
+            (false, _) => half_to_double(bits as u16),
+        })
+    }
+
+    /// Sets an element, which is of the right type.
+    pub fn set(&mut self, index: usize, value: Value) {
+        let width = self.dtype.lane_bytes();
+        let bits = if self.dtype.is_float() {
+            let value = value.float();
+            match (self.dtype.is_bfloat(), width) {
+                (_, 8) => value.to_bits(),
+                (_, 4) => u64::from((value as f32).to_bits()),
+                (true, _) => u64::from((round_float(self.dtype, value) as f32).to_bits() >> 16),
+                (false, _) => u64::from(double_to_half(round_float(self.dtype, value))),
+            }
+        } else {
+            wrap_int(self.dtype, value.int()) as u64
+        };
+        let raw =
+            if cfg!(target_endian = "big") { (bits << (64 - 8 * width)).to_be_bytes() } else { bits.to_le_bytes() };
+        self.bytes[index * width..(index + 1) * width].copy_from_slice(&raw[..width]);
+    }
+}
+
+fn half_to_double(bits: u16) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
+    }
+}
+
+/// The bits of a value that half precision has.
+fn double_to_half(value: f64) -> u16 {
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    let size = value.abs();
+    if value.is_nan() {
+        return sign | 0x7e00;
+    }
+    if size.is_infinite() {
+        return sign | 0x7c00;
+    }
+    if size < 2f64.powi(-14) {
+        return sign | (size * 2f64.powi(24)) as u16;
+    }
+    let exponent = ((size.to_bits() >> 52) as i32) - 1023;
+    let fraction = (size / 2f64.powi(exponent) - 1.0) * 1024.0;
+    sign | ((exponent + 15) as u16) << 10 | fraction as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{BF16, F16, F32, I8, U8};
+
+    #[test]
+    fn halves_survive_memory() {
+        for dtype in [F16, BF16] {
+            for bits in 0..=u16::MAX {
+                let mut elements = Elements::zeros(dtype, &[1]);
+                elements.bytes_mut().copy_from_slice(&bits.to_ne_bytes());
+                let value = elements.get(0);
+                if value.float().is_nan() {
+                    continue;
+                }
+                let mut copy = Elements::zeros(dtype, &[1]);
+                copy.set(0, value);
+                assert_eq!(copy.bytes(), elements.bytes(), "{dtype} {bits:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn casts_saturate_and_wrap() {
+        let to_int = |dtype, value| cast(F32, dtype, Value::Float(value)).int();
+        assert_eq!(to_int(I8, 300.0), 127);
+        assert_eq!(to_int(I8, -300.0), -128);
+        assert_eq!(to_int(U8, -1.0), 0);
+        assert_eq!(to_int(I8, f64::NAN), 0);
+        assert_eq!(to_int(I8, -1.9), -1);
+        assert_eq!(cast(crate::ir::I64, I8, Value::Int(200)).int(), -56);
+        assert_eq!(cast(crate::ir::I64, F32, Value::Int((1 << 24) + 1)).float(), f64::from(1 << 24));
+    }
+}

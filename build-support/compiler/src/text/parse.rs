@@ -1,0 +1,67 @@
+//! The parser's doors.
+
+use super::parser::{Parser, Scope};
+use super::token::Token;
+use crate::error::Result;
+use crate::ir::{Expr, IrModule, LoweredFunc, Stmt};
+
+fn whole<T>(text: &str, scope: &Scope, parse: impl FnOnce(&mut Parser<'_>) -> Result<T>) -> Result<T> {
+    let mut parser = Parser::new(text, scope)?;
+    let parsed = parse(&mut parser)?;
+    parser.skip_newlines();
+    if *parser.peek() != Token::End {
+        return Err(parser.expected("the end of the text"));
+    }
+    Ok(parsed)
+}
+
+/// The functions of a text.
+///
+/// # Errors
+/// `SyntaxError` with line and column, and what was expected there.
+pub fn parse(text: &str) -> Result<IrModule> {
+    parse_with(text, &Scope::new())
+}
+
+/// The functions of a text, whose declarations `var` and `tensor` name what the scope has.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_with(text: &str, scope: &Scope) -> Result<IrModule> {
+    whole(text, scope, |parser| parser.module())
+}
+
+/// The only function of a text.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_func(text: &str) -> Result<LoweredFunc> {
+    whole(text, &Scope::new(), |parser| parser.func())
+}
+
+/// The only function of a text; see [`parse_with`].
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_func_with(text: &str, scope: &Scope) -> Result<LoweredFunc> {
+    whole(text, scope, |parser| parser.func())
+}
+
+/// Statements; the scope has what is free in them.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_stmt(text: &str, scope: &Scope) -> Result<Stmt> {
+    whole(text, scope, |parser| parser.stmts())
+}
+
+/// An expression; the scope has what is free in it.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_expr(text: &str, scope: &Scope) -> Result<Expr> {
+    whole(text, scope, |parser| {
+        parser.skip_newlines();
+        parser.expr()
+    })
+}

@@ -1,0 +1,496 @@
+//! The state of parsing: the next token, what names mean, errors.
+
+use std::collections::HashMap;
+
+use kernpack::{Any, Array, DataType, IntoAny, Map, Str};
+
+use super::token::{Spot, Token, mistake, tokens};
+use crate::error::{CompileError, Result};
+use crate::ir::dtype::parse_short_name;
+use crate::ir::{
+    Buffer, DataTypeExt, Expr, F32, I64, IterKind, IterVar, IterVarNode, Range, Reducer, ReducerNode, Tensor, Var,
+};
+
+/// What a name means.
+#[derive(Clone)]
+pub(super) enum Item {
+    Var(Var),
+    Buffer(Buffer),
+    Tensor(Tensor),
+}
+
+/// What the names that are free in a text mean.
+#[derive(Clone, Default)]
+pub struct Scope(pub(super) HashMap<String, Item>);
+
+impl Scope {
+    /// No names.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A variable by its own name.
+    #[must_use]
+    pub fn var(mut self, var: &Var) -> Self {
+        self.0.insert(var.name().to_owned(), Item::Var(var.clone()));
+        self
+    }
+
+    /// A buffer by its own name, and its data pointer as `name.data`.
+    #[must_use]
+    pub fn buffer(mut self, buffer: &Buffer) -> Self {
+        self.0.insert(buffer.name.to_string(), Item::Buffer(buffer.clone()));
+        self.0.insert(format!("{}.data", buffer.name), Item::Var(buffer.data.clone()));
+        self
+    }
+
+    /// A tensor by its own name.
+    #[must_use]
+    pub fn tensor(mut self, tensor: &Tensor) -> Self {
+        self.0.insert(tensor.name(), Item::Tensor(tensor.clone()));
+        self
+    }
+}
+
+/// Reads tokens one after the other.
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    spots: Vec<Spot>,
+    at: usize,
+    names: HashMap<String, Item>,
+    /// What names meant before, to be taken back at the end of a scope.
+    shadowed: Vec<(String, Option<Item>)>,
+    /// All names that were bound so far, in scope or not.
+    pub(super) known: HashMap<String, Item>,
+    pub(super) given: Scope,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str, scope: &Scope) -> Result<Self> {
+        Ok(Self {
+            text,
+            spots: tokens(text)?,
+            at: 0,
+            names: scope.0.clone(),
+            shadowed: Vec::new(),
+            known: scope.0.clone(),
+            given: scope.clone(),
+        })
+    }
+
+    /// Forgets what the names of a function mean; `same` still finds them.
+    pub(super) fn reset_names(&mut self) {
+        self.names = self.given.0.clone();
+        self.shadowed.clear();
+    }
+
+    pub(super) fn peek(&self) -> &Token {
+        &self.spots[self.at].token
+    }
+
+    pub(super) fn peek_after(&self, ahead: usize) -> &Token {
+        &self.spots[(self.at + ahead).min(self.spots.len() - 1)].token
+    }
+
+    pub(super) fn next(&mut self) -> Token {
+        let token = self.spots[self.at].token.clone();
+        if self.at + 1 < self.spots.len() {
+            self.at += 1;
+        }
+        token
+    }
+
+    /// Where the next token is, for a later error.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn error_at(&self, place: usize, what: impl Into<String>) -> CompileError {
+        let spot = &self.spots[place];
+        mistake(self.text, spot.line, spot.column, what)
+    }
+
+    pub(super) fn error(&self, what: impl Into<String>) -> CompileError {
+        self.error_at(self.at, what)
+    }
+
+    /// The error that something else was expected here.
+    pub(super) fn expected(&self, what: &str) -> CompileError {
+        self.error(format!("expected {what}, got {}", self.peek().describe()))
+    }
+
+    pub(super) fn is_sign(&self, sign: &str) -> bool {
+        matches!(self.peek(), Token::Sign(found) if *found == sign)
+    }
+
+    pub(super) fn take_sign(&mut self, sign: &str) -> bool {
+        let found = self.is_sign(sign);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    pub(super) fn sign(&mut self, sign: &str) -> Result<()> {
+        if self.take_sign(sign) { Ok(()) } else { Err(self.expected(&format!("`{sign}`"))) }
+    }
+
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Name { text, quoted: false } if text == word)
+    }
+
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    pub(super) fn word(&mut self, word: &str) -> Result<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.expected(&format!("`{word}`"))) }
+    }
+
+    pub(super) fn name(&mut self) -> Result<String> {
+        match self.peek() {
+            Token::Name { .. } => match self.next() {
+                Token::Name { text, .. } => Ok(text),
+                _ => unreachable!("the token that was looked at"),
+            },
+            _ => Err(self.expected("a name")),
+        }
+    }
+
+    pub(super) fn string(&mut self) -> Result<String> {
+        match self.peek() {
+            Token::Text(text) => {
+                let text = text.clone();
+                self.next();
+                Ok(text)
+            }
+            _ => Err(self.expected("text in quotes")),
+        }
+    }
+
+    /// An integer without a type.
+    pub(super) fn integer(&mut self) -> Result<i64> {
+        let negative = self.take_sign("-");
+        match self.peek() {
+            Token::Number { digits, suffix } if suffix.is_empty() => {
+                let value = format!("{}{digits}", if negative { "-" } else { "" }).parse();
+                let value = value.map_err(|_| self.expected("an integer of 64 bits"))?;
+                self.next();
+                Ok(value)
+            }
+            _ => Err(self.expected("an integer without a type")),
+        }
+    }
+
+    pub(super) fn skip_newlines(&mut self) {
+        while *self.peek() == Token::Newline || self.is_sign(";") {
+            self.next();
+        }
+    }
+
+    pub(super) fn dtype_of(text: &str) -> Option<DataType> {
+        parse_short_name(text).or_else(|| text.parse().ok())
+    }
+
+    pub(super) fn dtype(&mut self) -> Result<DataType> {
+        let found = match self.peek() {
+            Token::Name { text, .. } => Self::dtype_of(text),
+            _ => None,
+        };
+        let Some(dtype) = found else { return Err(self.expected("a type like f32, i64x4, bool or ptr")) };
+        self.next();
+        Ok(dtype)
+    }
+
+    /// A name's meaning from here to the end of the scope.
+    pub(super) fn define(&mut self, name: &str, item: Item) {
+        self.known.insert(name.to_owned(), item.clone());
+        let before = self.names.insert(name.to_owned(), item);
+        self.shadowed.push((name.to_owned(), before));
+    }
+
+    /// A name's meaning from here to the end of the function.
+    pub(super) fn define_lasting(&mut self, name: &str, item: Item) {
+        self.known.insert(name.to_owned(), item.clone());
+        self.names.insert(name.to_owned(), item);
+    }
+
+    /// Begins a scope; `leave` with the result ends it.
+    pub(super) fn enter(&self) -> usize {
+        self.shadowed.len()
+    }
+
+    pub(super) fn leave(&mut self, mark: usize) {
+        for (name, before) in self.shadowed.drain(mark..).rev() {
+            match before {
+                Some(item) => self.names.insert(name, item),
+                None => self.names.remove(&name),
+            };
+        }
+    }
+
+    pub(super) fn lookup(&self, name: &str) -> Option<&Item> {
+        self.names.get(name)
+    }
+
+    /// The error that a name means nothing here, with similar ones.
+    pub(super) fn unknown(&self, place: usize, name: &str, what: &str) -> CompileError {
+        let error = self.error_at(place, format!("unknown {what} `{name}`"));
+        match self.known.contains_key(name) {
+            true => error.note("it was defined in a body that has ended"),
+            false => error,
+        }
+    }
+
+    /// A variable that was bound before, after the word `same`.
+    pub(super) fn same_var(&mut self) -> Result<Var> {
+        let place = self.place();
+        let name = self.name()?;
+        match self.known.get(&name).cloned() {
+            Some(Item::Var(var)) => {
+                self.define(&name, Item::Var(var.clone()));
+                Ok(var)
+            }
+            _ => Err(self.unknown(place, &name, "variable")),
+        }
+    }
+
+    /// `name`, `name: type`, `name: size type`; `default` gives the type if there is none. The variable is not in scope yet.
+    pub(super) fn binder(&mut self, default: Option<DataType>) -> Result<(String, Var)> {
+        if self.take_word("same") {
+            let place = self.place();
+            let name = self.name()?;
+            let Some(Item::Var(var)) = self.known.get(&name).cloned() else {
+                return Err(self.unknown(place, &name, "variable"));
+            };
+            if self.take_sign(":") {
+                self.take_word("size");
+                self.dtype()?;
+            }
+            return Ok((name, var));
+        }
+        let name = self.name()?;
+        let (mut size, mut dtype) = (false, default);
+        if self.take_sign(":") {
+            size = self.take_word("size");
+            dtype = Some(self.dtype()?);
+        }
+        let Some(dtype) = dtype else { return Err(self.expected("`:` and a type")) };
+        let var = if size { Var::size(&name, dtype) } else { Var::new(&name, dtype) };
+        Ok((name, var))
+    }
+
+    pub(super) fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.take_sign(close) {
+            if !items.is_empty() {
+                if !self.is_sign(",") {
+                    return Err(self.expected(&format!("`,` or `{close}`")));
+                }
+                self.next();
+                if self.take_sign(close) {
+                    break;
+                }
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// `0..n` or `m..+n`: the first value and how many.
+    pub(super) fn range(&mut self) -> Result<(Expr, Expr)> {
+        let min = self.value()?;
+        let place = self.place();
+        if self.take_sign("..+") {
+            let extent = self.value()?;
+            return self.fit(place, "a range", min, extent);
+        }
+        self.sign("..")?;
+        if !min.expr.is_int(0) {
+            return Err(self
+                .error_at(place, "a range with `..` begins at 0")
+                .note("write `m..+n` for n values from m"));
+        }
+        let extent = self.value()?;
+        self.fit(place, "a range", min, extent)
+    }
+
+    pub(super) fn region(&mut self) -> Result<Array<Range>> {
+        self.sign("[")?;
+        let ranges = self.list("]", |this| {
+            let (min, extent) = this.range()?;
+            Ok(Range::new(min, extent))
+        })?;
+        Ok(ranges.into())
+    }
+
+    /// `axis name kind "tag" in range`
+    pub(super) fn iter_var(&mut self) -> Result<IterVar> {
+        self.word("axis")?;
+        let (name, var) = self.binder(Some(I64))?;
+        let place = self.place();
+        let kind = match self.name()?.as_str() {
+            "data" => IterKind::DataPar,
+            "thread" => IterKind::ThreadIndex,
+            "reduce" => IterKind::CommReduce,
+            "ordered" => IterKind::Ordered,
+            "opaque" => IterKind::Opaque,
+            _ => return Err(self.error_at(place, "expected data, thread, reduce, ordered or opaque")),
+        };
+        let thread_tag = if matches!(self.peek(), Token::Text(_)) { self.string()? } else { String::new() };
+        let dom = if self.take_word("in") {
+            let (min, extent) = self.range()?;
+            Some(Range::new(min, extent))
+        } else {
+            None
+        };
+        self.define(&name, Item::Var(var.clone()));
+        Ok(IterVar::from_node(IterVarNode { dom, var, kind, thread_tag: thread_tag.into(), span: "".into() }))
+    }
+
+    pub(super) fn reducer(&mut self) -> Result<Reducer> {
+        self.word("reducer")?;
+        let mark = self.enter();
+        let mut sides = Vec::new();
+        for _ in 0..2 {
+            self.sign("(")?;
+            let vars = self.list(")", |this| {
+                let (name, var) = this.binder(Some(F32))?;
+                this.define(&name, Item::Var(var.clone()));
+                Ok(var)
+            })?;
+            sides.push(vars);
+        }
+        self.sign("=>")?;
+        self.sign("(")?;
+        let results = self.list(")", |this| this.expr())?;
+        self.word("identity")?;
+        self.sign("(")?;
+        let identity = self.list(")", |this| this.expr())?;
+        self.leave(mark);
+        let rhs = sides.pop().unwrap_or_default();
+        let lhs = sides.pop().unwrap_or_default();
+        Ok(Reducer::from_node(ReducerNode {
+            lhs: lhs.into(),
+            rhs: rhs.into(),
+            results: results.into(),
+            identity: identity.into(),
+        }))
+    }
+
+    /// A value of any type, as the printer writes them in attributes.
+    pub(super) fn any(&mut self) -> Result<Any> {
+        let place = self.place();
+        if matches!(self.peek(), Token::Text(_)) {
+            return Ok(Str::from(self.string()?.as_str()).into_any());
+        }
+        if self.take_sign("[") {
+            let items: Array<Any> = self.list("]", |this| this.any())?.into();
+            return Ok(items.into_any());
+        }
+        if self.take_sign("{") {
+            let entries = self.list("}", |this| {
+                let key = this.string()?;
+                this.sign(":")?;
+                Ok((Str::from(key.as_str()), this.any()?))
+            })?;
+            let map: Map<Str, Any> = entries.into_iter().collect();
+            return Ok(map.into_any());
+        }
+        let number = usize::from(self.is_sign("-"));
+        match self.peek_after(number).clone() {
+            Token::Number { digits, suffix } if suffix.is_empty() => {
+                if !digits.contains(['.', 'e', 'E']) {
+                    return Ok(self.integer()?.into_any());
+                }
+                let value: f64 = digits.parse().map_err(|_| self.expected("a number"))?;
+                self.next();
+                if number == 1 {
+                    self.next();
+                }
+                return Ok(if number == 1 { -value } else { value }.into_any());
+            }
+            Token::Name { text, quoted: false } if text == "inf" || text == "nan" => {
+                for _ in 0..=number {
+                    self.next();
+                }
+                let value = if text == "inf" { f64::INFINITY } else { f64::NAN };
+                return Ok(if number == 1 { -value } else { value }.into_any());
+            }
+            _ => {}
+        }
+        if self.is_word("axis") {
+            return Ok(self.iter_var()?.into_any());
+        }
+        if self.is_word("reducer") {
+            return Ok(self.reducer()?.into_any());
+        }
+        let what = "a value: a number, text, true, false, none, [..], {..}, dtype, expr, axis, buffer, tensor, reducer";
+        let Token::Name { text, quoted: false } = self.peek().clone() else { return Err(self.expected(what)) };
+        self.next();
+        Ok(match text.as_str() {
+            "none" => Any::default(),
+            "true" => true.into_any(),
+            "false" => false.into_any(),
+            "dtype" => self.dtype()?.into_any(),
+            "expr" => self.expr()?.into_any(),
+            "buffer" => self.buffer()?.into_any(),
+            "tensor" => self.tensor()?.into_any(),
+            "json" => {
+                let json = self.string()?;
+                kernpack::reflect::from_json(&json).map_err(|error| {
+                    self.error_at(place, format!("a graph that cannot be read: {}", error.message()))
+                })?
+            }
+            _ => return Err(self.error_at(place, format!("expected {what}, got `{text}`"))),
+        })
+    }
+
+    pub(super) fn buffer(&mut self) -> Result<Buffer> {
+        let place = self.place();
+        let name = self.name()?;
+        match self.lookup(&name) {
+            Some(Item::Buffer(buffer)) => Ok(buffer.clone()),
+            _ => Err(self.unknown(place, &name, "buffer")),
+        }
+    }
+
+    pub(super) fn tensor(&mut self) -> Result<Tensor> {
+        let place = self.place();
+        let name = self.name()?;
+        match self.lookup(&name) {
+            Some(Item::Tensor(tensor)) => Ok(tensor.clone()),
+            _ => Err(self.unknown(place, &name, "tensor").note("declare it before the function: `tensor t: f32[n]`")),
+        }
+    }
+
+    /// `#[key = value]` lines.
+    pub(super) fn annotations(&mut self) -> Result<Map<Str, Any>> {
+        let mut entries = Vec::new();
+        while self.take_sign("#[") {
+            entries.push(self.entry()?);
+            self.skip_newlines();
+        }
+        Ok(entries.into_iter().collect())
+    }
+
+    /// `key = value]`
+    pub(super) fn entry(&mut self) -> Result<(Str, Any)> {
+        let key = self.name()?;
+        self.sign("=")?;
+        let value = self.any()?;
+        self.sign("]")?;
+        Ok((Str::from(key.as_str()), value))
+    }
+
+    pub(super) fn same_type(&self, place: usize, what: &str, a: DataType, b: DataType) -> Result<()> {
+        if a == b {
+            return Ok(());
+        }
+        Err(self.error_at(place, format!("{what} of {} and {}", a.short_name(), b.short_name())))
+    }
+}

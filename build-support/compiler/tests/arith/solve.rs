@@ -1,0 +1,150 @@
+//! Solved conditions and linear forms, checked against all values.
+
+use kernpack_compiler::arith::{Analyzer, IntSet, SetMap, deduce_bound, detect_linear};
+use kernpack_compiler::ir::{Expr, I64, Range, Var};
+
+use super::evaluate::{Random, Values, text, value};
+
+struct Loops {
+    outer: Var,
+    inner: Var,
+    more: Var,
+    n: Var,
+}
+
+fn loops() -> Loops {
+    Loops { outer: Var::index("o"), inner: Var::index("i"), more: Var::index("k"), n: Var::size("n", I64) }
+}
+
+/// The condition, and the ends of the interval; empty: none.
+type Row = (&'static str, fn(&Loops) -> Expr, &'static str, &'static str);
+
+const ROWS: &[Row] = &[
+    ("a split", |l| (&l.outer * 8 + &l.inner).less(&l.n), "", "((n // 8) - 1)"),
+    ("a constant", |l| (&l.outer * 8 + &l.inner).less(100), "", "11"),
+    ("from below", |l| (&l.outer * 8 + &l.inner - 1).greater_equal(0), "1", ""),
+    (
+        "both ends of padding",
+        |l| (&l.outer + &l.inner - 1).greater_equal(0).and((&l.outer + &l.inner - 1).less(&l.n)),
+        "1",
+        "(n - 7)",
+    ),
+    ("likely", |l| (&l.outer * 8 + &l.inner).less(&l.n).likely(), "", "((n // 8) - 1)"),
+    ("negated", |l| (&l.outer * 8 + &l.inner).greater_equal(100).negated(), "", "11"),
+    ("a quotient", |l| (&l.outer * 3 + &l.inner).floor_div(4).less(&l.n), "", "((((n*4) + 1) // 3) - 3)"),
+    ("a quotient from below", |l| (&l.outer + &l.inner).floor_div(4).greater(2), "12", ""),
+    ("a negative factor", |l| (&l.n - &l.outer * 8).greater(&l.inner), "", "((n // 8) - 1)"),
+    ("min", |l| (&l.outer * 8 + &l.inner).less(l.n.min(100)), "", "((min(n, 100) // 8) - 1)"),
+    ("max", |l| (&l.outer * 8).max(&l.inner).less(50), "", "6"),
+    ("one of both", |l| (&l.outer * 8 + &l.inner).less(&l.n).or(l.n.less(0)), "", "((n // 8) - 1)"),
+    ("always", |l| l.inner.less(8), "-", "-"),
+    ("a symbolic factor", |l| (&l.outer * (&l.n + 1) + &l.inner).less(1000), "", "(992 // (n + 1))"),
+    ("equal", |l| (&l.outer - 2).equals(&l.n), "(n + 2)", "(n + 2)"),
+];
+
+#[test]
+fn conditions_are_solved() {
+    for (name, condition, min, max) in ROWS {
+        let loops = loops();
+        let analyzer = Analyzer::new();
+        let relaxed: SetMap = [
+            (loops.inner.clone(), IntSet::of_range(&Range::until(8))),
+            (loops.more.clone(), IntSet::of_range(&Range::until(3))),
+        ]
+        .into_iter()
+        .collect();
+        let condition = condition(&loops);
+        let set = deduce_bound(&loops.outer, &condition, &relaxed, &analyzer).unwrap_or_else(|| panic!("{name}"));
+        let show = |end: Option<&Expr>| end.map_or(String::new(), text);
+        if *min == "-" {
+            assert!(set.is_everything(), "{name}");
+        } else {
+            assert_eq!((show(set.min()).as_str(), show(set.max()).as_str()), (*min, *max), "{name}");
+        }
+        // Inside of the interval the condition holds for all values of the inner loop; beyond its end it fails for one of them, or for the next.
+        for n in 0..40 {
+            let at = |outer: i64, inner: i64| -> Values {
+                [(&loops.outer, outer), (&loops.inner, inner), (&loops.more, 0), (&loops.n, n)]
+                    .into_iter()
+                    .map(|(var, value)| (var.clone(), value))
+                    .collect()
+            };
+            let holds = |outer: i64| (0..8).all(|inner| value(&condition, &at(outer, inner)) == Some(1));
+            let low = set.min().map_or(-60, |min| value(min, &at(0, 0)).unwrap());
+            let high = set.max().map_or(60, |max| value(max, &at(0, 0)).unwrap());
+            for outer in -60..=60 {
+                let inside = (low..=high).contains(&outer);
+                assert!(!inside || holds(outer), "{name}: n = {n}, outer = {outer} of {low}..={high}");
+                // Sides of a disjunction are not united; nothing else is lost.
+                let exact = *name != "one of both";
+                assert!(!exact || inside || !holds(outer), "{name}: n = {n}, outer = {outer} not in {low}..={high}");
+            }
+        }
+    }
+}
+
+#[test]
+fn loops_inside_that_end_with_the_one_outside() {
+    let loops = loops();
+    let analyzer = Analyzer::new();
+    let clipped = Range::until(Expr::int(8).min(&loops.n - &loops.outer * 8));
+    let relaxed: SetMap = [(loops.inner.clone(), IntSet::of_range(&clipped))].into_iter().collect();
+    let set = deduce_bound(&loops.outer, &(&loops.outer * 8 + &loops.inner).less(&loops.n), &relaxed, &analyzer);
+    assert!(set.is_some_and(|set| set.is_everything() || set.max().is_some()));
+}
+
+#[test]
+fn what_is_not_monotone_is_not_solved() {
+    let loops = loops();
+    let analyzer = Analyzer::new();
+    let relaxed = SetMap::new();
+    for condition in [
+        (loops.outer.floor_mod(4)).less(&loops.n),
+        (&loops.outer * &loops.outer).less(9),
+        loops.outer.differs(&loops.n),
+        (&loops.outer * &loops.more).less(&loops.n),
+        loops.n.less(3),
+        loops.outer.cast(kernpack_compiler::ir::F32).less(3.0),
+    ] {
+        assert!(deduce_bound(&loops.outer, &condition, &relaxed, &analyzer).is_none(), "{}", text(&condition));
+    }
+}
+
+#[test]
+fn linear_forms_have_the_value_of_the_expression() {
+    let Loops { outer, inner, more, n } = loops();
+    let analyzer = Analyzer::new();
+    analyzer.bind(&inner, &Range::until(8));
+    let vars = [outer.clone(), inner.clone()];
+    let rows: &[(Expr, Option<[&str; 3]>)] = &[
+        (&outer * 8 + &inner + 3, Some(["8", "1", "3"])),
+        ((&outer * &n + &inner) * 4 - &more, Some(["(n*4)", "4", "(0 - more)"])),
+        (((&outer + &more) * &n + &inner) * &n, Some(["(n*n)", "n", "(more*(n*n))"])),
+        ((&outer * 8 + &inner).floor_div(8), Some(["1", "0", "0"])),
+        (&outer - &outer + &n.floor_div(2), Some(["0", "0", "(n // 2)"])),
+        (&n - &outer * 2, Some(["-2", "0", "n"])),
+        (outer.floor_div(2), None),
+        (&outer * &inner, None),
+        (outer.min(&inner), None),
+        (Expr::select(outer.less(3), &inner, 0), None),
+    ];
+    let mut random = Random(3);
+    for (expr, expected) in rows {
+        let form = detect_linear(expr, &vars, &analyzer);
+        let Some([first, second, base]) = expected else {
+            assert!(form.is_none(), "{}", text(expr));
+            continue;
+        };
+        let form = form.unwrap_or_else(|| panic!("{}", text(expr)));
+        let rebuilt = &outer * &form.coefficients[0] + &inner * &form.coefficients[1] + &form.base;
+        let show = |expr: &Expr| text(expr).replace("k", "more");
+        assert_eq!([&form.coefficients[0], &form.coefficients[1], &form.base].map(show), [*first, *second, *base]);
+        for _ in 0..1000 {
+            let values: Values = [(&outer, -20, 20), (&more, -20, 20), (&n, 0, 20), (&inner, 0, 7)]
+                .into_iter()
+                .map(|(var, min, max)| (var.clone(), random.between(min, max)))
+                .collect();
+            assert_eq!(value(&rebuilt, &values), value(expr, &values), "{}", text(expr));
+        }
+    }
+}

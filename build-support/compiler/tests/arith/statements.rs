@@ -1,0 +1,345 @@
+//! The pass `Simplify`: programs before and after it, and random programs that do the same before and after it.
+
+use kernpack_compiler::interpret::{Arg, Block, Machine};
+use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, LoweredFunc, LoweredFuncNode, Stmt, Var};
+use kernpack_compiler::pass::simplify::simplify;
+use kernpack_compiler::pass::{PassContext, PassOptions};
+use kernpack_compiler::text;
+
+use super::evaluate::Random;
+
+fn simplified(function: &LoweredFunc) -> LoweredFunc {
+    simplify(function, &PassContext::new(PassOptions::default())).unwrap()
+}
+
+/// Bodies of `func f(a: f32[n], b: mut f32[n])` before and after.
+const BODIES: &[(&str, &str, &str)] = &[
+    (
+        "a guard that its loop implies",
+        "for i in 0..n {
+           if likely(i < n && i + 1 > 0) {
+             b[i] = a[i]
+           }
+         }",
+        "for i in 0..n {
+           b[i] = a[i]
+         }",
+    ),
+    (
+        "a split by 8 of a multiple of 8",
+        "assert floormod(n, 8) == 0, \"ValueError\", \"n\"
+         for io in 0..floordiv(n + 7, 8) {
+           for ii in 0..8 {
+             if likely(io * 8 + ii < n) {
+               b[io * 8 + ii] = a[io * 8 + ii]
+             }
+           }
+         }",
+        "assert floormod(n, 8) == 0, \"ValueError\", \"n\"
+         for io in 0..floordiv(n, 8) {
+           for ii in 0..8 {
+             b[io * 8 + ii] = a[io * 8 + ii]
+           }
+         }",
+    ),
+    (
+        "a split of a split keeps the guards that it needs",
+        "for o in 0..floordiv(n + 7, 8) {
+           for m in 0..2 {
+             for i in 0..4 {
+               if likely(o * 8 + (m * 4 + i) < n) {
+                 if likely(m * 4 + i < 8) {
+                   b[o * 8 + (m * 4 + i)] = a[(o * 8 + (m * 4 + i)) * 1]
+                 }
+               }
+             }
+           }
+         }",
+        "for o in 0..floordiv(n + 7, 8) {
+           for m in 0..2 {
+             for i in 0..4 {
+               if likely(o * 8 + m * 4 + i < n) {
+                 b[o * 8 + m * 4 + i] = a[o * 8 + m * 4 + i]
+               }
+             }
+           }
+         }",
+    ),
+    (
+        "fused, split and fused back",
+        "for f in 0..n * 16 {
+           b[floordiv(f, 16) * 16 + floordiv(floormod(f, 16), 4) * 4 + floormod(f, 4)] = a[f]
+         }",
+        "for f in 0..n * 16 {
+           b[f] = a[f]
+         }",
+    ),
+    (
+        "loops without and with one iteration",
+        "for i in 0..0 {
+           b[i] = a[i]
+         }
+         for j in n..+1 {
+           for k in 3..+1 {
+             b[j + k] = a[j + k]
+           }
+         }
+         for m in 0..min(n, 0) {
+           b[m] = a[m]
+         }",
+        "b[n + 3] = a[n + 3]",
+    ),
+    (
+        "a parallel loop without iterations",
+        "parallel i in 0..max(0, 0 - n) {
+           b[i] = a[i]
+         }",
+        "",
+    ),
+    (
+        "both branches of conditions",
+        "for i in 0..16 {
+           if i < 8 {
+             b[i] = a[min(i, 7)]
+           } else {
+             b[i] = a[max(i, 8)]
+           }
+           if i < 16 {
+             b[i] = 1.0
+           } else {
+             b[i] = 2.0
+           }
+         }",
+        "for i in 0..16 {
+           if i < 8 {
+             b[i] = a[i]
+           } else {
+             b[i] = a[i]
+           }
+           b[i] = 1.0
+         }",
+    ),
+    (
+        "names of cheap values, and of others",
+        "for i in 0..8 {
+           let j = i * 4
+           let k = floordiv(n, 3)
+           b[j + 1] = a[k]
+           if k < floordiv(n, 3) {
+             b[k] = 0.0
+           }
+         }",
+        "for i in 0..8 {
+           let j = i * 4
+           let k = floordiv(n, 3)
+           b[i * 4 + 1] = a[k]
+         }",
+    ),
+    (
+        "padding: the guard keeps what it needs",
+        "for y in 0..14 {
+           for r in 0..3 {
+             b[y * 3 + r] = if_then_else(1 <= y + r && y + r < 15, a[y + r - 1], 0.0)
+           }
+         }",
+        "for y in 0..14 {
+           for r in 0..3 {
+             b[y * 3 + r] = if_then_else(0 < y + r && y + r < 15, a[y + r - 1], 0.0)
+           }
+         }",
+    ),
+    (
+        "a region that begins below zero",
+        "for y in 0..4 {
+           alloc c: f32[10]
+           for r in 0..10 {
+             if y * 8 + r - 1 >= 0 {
+               c[(y * 8 + r - 1) - (y * 8 - 1)] = a[y * 8 + r - 1]
+             }
+           }
+           b[y] = c[y * 8 - (y * 8 - 1)]
+         }",
+        "for y in 0..4 {
+           alloc c: f32[10]
+           for r in 0..10 {
+             if 0 < y * 8 + r {
+               c[r] = a[y * 8 + r - 1]
+             }
+           }
+           b[y] = c[1]
+         }",
+    ),
+    (
+        "a vector guard that is the same in all lanes",
+        "for i in 0..floordiv(n, 4) {
+           b[i * 4 : 4] = a[i * 4 : 4] where ramp(i * 4, 1, 4) < broadcast(n, 4)
+         }",
+        "for i in 0..floordiv(n, 4) {
+           b[i * 4 : 4] = a[i * 4 : 4]
+         }",
+    ),
+    (
+        "a reduction over nothing keeps its identity",
+        "for i in 0..n {
+           b[i] = 0.0
+           for k in 0..0 {
+             b[i] = b[i] + a[k]
+           }
+         }",
+        "for i in 0..n {
+           b[i] = 0.0
+         }",
+    ),
+];
+
+fn function(body: &str) -> LoweredFunc {
+    text::parse_func(&format!("func f(a: f32[n], b: mut f32[n]) {{\n{body}\n}}\n")).unwrap()
+}
+
+#[test]
+fn programs_become_what_they_should() {
+    for (name, before, after) in BODIES {
+        let found = simplified(&function(before));
+        let (found_text, expected) = (text::print(&found), text::print(&function(after)));
+        assert_eq!(found_text, expected, "{name}");
+        assert!(simplified(&found).body.same_as(&found.body), "{name}: again");
+    }
+}
+
+/// Random programs over one buffer.
+struct Programs<'a> {
+    random: &'a mut Random,
+    buffer: Buffer,
+    n: Var,
+    vars: Vec<Expr>,
+    next: usize,
+}
+
+impl Programs<'_> {
+    fn integer(&mut self, depth: u32) -> Expr {
+        if depth == 0 || self.random.between(0, 4) == 0 {
+            return match self.random.between(0, 4) {
+                0 => Expr::int(*self.random.of(&[-3, 0, 1, 2, 4, 8])),
+                1 => self.n.expr().clone(),
+                _ if self.vars.is_empty() => Expr::int(3),
+                _ => self.random.of(&self.vars).clone(),
+            };
+        }
+        let (a, b) = (self.integer(depth - 1), self.integer(depth - 1));
+        match self.random.between(0, 9) {
+            0..=2 => a + b,
+            3 => a - b,
+            4 => a * *self.random.of(&[2, 4, 8, -1]),
+            5 => a.floor_div(*self.random.of(&[2, 4, 8])),
+            6 => a.floor_mod(*self.random.of(&[2, 4, 8])),
+            7 => a.min(b),
+            8 => a.max(b),
+            _ => Expr::if_then_else(self.condition(1), a, b),
+        }
+    }
+
+    fn condition(&mut self, depth: u32) -> Expr {
+        if depth > 0 && self.random.between(0, 2) == 0 {
+            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            return match self.random.between(0, 2) {
+                0 => a.and(b),
+                1 => a.or(b),
+                _ => a.negated(),
+            };
+        }
+        let (a, b) = (self.integer(1), self.integer(1));
+        match self.random.between(0, 4) {
+            0 => a.less(b),
+            1 => a.less_equal(b),
+            2 => a.equals(b),
+            3 => a.differs(b),
+            _ => a.floor_mod(4).equals(*self.random.of(&[0, 1])),
+        }
+    }
+
+    fn name(&mut self, prefix: &str) -> Var {
+        self.next += 1;
+        Var::index(format!("{prefix}{}", self.next))
+    }
+
+    /// A write to a place inside of the buffer.
+    fn store(&mut self) -> Stmt {
+        let (place, value) = (self.integer(3), self.integer(3));
+        let buffer = self.buffer.clone();
+        let read = Expr::load(&buffer, self.integer(2).floor_mod(64));
+        let value = if self.random.between(0, 2) == 0 { (value + read).floor_mod(1009) } else { value };
+        Stmt::store(
+            buffer.clone(),
+            place.floor_mod(64),
+            (value + Expr::load(&buffer, place.floor_mod(64))).floor_mod(4001),
+        )
+    }
+
+    fn body(&mut self, depth: u32) -> Stmt {
+        let depth_of_vars = self.vars.len();
+        let mut stmts = Vec::new();
+        for _ in 0..self.random.between(1, 3) {
+            let stmt = match self.random.between(0, 5) {
+                0 | 1 if depth > 0 => {
+                    let var = self.name("i");
+                    let kind = *self.random.of(&[ForKind::Serial, ForKind::Unrolled]);
+                    let (min, extent) = match self.random.between(0, 3) {
+                        0 => (Expr::int(0), self.integer(1).min(5)),
+                        1 => (self.integer(1), Expr::int(self.random.between(0, 2))),
+                        _ => (Expr::int(0), Expr::int(self.random.between(1, 4))),
+                    };
+                    self.vars.push(var.expr().clone());
+                    let body = self.body(depth - 1);
+                    self.vars.pop();
+                    Stmt::for_loop(var, min, extent, kind, body)
+                }
+                2 | 3 if depth > 0 => {
+                    let condition = self.condition(2);
+                    let then_body = self.body(depth - 1);
+                    let else_body = (self.random.between(0, 1) == 0).then(|| self.body(depth - 1));
+                    Stmt::if_then(condition, then_body, else_body)
+                }
+                4 => {
+                    let var = self.name("v");
+                    let value = self.integer(2);
+                    self.vars.push(var.expr().clone());
+                    Stmt::bind(var, value)
+                }
+                _ => self.store(),
+            };
+            stmts.push(stmt);
+        }
+        stmts.push(self.store());
+        self.vars.truncate(depth_of_vars);
+        Stmt::seq(stmts)
+    }
+}
+
+fn run(function: &LoweredFunc, n: i64) -> Vec<i64> {
+    let block = Block::from_i64(I64, &[64], &(0..64).collect::<Vec<_>>());
+    let machine = Machine::new(function).unwrap_or_else(|error| panic!("{error}\n{}", text::print(function)));
+    let args = [Arg::from(n), Arg::from(&block)];
+    machine.run(function.name.as_str(), &args).unwrap_or_else(|error| panic!("{error}\n{}", text::print(function)));
+    block.to_i64().unwrap()
+}
+
+#[test]
+fn random_programs_do_the_same() {
+    let mut random = Random(7);
+    let mut changed = 0;
+    for _ in 0..300 {
+        let template = text::parse_func("func f(n: i64, a: mut i64[64]) {\n a[0] = n\n}\n").unwrap();
+        let n = template.params.get(0).unwrap().var.clone();
+        let buffer = template.params.get(1).unwrap().buffer.clone().unwrap();
+        let mut programs = Programs { random: &mut random, buffer, n, vars: Vec::new(), next: 0 };
+        let body = programs.body(3);
+        let before = LoweredFunc::from_node(LoweredFuncNode { body, ..template.to_node() });
+        let after = simplified(&before);
+        changed += i64::from(!after.body.same_as(&before.body));
+        for n in [-5, 0, 1, 3, 8] {
+            let (expected, found) = (run(&before, n), run(&after, n));
+            assert_eq!(expected, found, "n = {n}\n{}\n{}", text::print(&before), text::print(&after));
+        }
+    }
+    assert!(changed > 200, "{changed}");
+}

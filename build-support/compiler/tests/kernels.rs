@@ -1,0 +1,271 @@
+//! Kernels from the closure to loops, by rules, for several targets: what the interpreter computes is what the graph says.
+
+use kernpack_compiler::interpret::{Arg, Block, Machine};
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, U8};
+use kernpack_compiler::te::eval::{Elements, Evaluator};
+use kernpack_compiler::te::{argmax, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum};
+use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
+
+fn targets() -> [TargetDescription; 4] {
+    [
+        TargetDescription::x86_64(),
+        TargetDescription::x86_64_v3(),
+        TargetDescription::x86_64_v4(),
+        TargetDescription::aarch64(),
+    ]
+}
+
+/// Lowers a kernel for each target and compares the interpreter with the evaluator. `shapes`: those of the inputs. Whole numbers are compared exactly, unless
+/// a tolerance is given.
+#[track_caller]
+fn check(name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
+    let mut evaluator = Evaluator::new();
+    let mut inputs = Vec::new();
+    let mut shapes_left = shapes.iter();
+    for param in kernel.params() {
+        match &param.kind {
+            KernelParamKind::Input(tensor) => {
+                let shape = shapes_left.next().expect("a shape for each input");
+                let count: i64 = shape.iter().product();
+                let seed = inputs.len() as i64;
+                let values: Vec<f64> = (0..count)
+                    .map(|at| {
+                        (at * 7 + seed * 3).rem_euclid(11) as f64 - if tensor.dtype.is_uint() { 0.0 } else { 5.0 }
+                    })
+                    .collect();
+                let lanes: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+                let lengths: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
+                let bytes: Vec<u8> = values.iter().map(|value| *value as u8).collect();
+                let elements =
+                    if tensor.dtype == U8 { Elements::new(&lengths, &bytes) } else { Elements::new(&lengths, &lanes) };
+                evaluator = evaluator.input(tensor, elements.unwrap());
+                inputs.push(Block::from_f64(tensor.dtype, shape, &values));
+            }
+            KernelParamKind::Scalar(var) => evaluator = evaluator.scalar(var, 3.0),
+            KernelParamKind::Output(_) => {}
+        }
+    }
+    let outputs: Vec<_> = kernel
+        .params()
+        .iter()
+        .filter_map(|param| match &param.kind {
+            KernelParamKind::Output(tensor) => Some(tensor.clone()),
+            _ => None,
+        })
+        .collect();
+    let expected = evaluator.run(&outputs).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for target in targets() {
+        let context = PassContext::default();
+        let function = kernel.lower(&target, &context).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let blocks: Vec<Block> = outputs
+            .iter()
+            .zip(&expected)
+            .map(|(tensor, expected)| {
+                Block::uninit(tensor.dtype, &expected.shape().iter().map(|extent| *extent as i64).collect::<Vec<_>>())
+            })
+            .collect();
+        let (mut next_input, mut next_output) = (inputs.iter(), blocks.iter());
+        let args: Vec<Arg> = kernel
+            .params()
+            .iter()
+            .map(|param| match &param.kind {
+                KernelParamKind::Input(_) => Arg::from(next_input.next().unwrap()),
+                KernelParamKind::Output(_) => Arg::from(next_output.next().unwrap()),
+                KernelParamKind::Scalar(_) => Arg::from(3.0),
+            })
+            .collect();
+        let machine = Machine::new(&function).unwrap();
+        let run = machine.run(function.name.as_str(), &args);
+        let say = |what: String| {
+            panic!("{name} on {}, {shapes:?}: {what}\n{}", target.name, kernpack_compiler::text::print(&function))
+        };
+        if let Err(error) = run {
+            say(error.to_string());
+        }
+        for (block, expected) in blocks.iter().zip(&expected) {
+            let found = block.to_f64().unwrap_or_else(|error| say(error.to_string()));
+            let wanted: Vec<f64> = if block.dtype() == I64 {
+                expected.to_vec::<i64>().unwrap().iter().map(|value| *value as f64).collect()
+            } else {
+                expected.to_vec::<f32>().unwrap().iter().map(|value| f64::from(*value)).collect()
+            };
+            for (at, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                let near = (found - wanted).abs() <= tolerance * wanted.abs().max(1.0);
+                if !near && !(found.is_nan() && wanted.is_nan()) {
+                    say(format!("element {at} is {found}, not {wanted}"));
+                }
+            }
+        }
+    }
+}
+
+const SIZES: [i64; 12] = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 65, 130];
+
+#[test]
+fn elementwise() {
+    let mut k = Kernel::new("f");
+    let (m, n) = (k.size("m"), k.size("n"));
+    let x = k.input("x", [&m, &n], F32);
+    let bias = k.input("bias", [&n], F32);
+    let by = k.scalar("by", F32);
+    k.output("out", compute([&m, &n], |[i, j]| max(x.at([&i, &j]) * &by + bias.at([&j]), 0.0)));
+    for (m, n) in SIZES.into_iter().zip(SIZES.into_iter().rev()) {
+        check("elementwise", &k, &[&[m, n], &[n]], 0.0);
+    }
+}
+
+#[test]
+fn one_long_dimension() {
+    let mut k = Kernel::new("f");
+    let n = k.size("n");
+    let x = k.input("x", [&n], F32);
+    k.output("out", compute([&n], |[i]| x.at([&i]) * 2.0));
+    for n in [0, 1, 5, 64, 4095, 4096, 4097, 8200] {
+        check("one dimension", &k, &[&[n]], 0.0);
+    }
+}
+
+#[test]
+fn products() {
+    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (29, 17, 5), (14, 70, 3)] {
+        for symbolic in [false, true] {
+            for transposed in [false, true] {
+                for epilogue in [false, true] {
+                    let mut k = Kernel::new("f");
+                    let rows = if symbolic { k.size("m").expr().clone() } else { m.into() };
+                    let a = k.input("a", (&rows, depth), F32);
+                    let shape = if transposed { [n, depth] } else { [depth, n] };
+                    let b = k.input("b", shape, F32);
+                    let r = reduce_axis(0, depth, "r");
+                    let c = compute((&rows, n), |[i, j]| {
+                        let element = if transposed { b.at([&j, &r]) } else { b.at([&r, &j]) };
+                        sum(a.at([&i, &r]) * element, &r)
+                    })
+                    .named("c");
+                    let out = if epilogue { compute((&rows, n), |[i, j]| max(c.at([&i, &j]) + 1.0, 0.0)) } else { c };
+                    k.output("out", out);
+                    check("product", &k, &[&[m, depth], &shape], 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batched_products() {
+    let mut k = Kernel::new("f");
+    let n = k.size("n");
+    let a = k.input("a", (&n, 5, 4), F32);
+    let b = k.input("b", (&n, 4, 40), F32);
+    let r = reduce_axis(0, 4, "r");
+    k.output("out", compute((&n, 5, 40), |[b_, i, j]| sum(a.at([&b_, &i, &r]) * b.at([&b_, &r, &j]), &r)));
+    for n in [0, 1, 3] {
+        check("batched product", &k, &[&[n, 5, 4], &[n, 4, 40]], 0.0);
+    }
+}
+
+#[test]
+fn rows() {
+    let mut k = Kernel::new("softmax");
+    let (m, n) = (k.size("m"), k.size("n"));
+    let x = k.input("x", [&m, &n], F32);
+    let (r, s) = (reduce_axis(0, &n, "r"), reduce_axis(0, &n, "s"));
+    let largest = compute([&m], |[i]| reduce_max(x.at([&i, &r]), &r)).named("largest");
+    let powers = compute([&m, &n], |[i, j]| exp(x.at([&i, &j]) - largest.at([&i]))).named("powers");
+    let total = compute([&m], |[i]| sum(powers.at([&i, &s]), &s)).named("total");
+    k.output("out", compute([&m, &n], |[i, j]| powers.at([&i, &j]) / total.at([&i])));
+    for n in [1, 3, 16, 33, 200] {
+        check("softmax", &k, &[&[3, n]], 1e-6);
+    }
+    let mut k = Kernel::new("layer_norm");
+    let m = k.size("m");
+    let x = k.input("x", (&m, 96), F32);
+    let scale = k.input("scale", [96], F32);
+    let (r, s) = (reduce_axis(0, 96, "r"), reduce_axis(0, 96, "s"));
+    let total = compute([&m], |[i]| sum(x.at([&i, &r]), &r)).named("total");
+    let centred = compute((&m, 96), |[i, j]| x.at([&i, &j]) - total.at([&i]) / 96.0).named("centred");
+    let squares = compute([&m], |[i]| sum(centred.at([&i, &s]) * centred.at([&i, &s]), &s)).named("squares");
+    k.output(
+        "out",
+        compute((&m, 96), |[i, j]| centred.at([&i, &j]) * rsqrt(squares.at([&i]) / 96.0 + 1e-5) * scale.at([&j])),
+    );
+    for m in [0, 1, 5] {
+        check("layer_norm", &k, &[&[m, 96], &[96]], 1e-5);
+    }
+}
+
+#[test]
+fn reductions() {
+    for over_rows in [false, true] {
+        let mut k = Kernel::new("f");
+        let (m, n) = (k.size("m"), k.size("n"));
+        let x = k.input("x", [&m, &n], F32);
+        let (extent, length) = if over_rows { (&m, &n) } else { (&n, &m) };
+        let r = reduce_axis(0, extent, "r");
+        let out = compute([length], |[i]| {
+            let element = if over_rows { x.at([&r, &i]) } else { x.at([&i, &r]) };
+            sum(element, &r)
+        });
+        k.output("out", out);
+        for (m, n) in SIZES.into_iter().zip(SIZES.into_iter().rev()) {
+            check(if over_rows { "over rows" } else { "over columns" }, &k, &[&[m, n]], 0.0);
+        }
+    }
+    let mut k = Kernel::new("f");
+    let (m, n) = (k.size("m"), k.size("n"));
+    let x = k.input("x", [&m, &n], F32);
+    let r = reduce_axis(0, &n, "r");
+    let [index, value] = compute([&m], |[i]| argmax(&r, x.at([&i, &r]), &r));
+    k.output("index", index);
+    k.output("value", value);
+    for n in [1, 2, 9, 33] {
+        check("argmax", &k, &[&[5, n]], 0.0);
+    }
+}
+
+#[test]
+fn windows() {
+    let mut k = Kernel::new("heat");
+    let (h, w) = (k.size("h"), k.size("w"));
+    let x = k.input("x", [&h, &w], F32);
+    let out = compute([&h, &w], |[i, j]| {
+        let inside = i.greater(0).and(i.less(&h - 1)).and(j.greater(0)).and(j.less(&w - 1));
+        let here = x.at([&i, &j]);
+        let around = x.at((&i - 1, &j)) + x.at((&i + 1, &j)) + x.at((&i, &j - 1)) + x.at((&i, &j + 1));
+        Expr::if_then_else(inside, around - &here * 4.0, here)
+    });
+    k.output("out", out);
+    for (h, w) in [(0, 3), (1, 1), (2, 5), (3, 3), (7, 33), (20, 70)] {
+        check("stencil", &k, &[&[h, w]], 0.0);
+    }
+    let mut k = Kernel::new("conv");
+    let x = k.input("x", [1, 9, 9, 3], F32);
+    let weights = k.input("weights", [3, 3, 3, 20], F32);
+    let padded = compute([1, 11, 11, 3], |[n, y, x_, c]| {
+        let inside = y.greater(0).and(y.less(10)).and(x_.greater(0)).and(x_.less(10));
+        Expr::if_then_else(inside, x.at((&n, &y - 1, &x_ - 1, &c)), 0.0)
+    })
+    .named("padded");
+    let (ry, rx, rc) = (reduce_axis(0, 3, "ry"), reduce_axis(0, 3, "rx"), reduce_axis(0, 3, "rc"));
+    k.output(
+        "out",
+        compute([1, 9, 9, 20], |[n, y, x, o]| {
+            sum(padded.at((&n, &y + &ry, &x + &rx, &rc)) * weights.at([&ry, &rx, &rc, &o]), [&ry, &rx, &rc])
+        }),
+    );
+    check("convolution", &k, &[&[1, 9, 9, 3], &[3, 3, 3, 20]], 0.0);
+}
+
+#[test]
+fn scans() {
+    let mut k = Kernel::new("running_sum");
+    let (m, n) = (k.size("m"), k.size("n"));
+    let x = k.input("x", [&m, &n], F32);
+    let state = placeholder([&m, &n], F32, "state");
+    let first = compute((1, &n), |[_, j]| x.at((0, &j))).named("first");
+    let next = compute([&m, &n], |[t, j]| state.at((&t - 1, &j)) + x.at([&t, &j])).named("next");
+    k.output("out", scan([&first], [&next], [&state])[0].clone());
+    for (m, n) in [(1, 1), (2, 7), (9, 33)] {
+        check("running sum", &k, &[&[m, n]], 0.0);
+    }
+}

@@ -1,0 +1,171 @@
+//! Kernels from tensor expressions: scheduled for each CPU level, lowered, and compiled by LLVM.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use kernpack_compiler::codegen::{self, Target};
+use kernpack_compiler::ir::{DataTypeExt, IrModule};
+use kernpack_compiler::{CompileError, Kernel, KernelParamKind, PassContext, PassOptions, TargetDescription, text};
+
+use crate::cache::step::{Ran, Step};
+use crate::describe::Description;
+use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
+use crate::describe::symbols::Compiled;
+use crate::llvm::{self, Machine};
+use crate::multiversion::{Version, results};
+use crate::outputs::Output;
+use crate::session::Session;
+use crate::{Error, Result, tool};
+
+/// What building the kernels of a library gave besides the objects.
+#[derive(Default)]
+pub(crate) struct TeOutcome {
+    /// For people: dumps and notes.
+    pub(crate) outputs: Vec<Output>,
+    /// For cargo.
+    pub(crate) warnings: String,
+}
+
+/// How messages name a kernel's source: the place in the build script.
+pub(crate) fn source_of(kernel: &Kernel) -> String {
+    let place = kernel.place();
+    let line = place.rsplit_once(':').map_or(place, |(line, _)| line);
+    format!("{line} (te `{}`)", kernel.name())
+}
+
+/// Compiles every version of every kernel; mistakes of one do not hide those of others. The objects are by version, in the order of the kernels.
+pub(crate) fn compile(
+    session: &Session,
+    kernels: &[Result<Kernel, CompileError>],
+    versions: &[Version],
+    dump: bool,
+) -> Result<(Vec<Vec<Compiled>>, TeOutcome)> {
+    if kernels.is_empty() {
+        return Ok((vec![Vec::new(); versions.len()], TeOutcome::default()));
+    }
+    let made = Error::collect(kernels.iter().map(|kernel| kernel.as_ref().map_err(problems)))?;
+    let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
+    let sources: Vec<String> = made.iter().map(|kernel| source_of(kernel)).collect();
+    let jobs: Vec<(usize, &Machine)> =
+        (0..made.len()).flat_map(|index| machines.iter().map(move |machine| (index, machine))).collect();
+    let places: Vec<usize> = jobs.iter().map(|(index, _)| *index).collect();
+    let done = tool::in_parallel(session.jobs, jobs, |(index, machine): (usize, &Machine)| {
+        one(session, machine, index, made[index], &sources[index], dump)
+    });
+    let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
+    let mut outcome = TeOutcome::default();
+    for (index, done) in places.into_iter().zip(done) {
+        rows[index].push(done.map(|(compiled, said)| {
+            outcome.outputs.extend(said.outputs);
+            outcome.warnings.push_str(&said.warnings);
+            compiled
+        }));
+    }
+    Ok((results::by_version(versions, &sources, rows)?, outcome))
+}
+
+/// All mistakes, as problems of a build.
+fn problems(error: &CompileError) -> Error {
+    Error::of_problems(error.problems())
+}
+
+/// The module of a kernel for a machine.
+fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<IrModule, CompileError> {
+    let description = TargetDescription::of(target);
+    let function = kernel.lower(&description, context)?;
+    codegen::host_module(&[function], target, context)
+}
+
+fn one(
+    session: &Session,
+    machine: &Machine,
+    index: usize,
+    kernel: &Kernel,
+    source: &str,
+    dump: bool,
+) -> Result<(Compiled, TeOutcome)> {
+    let target = Target::llvm(&machine.triple, &machine.cpu, &machine.features);
+    let context = PassContext::new(PassOptions { verify: dump, dump, ..PassOptions::default() });
+    let module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
+    let printed = text::print(&module);
+    let version = machine.version;
+    let mut outcome = TeOutcome::default();
+    for warning in context.take_warnings() {
+        let _ = writeln!(outcome.warnings, "{}: {warning}", version.source(source));
+    }
+    let folder = session.work_dir.join(kernel.name());
+    if dump {
+        for (number, (pass, text)) in context.take_dumps().into_iter().enumerate() {
+            let path = folder.join(format!("{version}.{number:02}_{pass}.kir"));
+            keep(&path, &text)?;
+            outcome.outputs.push(Output::of("kir", &path, source, [kernel.name()]));
+        }
+    }
+    let notes = context.take_notes();
+    if !notes.is_empty() {
+        let path = folder.join(format!("{version}.notes.txt"));
+        keep(&path, &(notes.join("\n") + "\n"))?;
+        outcome.outputs.push(Output::of("notes", &path, source, [kernel.name()]));
+    }
+    let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
+    let mut recipe = machine.recipe(session);
+    recipe.field(&printed);
+    let products: [PathBuf; 1] = [object.clone()];
+    let shown = version.source(source);
+    let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+    step.make(session, || {
+        llvm::in_context(|llvm_context, diagnostics| {
+            let llvm_module = llvm_context.create_module(kernel.name());
+            let target_machine = machine.create()?;
+            llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
+            codegen::llvm::emit_into(llvm_context, &llvm_module, &module, &target).map_err(|error| problems(&error))?;
+            llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
+        })?;
+        Ok(Ran { printed: String::new(), inputs: Vec::new() })
+    })?;
+    Ok((Compiled { source: source.to_owned(), object }, outcome))
+}
+
+fn keep(path: &Path, text: &str) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(path, text)
+    };
+    write().map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))
+}
+
+/// What is known of a kernel's arguments: all of it.
+pub(crate) fn description(kernel: &Kernel) -> Description {
+    let params = kernel.params().iter().map(|param| {
+        let element =
+            |dtype: kernpack_compiler::ir::DataType| ELEMENTS.into_iter().find(|name| *name == dtype.to_string());
+        let ty = match &param.kind {
+            KernelParamKind::Input(tensor) => Type::Tensor { element: element(tensor.dtype), written: false },
+            KernelParamKind::Output(tensor) => Type::Tensor { element: element(tensor.dtype), written: true },
+            KernelParamKind::Scalar(var) => match var.dtype() {
+                dtype if dtype.is_bool() => Type::Bool,
+                dtype if dtype.is_float() => Type::Float { bits: dtype.bits() },
+                dtype => Type::Int { bits: dtype.bits(), signed: dtype.is_int() },
+            },
+        };
+        Param { name: param.name.clone(), ty }
+    });
+    let signature = Signature { params: params.collect(), result: Type::None };
+    let mut doc = kernel.documentation().to_owned();
+    let shapes: Vec<String> = kernel
+        .params()
+        .iter()
+        .filter_map(|param| match &param.kind {
+            KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
+                let extents: Vec<String> = tensor.shape.iter().map(|extent| text::print(&extent)).collect();
+                Some(format!("`{}[{}]`", param.name, extents.join(", ")))
+            }
+            KernelParamKind::Scalar(_) => None,
+        })
+        .collect();
+    if !doc.is_empty() {
+        doc.push_str("\n\n");
+    }
+    let _ = write!(doc, "Shapes: {}.", shapes.join(", "));
+    Description { doc, signature: Ok(signature), declared: true }
+}
