@@ -2,6 +2,10 @@
 
 #[path = "lower/check.rs"]
 mod check;
+#[path = "lower/choices.rs"]
+mod choices;
+#[path = "lower/fuzz.rs"]
+mod fuzz;
 
 use check::Graph;
 use kernpack_compiler::ir::{Expr, F32, ForKind, Stmt, Var};
@@ -482,4 +486,48 @@ fn memory_as_asked_for() {
         s.stage(&b).set_store_predicate(Expr::bool(true))?;
         Ok(())
     });
+}
+
+/// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
+fn random_problem(choices: &mut choices::Choices) -> Option<String> {
+    let random = fuzz::Random::graph(choices);
+    let decisions = std::cell::RefCell::new(choices.clone());
+    let log = std::cell::RefCell::new(Vec::new());
+    let sizes: Vec<Vec<i64>> = fuzz::SIZES.iter().map(|size| vec![*size]).collect();
+    let result = random.graph.try_lists(&sizes, |s| {
+        let words = random.schedule(s, &mut decisions.borrow_mut())?;
+        *log.borrow_mut() = words;
+        Ok(())
+    });
+    match result {
+        Ok(()) => None,
+        // Refused, or so much computed more than once that it takes too long.
+        Err(problem) if problem.starts_with("schedule:") || problem.contains("the limit of") => None,
+        Err(problem) => Some(format!("{}\n{}\n{problem}", random.words.join("\n"), log.borrow().join("\n"))),
+    }
+}
+
+fn fuzz(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let choices = choices::Choices::of_seed(seed);
+        if let Some(problem) = random_problem(&mut choices.clone()) {
+            let (numbers, problem) =
+                choices::shrunk(choices, problem, |numbers| random_problem(&mut choices::Choices::of(numbers)));
+            panic!("seed {seed}, shrunk to {numbers:?}:\n{problem}");
+        }
+    }
+}
+
+#[test]
+fn random_schedules() {
+    fuzz(0..100);
+}
+
+/// `KERNPACK_FUZZ_SEEDS=1000..5000 cargo test -p kernpack-compiler --test lower -- --ignored random`
+#[test]
+#[ignore = "as long as the seeds in KERNPACK_FUZZ_SEEDS take"]
+fn random_schedules_for_long() {
+    let seeds = std::env::var("KERNPACK_FUZZ_SEEDS").unwrap_or_else(|_| "1000..3000".to_owned());
+    let (first, last) = seeds.split_once("..").expect("KERNPACK_FUZZ_SEEDS is first..last");
+    fuzz(first.parse().expect("a seed")..last.parse().expect("a seed"));
 }

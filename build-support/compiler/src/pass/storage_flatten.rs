@@ -107,9 +107,9 @@ impl StorageFlatten {
                         format!(
                             "buffer `{}` of an extern operation: {what} is {}, but that of tensor `{}` is {}",
                             buffer.name,
-                            crate::te::exprs::describe(wanted),
+                            crate::text::print(wanted),
                             tensor.name(),
-                            crate::te::exprs::describe(found)
+                            crate::text::print(found)
                         ),
                     )
                     .at(tensor.op.span()));

@@ -241,7 +241,7 @@ impl Lowering<'_> {
                 "loop `{}` of stage `{}` cannot be {what}: its extent {} is no constant",
                 leaf.var.name(),
                 stage.name(),
-                crate::te::exprs::describe(extent)
+                crate::text::print(extent)
             ),
         )
         .at(&leaf.span)
