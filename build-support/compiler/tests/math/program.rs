@@ -101,7 +101,7 @@ pub(crate) fn build(name: &str, dtype: DataType, lanes: u16, features: Features)
     cc(&kernel, &folder);
     // In double precision the vectors of libm are as good a reference, and faster; its headers have them for OpenMP.
     let vectors = if dtype.bits() == 64 { &[][..] } else { &["-fopenmp-simd", "-D_OPENMP=201307"] };
-    let native = cpu(Features { fma: true });
+    let native = cpu(Features { fma: true, ..Features::default() });
     let flags = ["-O3", "-fno-math-errno", "-ffp-contract=off", double];
     cc(&[&flags, &["-c", reference, "-o", "reference.o"], vectors, native].concat(), &folder);
     let objects = [&table, source, "kernel.o", "reference.o", "-o", "check", "-lm"];
