@@ -46,3 +46,14 @@ fn a_function_reads_back() {
 mod mistakes;
 mod programs;
 mod properties;
+mod verify;
+
+#[test]
+fn other_languages_print_and_parse() {
+    let module: kernpack_compiler::ir::IrModule =
+        kernpack::Function::global("kernpack.ir.parse").unwrap().call((DENSE,)).unwrap().to().unwrap();
+    let printed = kernpack::Function::global("kernpack.ir.print").unwrap().call((&module,)).unwrap();
+    assert_eq!(printed.to::<String>().unwrap(), DENSE);
+    let error = kernpack::Function::global("kernpack.ir.parse").unwrap().call(("func",)).unwrap_err();
+    assert!(error.message().contains("expected a name, got the end of the text\n  --> 1:5"), "{error}");
+}

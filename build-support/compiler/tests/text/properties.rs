@@ -21,7 +21,7 @@ fn check(cases: u32, test: impl Fn(&[u8]) -> Result<(), TestCaseError>) {
 
 #[test]
 fn modules_read_back() {
-    check(1200, |choices| {
+    check(500, |choices| {
         let mut builder = Builder::new(choices);
         let module = builder.module();
         let scope = builder.tensors.iter().fold(Scope::new(), Scope::tensor);
