@@ -127,7 +127,7 @@ fn one_long_dimension() {
 
 #[test]
 fn products() {
-    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (2, 3, 4), (33, 17, 5), (14, 32, 7), (29, 70, 9), (70, 33, 3)] {
+    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (29, 17, 5), (14, 70, 3)] {
         for symbolic in [false, true] {
             for transposed in [false, true] {
                 for epilogue in [false, true] {

@@ -1,10 +1,11 @@
-//! Matrix products: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, whatever order the dimensions of `A` and `B` have, with an expression over
-//! each element of `C` behind it.
+//! Matrix products and convolutions: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, whatever order the dimensions of `A` and `B` have, with an
+//! expression over each element of `C` behind it. `k` may be several axes, and `A` may be read anywhere that does not depend on `j`: a convolution is such a
+//! product, where `i` is a row of pixels and `j` the output channel.
 //!
 //! A tile of `C` stays in registers while all of `k` goes by. `B` is copied to panels as wide as a tile, so that it is read in order. The tile is as large as the
 //! registers allow: rows x vectors of accumulators, the vectors of `B` and one broadcast of `A`. Rows are divided evenly.
 
-use super::pattern::{Computed, axis_of, computed, extent_of, is_injective, is_reduction, readers, reads};
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
 use super::{Outcome, TargetDescription, decline};
 use crate::error::Result;
@@ -19,6 +20,8 @@ struct Product {
     b: Tensor,
     /// Which dimension of `b` is the last one of the result.
     b_column: usize,
+    /// Which dimensions of `b` are of the batch.
+    b_batch: Vec<usize>,
     /// Axes that both have.
     batch: Vec<IterVar>,
     /// Axes of `a` alone.
@@ -40,7 +43,7 @@ fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -
         (_, _, true) => (6, 2),
         _ => (4, 2),
     };
-    if let Some(rows) = rows {
+    if let Some(rows) = rows.map(|rows| rows.max(1)) {
         // Evenly: no tile is much lower than the others.
         let tiles = (rows + height - 1) / height;
         height = (rows + tiles - 1) / tiles;
@@ -63,37 +66,36 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
         return Err("what is summed is no product".into());
     };
     let operands = reads(&source);
-    let [(x, x_indices), (y, y_indices)] = &operands[..] else { return Err("it does not read two tensors".into()) };
+    let [x, y] = &operands[..] else { return Err("it does not read two tensors".into()) };
     if !is_plain(&source) {
         return Err("its operands are not read as they are".into());
     }
-    let [k] = &parts.reduce_axes[..] else { return Err("it sums over several axes".into()) };
-    let all: Vec<IterVar> = parts.axes.iter().chain([k]).cloned().collect();
-    let axes_of = |indices: &[Expr]| -> Option<Vec<IterVar>> {
-        indices.iter().map(|index| axis_of(index, &all).cloned()).collect()
-    };
-    let (Some(x_axes), Some(y_axes)) = (axes_of(x_indices), axes_of(y_indices)) else {
-        return Err("its operands are read at computed places".into());
-    };
     let Some(column) = parts.axes.last() else { return Err("it has no columns".into()) };
-    let (a, a_axes, b, b_axes) = match (x_axes.contains(column), y_axes.contains(column)) {
-        (false, true) => (x, x_axes, y, y_axes),
-        (true, false) => (y, y_axes, x, x_axes),
+    let has = |indices: &[Expr], axis: &IterVar| indices.iter().any(|index| depends_on(index, axis));
+    let (a, b) = match (has(&x.1, column), has(&y.1, column)) {
+        (false, true) => (x, y),
+        (true, false) => (y, x),
         _ => return Err("its columns are not those of one operand".into()),
     };
-    if !a_axes.contains(k) || !b_axes.contains(k) {
+    let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
+    let b_axes: Option<Vec<IterVar>> = b.1.iter().map(|index| axis_of(index, &all).cloned()).collect();
+    let Some(b_axes) = b_axes else { return Err("its second operand is read at computed places".into()) };
+    if !parts.reduce_axes.iter().all(|axis| has(&a.1, axis) && b_axes.contains(axis)) {
         return Err("an operand is not read along the sum".into());
     }
-    let batch: Vec<IterVar> =
-        parts.axes.iter().filter(|axis| a_axes.contains(axis) && b_axes.contains(axis)).cloned().collect();
-    let rows: Vec<IterVar> =
-        parts.axes.iter().filter(|axis| a_axes.contains(axis) && !b_axes.contains(axis)).cloned().collect();
-    let columns = parts.axes.iter().filter(|axis| b_axes.contains(axis) && !a_axes.contains(axis)).count();
-    if columns != 1 {
+    let in_a = |axis: &&IterVar| has(&a.1, axis);
+    let in_b = |axis: &&IterVar| b_axes.contains(axis);
+    let batch: Vec<IterVar> = parts.axes.iter().filter(|axis| in_a(axis) && in_b(axis)).cloned().collect();
+    let rows: Vec<IterVar> = parts.axes.iter().filter(|axis| in_a(axis) && !in_b(axis)).cloned().collect();
+    if parts.axes.iter().filter(|axis| in_b(axis) && !in_a(axis)).count() != 1 {
         return Err("it has columns in several dimensions".into());
     }
+    if parts.axes.iter().any(|axis| !in_a(&axis) && !in_b(&axis)) {
+        return Err("a dimension is in neither operand".into());
+    }
     let b_column = b_axes.iter().position(|axis| axis == column).expect("b has the columns");
-    Ok(Product { a: a.clone(), b: b.clone(), b_column, batch, rows })
+    let b_batch = (0..b_axes.len()).filter(|&index| batch.contains(&b_axes[index])).collect();
+    Ok(Product { a: a.0.clone(), b: b.0.clone(), b_column, b_batch, batch, rows })
 }
 
 /// Whether a product's operands are reads, or casts of reads.
@@ -144,8 +146,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let lanes = target.lanes(dtype.bits());
     let rows = product.rows.last();
     let row_extent = rows.map_or(Some(1), extent_of);
-    let depth = extent_of(&parts.reduce_axes[0]);
-    let row_bytes = depth.map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
+    let depth = parts.reduce_axes.iter().try_fold(1i64, |product, axis| product.checked_mul(extent_of(axis)?));
+    let row_bytes =
+        depth.filter(|_| parts.reduce_axes.len() == 1).map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
     let (mut height, mut vectors) = tile(target, row_extent, row_bytes);
     let columns = parts.axes.last().and_then(extent_of);
     while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors - 1)) {
@@ -204,7 +207,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     stage.vectorize(&ji)?;
     let flops = [row_extent, columns, depth].into_iter().try_fold(2i64, |product, extent| product.checked_mul(extent?));
     if flops.is_none_or(|flops| flops > 2_000_000) {
-        stage.parallel(&order[0])?;
+        // A loop of one iteration has nothing to share out.
+        let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
+        stage.parallel(&shared)?;
     }
     let mut stage = schedule.stage(&local);
     let own = stage.get()?.leaves.clone();
@@ -243,15 +248,17 @@ fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
 
 /// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
 fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64, lanes: i64) -> Result<()> {
-    let copy = schedule.cache_read(&product.b, "global", &[core])?;
+    let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
     let column = own[product.b_column].clone();
     let (panel, lane) = stage.split(&column, width)?;
     // Axes of the batch stay in front; then panels, the sum, and the columns of a panel.
-    let others: Vec<IterVar> = own.iter().filter(|axis| **axis != column).cloned().collect();
-    let (batch, sum) = others.split_at(product.batch.len().min(others.len() - 1));
-    let order: Vec<IterVar> = batch.iter().chain([&panel]).chain(sum).chain([&lane]).cloned().collect();
+    let (batch, others): (Vec<usize>, Vec<usize>) =
+        (0..own.len()).filter(|&index| index != product.b_column).partition(|index| product.b_batch.contains(index));
+    let axis = |index: &usize| own[*index].clone();
+    let order: Vec<IterVar> =
+        batch.iter().map(axis).chain([panel]).chain(others.iter().map(axis)).chain([lane]).collect();
     stage.reorder(&order)?;
     let packed = schedule.cache_write(&copy, "global")?;
     schedule.stage(&copy).compute_inline()?;

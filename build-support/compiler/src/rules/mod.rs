@@ -4,13 +4,10 @@
 //! itself; the first one that fits schedules it, together with the stages that it takes in. A rule that declines says why, in the notes of the context.
 
 mod elementwise;
-#[cfg(any())]
 mod gemm;
 mod inline;
 mod pattern;
-#[cfg(any())]
 mod reduction;
-#[cfg(any())]
 mod rows;
 mod target;
 
@@ -32,7 +29,12 @@ pub enum Outcome {
 type Rule = fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome>;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[(&str, Rule)] = &[("elementwise", elementwise::apply)];
+const RULES: &[(&str, Rule)] = &[
+    ("gemm", gemm::apply),
+    ("rows", rows::apply),
+    ("reduction", reduction::apply),
+    ("elementwise", elementwise::apply),
+];
 
 /// Schedules everything that is not scheduled.
 ///
@@ -49,6 +51,7 @@ pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &P
             .find(|id| !done.contains(id) && !schedule[*id].is_placeholder() && schedule[*id].attach == Attach::Root);
         let Some(id) = next else { return Ok(()) };
         let name = schedule[id].name().to_owned();
+        let before: Vec<StageId> = schedule.stages().collect();
         for (rule, apply) in RULES {
             match apply(schedule, id, target)? {
                 Outcome::Applied => {
@@ -59,6 +62,8 @@ pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &P
             }
         }
         done.push(id);
+        // Stages that a rule made are its own.
+        done.extend(schedule.stages().filter(|stage| !before.contains(stage)));
     }
 }
 

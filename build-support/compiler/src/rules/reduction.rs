@@ -84,7 +84,7 @@ pub(crate) fn across_lanes(
     }
     let id = schedule.stage_of(&tensor.op).expect("the tensor is of the schedule");
     let (_, lane) = schedule.stage(id).split(axis, width)?;
-    let mut partial = schedule.rfactor(tensor, &lane, -1)?;
+    let mut partial = schedule.rfactor_at(tensor, &lane, -1)?;
     loop {
         let mut stage = schedule.stage(&partial);
         let own = stage.get()?.leaves.clone();
@@ -105,7 +105,7 @@ pub(crate) fn across_lanes(
         width /= 4;
         let last = schedule[id].leaves.last().expect("the axis of the partial results").clone();
         let (_, lane) = schedule.stage(id).split(&last, width)?;
-        partial = schedule.rfactor(tensor, &lane, -1)?;
+        partial = schedule.rfactor_at(tensor, &lane, -1)?;
     }
 }
 

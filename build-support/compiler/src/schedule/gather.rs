@@ -6,8 +6,8 @@ use super::infer_bound::own_range;
 use super::pass_down::RangeMap;
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
-use crate::ir::visit::{Visit, walk_expr};
-use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
+use crate::ir::visit::{Visit, for_each_expr, walk_expr};
+use crate::ir::{BinaryOp, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
 use crate::te::operation::{bodies_once, input_tensors, root_axes};
 
 /// What is read of each result of an operation: for each dimension the set, or nothing yet.
@@ -23,7 +23,7 @@ impl TensorRegions {
 
     fn add(&mut self, output: usize, dimension: usize, set: &IntSet, analyzer: &Analyzer) {
         if let Some(region) = self.outputs.get_mut(output).and_then(|dims| dims.get_mut(dimension)) {
-            *region = region.union(set, analyzer);
+            *region = untangled(region.union(&untangled(set.clone()), analyzer));
         }
     }
 
@@ -170,6 +170,28 @@ pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyze
     }
     Ok(ranges)
 }
+
+/// The set without ends in which more than a few cases are told apart: the whole dimension is cheaper than loops with such ends, and proofs about them.
+fn untangled(set: IntSet) -> IntSet {
+    let simple = |end: Option<Expr>| {
+        end.filter(|end| {
+            let mut cases = 0;
+            for_each_expr(end, |part| {
+                let is_case = matches!(**part, ExprNode::Binary { op: BinaryOp::Min | BinaryOp::Max, .. })
+                    || matches!(**part, ExprNode::Select { .. } | ExprNode::IfThenElse { .. });
+                cases += u32::from(is_case);
+            });
+            cases <= MOST_CASES
+        })
+    };
+    match set {
+        IntSet::Nothing => IntSet::Nothing,
+        IntSet::Interval { min, max } => IntSet::Interval { min: simple(min), max: simple(max) },
+    }
+}
+
+/// Minima and maxima in one end of a region.
+const MOST_CASES: u32 = 3;
 
 /// The range of an axis for a set: its own where it is provably that.
 fn covering(set: &IntSet, axis: &IterVar, analyzer: &Analyzer) -> Range {

@@ -57,8 +57,8 @@ pub fn set_range(
             "stage `{}`: domain of `{}` already inferred, cannot prove their extents are the same: {} and {}",
             stage.name(),
             axis.var.name(),
-            crate::te::exprs::describe(&known.extent),
-            crate::te::exprs::describe(&range.extent),
+            crate::text::print(&known.extent),
+            crate::text::print(&range.extent),
         ),
     )
     .at(&axis.span);

@@ -3,10 +3,16 @@
 use kernpack_compiler::Result;
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
+use kernpack_compiler::ir::verify::{Stage, verify};
 use kernpack_compiler::ir::{Expr, OperationNode, Tensor, Var, VarMap, substitute};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
+use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::text::print;
+
+/// Operations that one run takes at most.
+const MOST_STEPS: u64 = 2_000_000;
 
 /// A graph with its inputs and sizes.
 pub(crate) struct Graph {
@@ -70,6 +76,12 @@ impl Graph {
         }
     }
 
+    /// Whether an output depends on a tensor.
+    pub(crate) fn has(&self, tensor: &Tensor) -> bool {
+        let ops: Vec<_> = self.outputs.iter().map(|tensor| tensor.op.clone()).collect();
+        post_order(&ops).contains(&tensor.op)
+    }
+
     /// What is wrong with a schedule.
     pub(crate) fn problem(&self, make: impl Fn(&mut Schedule) -> Result<()>) -> String {
         self.try_lists(&[], make).expect_err("the schedule is wrong")
@@ -82,7 +94,6 @@ impl Graph {
         make: impl Fn(&mut Schedule) -> Result<()>,
     ) -> Result<(), String> {
         let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
-        let plain = self.schedule(|_| Ok(())).map_err(|error| format!("schedule: {error}"))?;
         let args: Vec<Argument> = self
             .inputs
             .iter()
@@ -90,61 +101,66 @@ impl Graph {
             .map(Argument::from)
             .chain(self.sizes.iter().map(Argument::from))
             .collect();
-        let context = PassContext::default();
-        let lower = |schedule: &Schedule| {
-            let func = lower_function(schedule, &args, "f", &context).map_err(|error| format!("lowering: {error}"))?;
-            Ok::<_, String>((Machine::new(&func).map_err(|error| format!("lowered: {error}"))?, func))
-        };
-        let (machine, func) = lower(&schedule)?;
-        let (reference, _) = lower(&plain)?;
+        let func = lower_function(&schedule, &args, "f", &PassContext::default())
+            .map_err(|error| format!("lowering: {error}"))?;
+        verify(&func, Stage::Flat).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
+        let machine = Machine::new(&func).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
+        let machine = machine.with_step_limit(MOST_STEPS);
         for sizes in sizes {
-            let values: VarMap = self.sizes.iter().cloned().zip(sizes.iter().map(|size| Expr::int(*size))).collect();
-            let problem = |error: String| format!("sizes {sizes:?}: {error}\n{}", shown(&func));
-            let found = self.run(&machine, &values).map_err(problem)?;
-            let wanted = self.run(&reference, &values).map_err(problem)?;
+            let problem = |error: String| format!("sizes {sizes:?}: {error}\n{}", print(&func));
+            let found = self.run(&machine, sizes).map_err(problem)?;
+            let wanted = self.evaluate(sizes).map_err(problem)?;
             for ((tensor, found), wanted) in self.outputs.iter().zip(&found).zip(&wanted) {
-                if let Some(element) = found.iter().zip(wanted).position(|(a, b)| a != b) {
-                    return Err(problem(format!(
-                        "element {element} of `{}` is {:?}, not {:?}",
-                        tensor.name(),
-                        found[element].map(f64::from_bits),
-                        wanted[element].map(f64::from_bits)
-                    )));
+                let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
+                if let Some(element) = found.iter().zip(wanted).position(differs) {
+                    let (found, wanted) = (found[element], wanted[element]);
+                    return Err(problem(format!("element {element} of `{}` is {found}, not {wanted}", tensor.name())));
                 }
             }
         }
         Ok(())
     }
 
-    fn run(&self, machine: &Machine, values: &VarMap) -> Result<Vec<Vec<Option<u64>>>, String> {
+    fn shape(&self, tensor: &Tensor, sizes: &[i64]) -> Vec<i64> {
+        let values: VarMap = self.sizes.iter().cloned().zip(sizes.iter().map(|size| Expr::int(*size))).collect();
         let analyzer = Analyzer::new();
-        let shape_of = |tensor: &Tensor| -> Vec<i64> {
-            let extents = tensor.shape.iter().map(|extent| analyzer.simplify(&substitute(&extent, values)));
-            extents.map(|extent| extent.as_int().expect("a size is missing").max(0)).collect()
-        };
+        let extents = tensor.shape.iter().map(|extent| analyzer.simplify(&substitute(&extent, &values)));
+        extents.map(|extent| extent.as_int().expect("a size is missing").max(0)).collect()
+    }
+
+    fn run(&self, machine: &Machine, sizes: &[i64]) -> Result<Vec<Vec<f64>>, String> {
         let mut args: Vec<Arg> = Vec::new();
         for (number, tensor) in self.inputs.iter().enumerate() {
-            let shape = shape_of(tensor);
-            let count = shape.iter().product();
-            args.push((&Block::from_f64(tensor.dtype, &shape, &numbers(number as u64, count))).into());
+            let shape = self.shape(tensor, sizes);
+            let values = numbers(number as u64, shape.iter().product());
+            args.push((&Block::from_f64(tensor.dtype, &shape, &values)).into());
         }
         let mut outputs = Vec::new();
         for tensor in &self.outputs {
-            let block = Block::uninit(tensor.dtype, &shape_of(tensor));
+            let block = Block::uninit(tensor.dtype, &self.shape(tensor, sizes));
             args.push((&block).into());
             outputs.push(block);
         }
-        for var in &self.sizes {
-            args.push(Arg::from(values[var].as_int().expect("a size")));
-        }
+        args.extend(sizes.iter().map(|size| Arg::from(*size)));
         machine.run("f", &args).map_err(|error| error.to_string())?;
-        Ok(outputs.iter().map(Block::known_lanes).collect())
+        let values = outputs.iter().map(|block| block.to_f64().map_err(|error| error.to_string()));
+        values.collect()
     }
-}
 
-fn shown(func: &kernpack_compiler::ir::LoweredFunc) -> String {
-    kernpack::reflect::to_json(&func.body)
-        .map_or_else(|error| error.to_string(), |json| format!("{} bytes of json", json.len()))
+    fn evaluate(&self, sizes: &[i64]) -> Result<Vec<Vec<f64>>, String> {
+        let mut evaluator = Evaluator::new();
+        for (var, size) in self.sizes.iter().zip(sizes) {
+            evaluator = evaluator.scalar(var, *size as f64);
+        }
+        for (number, tensor) in self.inputs.iter().enumerate() {
+            let shape: Vec<usize> = self.shape(tensor, sizes).into_iter().map(|extent| extent as usize).collect();
+            let mut values = numbers(number as u64, shape.iter().product::<usize>() as i64).into_iter();
+            let elements = Elements::from_fn(tensor.dtype, &shape, |_| values.next().expect("as many as elements"));
+            evaluator = evaluator.input(tensor, elements);
+        }
+        let results = evaluator.run(&self.outputs).map_err(|error| format!("evaluator: {error}"))?;
+        Ok(results.iter().map(Elements::to_f64).collect())
+    }
 }
 
 /// Small whole numbers, the same ones each time.

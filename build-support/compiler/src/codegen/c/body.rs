@@ -54,6 +54,8 @@ pub(super) struct Body<'a> {
     pub(super) hoisted: Vec<String>,
     pub(super) indent: usize,
     pub(super) exit: Exit,
+    /// The arguments do not overlap.
+    pub(super) noalias: bool,
     /// `(task_id, group)` in a task of a parallel loop.
     pub(super) in_task: bool,
     /// Whether loads and calls of the statement are done one after the other, since one of them changes memory.

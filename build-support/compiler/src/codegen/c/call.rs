@@ -3,7 +3,7 @@
 use kernpack::DataType;
 
 use super::body::{Body, Exit};
-use super::expr::is_void;
+use super::expr::{DONE, is_void};
 use super::types::scalar as scalar_type;
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail, require};
@@ -159,7 +159,7 @@ impl Body<'_> {
                 let hint = |index: usize| args.get(index).and_then(|hint| hint.as_int()).unwrap_or(0);
                 Ok(format!("KP_PREFETCH({address}, {}, {})", hint(1).clamp(0, 1), hint(2).clamp(0, 3)))
             }
-            builtin::ASSUME => Ok("(void)0".to_owned()),
+            builtin::ASSUME => Ok(DONE.to_owned()),
             builtin::ALLOC_WORKSPACE => {
                 let params = ["int", "int", "uint64_t", "int", "int"].map(str::to_owned);
                 self.unit.external("TVMBackendAllocWorkspace", "void*", &params)?;
@@ -181,17 +181,17 @@ impl Body<'_> {
                     self.function
                 );
                 self.line("return -1;");
-                Ok("(void)0".to_owned())
+                Ok(DONE.to_owned())
             }
             builtin::BREAK_LOOP | builtin::CONTINUE_LOOP => {
                 self.line(if name == builtin::BREAK_LOOP { "break;" } else { "continue;" });
-                Ok("(void)0".to_owned())
+                Ok(DONE.to_owned())
             }
             builtin::PARALLEL_BARRIER => {
                 require!(self.in_task, Lower, "parallel_barrier outside of a parallel loop");
                 self.unit.external("TVMBackendParallelBarrier", "int", &["int".to_owned(), "void*".to_owned()])?;
                 self.line("if (TVMBackendParallelBarrier(task_id, group) != 0) return -1;");
-                Ok("(void)0".to_owned())
+                Ok(DONE.to_owned())
             }
             "vectorlow" | "vectorhigh" | "vectorcombine" => {
                 let source = if name == "vectorcombine" {
@@ -298,7 +298,7 @@ impl Body<'_> {
         ));
         let slot = format!("{values}[{end}]");
         Ok(match () {
-            () if is_void(dtype) => "(void)0".to_owned(),
+            () if is_void(dtype) => DONE.to_owned(),
             () if dtype.is_handle() => format!("{slot}.v_ptr"),
             // An integer where a float is expected is converted.
             () if dtype.is_float() => {

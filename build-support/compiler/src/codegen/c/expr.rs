@@ -3,6 +3,7 @@
 use kernpack::DataType;
 
 use super::body::{Body, Text};
+use super::types::lane_bits;
 use super::vector::Place;
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail};
@@ -91,6 +92,19 @@ impl Body<'_> {
                 Text { text, depth: value.depth + 1 }
             }
             ExprNode::Select { condition, true_value, false_value } => {
+                if let ExprNode::Compare { op, a, b } = &**condition
+                    && condition.lanes() > 1
+                    && !a.dtype().is_bool()
+                    && lane_bits(a.dtype()) == lane_bits(dtype)
+                {
+                    let from = a.dtype();
+                    let parts = [a, b, true_value, false_value];
+                    let [a, b, c, d] = parts.map(|part| self.expr(part));
+                    let (a, b, c, d) = (a?, b?, c?, d?);
+                    let texts = [a.text.as_str(), &b.text, &c.text, &d.text];
+                    let text = vector::select_compare(self.unit, (*op, from), dtype, texts)?;
+                    return Ok(Text { text, depth: a.depth.max(b.depth).max(c.depth).max(d.depth) + 1 });
+                }
                 let many = condition.lanes() > 1;
                 let (condition, a, b) = (self.expr(condition)?, self.expr(true_value)?, self.expr(false_value)?);
                 let text = if many {
@@ -135,7 +149,7 @@ impl Body<'_> {
                 let args = args.to_vec();
                 let text = self.call(*kind, name.as_str(), &args, *dtype)?;
                 let pure = builtin::effect(*kind, name.as_str()) == Effect::Pure;
-                if self.ordered && !pure && !is_void(*dtype) {
+                if self.ordered && !pure && !is_void(*dtype) && text != DONE {
                     flat(self.bind("t", *dtype, &text)?)
                 } else {
                     Text { text, depth: 8 }
@@ -305,6 +319,9 @@ impl Body<'_> {
         }
     }
 }
+
+/// What is left of a call that became statements.
+pub(super) const DONE: &str = "(void)0";
 
 /// The type that a void call has.
 pub(super) fn is_void(dtype: DataType) -> bool {

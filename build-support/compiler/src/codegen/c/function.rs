@@ -67,6 +67,7 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
     let names = unit.names.clone();
     let exit = if function.ret == I32 { Exit::Status } else { Exit::None };
     let ret = if is_void(function.ret) { "void".to_owned() } else { unit.value_type(function.ret)? };
+    let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
     let mut body = Body {
         unit,
         functions: symbols,
@@ -77,11 +78,11 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
         hoisted: Vec::new(),
         indent: 1,
         exit,
+        noalias,
         in_task: false,
         ordered: false,
         in_index: false,
     };
-    let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
     let mut params = Vec::new();
     let mut pointers = HashSet::new();
     for param in function.params.iter() {

@@ -30,6 +30,7 @@
 
 mod body;
 mod call;
+mod compute;
 mod expr;
 mod function;
 mod literal;

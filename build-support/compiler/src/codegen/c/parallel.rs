@@ -21,7 +21,7 @@ impl Body<'_> {
         interleaved: bool,
         body: &Stmt,
     ) -> Result<()> {
-        let used = self.captured(min, extent, body);
+        let used = self.captured(&[min, extent], body);
         let aliased = used.iter().any(|(var, local)| var.dtype().is_handle() && !local.restrict);
         if self.unit.uses_pool() {
             self.unit.functions.push_str(GROUP);
@@ -123,18 +123,17 @@ impl Body<'_> {
     }
 
     /// The C type of a variable, as a field.
-    fn type_of(&mut self, var: &Var, local: &Local) -> Result<String> {
+    pub(super) fn type_of(&mut self, var: &Var, local: &Local) -> Result<String> {
         match local.element {
             Some(element) => Ok(format!("{}*", self.unit.memory_type(element)?)),
             None => self.unit.value_type(var.dtype()),
         }
     }
 
-    /// The variables of the function that a loop uses, in the order of their first use.
-    fn captured(&self, min: &Expr, extent: &Expr, body: &Stmt) -> Vec<(Var, Local)> {
+    /// The variables of the function that expressions and a statement use, in the order of their first use.
+    pub(super) fn captured(&self, exprs: &[&Expr], body: &Stmt) -> Vec<(Var, Local)> {
         let mut uses = Uses::default();
-        uses.visit_expr(min);
-        uses.visit_expr(extent);
+        exprs.iter().for_each(|expr| uses.visit_expr(expr));
         uses.visit_stmt(body);
         uses.order.into_iter().filter_map(|var| self.locals.get(&var).cloned().map(|local| (var, local))).collect()
     }

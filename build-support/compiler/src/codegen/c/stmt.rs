@@ -1,7 +1,9 @@
 //! Statements. A body is a block, so what a `Bind` or an `Alloc` declares ends with it.
 
+use kernpack::{Any, Str};
+
 use super::body::{Body, Exit, element_of};
-use super::expr::is_void;
+use super::expr::{DONE, is_void};
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin::{self, Effect};
@@ -50,7 +52,7 @@ impl Body<'_> {
                 self.line(format!("{ty} const {name} = {text};"));
                 Ok(())
             }
-            StmtNode::Attr { key, value, body, .. } => self.attr(key.as_str(), value, body),
+            StmtNode::Attr { key, node, value, body } => self.attr(key.as_str(), node, value, body),
             StmtNode::Assert { condition, kind, parts } => {
                 require!(
                     self.exit == Exit::Status,
@@ -80,7 +82,7 @@ impl Body<'_> {
                     return Ok(());
                 }
                 let text = self.statement_value(value)?;
-                if text != "(void)0" {
+                if text != DONE {
                     self.line(if is_void(value.dtype()) { format!("{text};") } else { format!("(void){text};") });
                 }
                 Ok(())
@@ -192,7 +194,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn attr(&mut self, key: &str, value: &Expr, body: &Stmt) -> Result<()> {
+    fn attr(&mut self, key: &str, node: &Any, value: &Expr, body: &Stmt) -> Result<()> {
         match (key, &**value) {
             ("thread_extent" | "virtual_thread", _) => {
                 fail!(Target, "C has no threads of a device: `{key}` is left in `{}`", self.function)
@@ -201,6 +203,10 @@ impl Body<'_> {
                 let text = format!("{}\n", value.as_str());
                 self.unit.functions.push_str(&text);
                 self.stmt(body)
+            }
+            ("compute_scope", _) if !self.in_task => {
+                let name = node.to::<Str>().map_or_else(|_| "compute".to_owned(), |name| name.as_str().to_owned());
+                self.compute_scope(&name, body)
             }
             _ => self.block("{", |inner| inner.stmt(body)),
         }

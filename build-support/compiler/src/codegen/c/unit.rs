@@ -125,6 +125,7 @@ const PREAMBLE: &str = "#include <kernpack/kernel.h>
 
 #if defined(__GNUC__)
 #define KP_INLINE static inline __attribute__((always_inline, unused))
+#define KP_NOINLINE __attribute__((noinline))
 #define KP_MAY_ALIAS __attribute__((may_alias))
 #define KP_RESTRICT __restrict
 #define KP_LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -132,6 +133,7 @@ const PREAMBLE: &str = "#include <kernpack/kernel.h>
 #define KP_PREFETCH(address, rw, locality) __builtin_prefetch((address), (rw), (locality))
 #else
 #define KP_INLINE static inline
+#define KP_NOINLINE
 #define KP_MAY_ALIAS
 #define KP_RESTRICT restrict
 #define KP_LIKELY(condition) (condition)

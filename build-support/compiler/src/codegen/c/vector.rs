@@ -130,17 +130,21 @@ fn choose(unit: &mut Unit, dtype: DataType, mask: &str, a: &str, b: &str) -> Res
     Ok(format!("({ty})((({bits}){mask} & ({bits}){a}) | (~({bits}){mask} & ({bits}){b}))"))
 }
 
-/// A comparison.
-pub(super) fn compare(unit: &mut Unit, op: CompareOp, dtype: DataType, a: &str, b: &str) -> Result<String> {
-    let symbol = scalar::compare_symbol(op);
-    let name = match op {
+fn compare_name(op: CompareOp) -> &'static str {
+    match op {
         CompareOp::Eq => "eq",
         CompareOp::Ne => "ne",
         CompareOp::Lt => "lt",
         CompareOp::Le => "le",
         CompareOp::Gt => "gt",
         CompareOp::Ge => "ge",
-    };
+    }
+}
+
+/// A comparison.
+pub(super) fn compare(unit: &mut Unit, op: CompareOp, dtype: DataType, a: &str, b: &str) -> Result<String> {
+    let symbol = scalar::compare_symbol(op);
+    let name = compare_name(op);
     let result = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
     let ty = unit.value_type(result)?;
     let gnu = (!dtype.is_bool()).then(|| format!("return __builtin_convertvector(a {symbol} b, {ty});"));
@@ -166,6 +170,25 @@ pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str,
         Shape { name: format!("kp_select_{}", dtype.short_name()), result: dtype, params: &[truth, dtype, dtype] };
     let function = define(unit, shape, Some(gnu), |_, x| Ok(format!("{} ? {} : {}", x[0], x[1], x[2])))?;
     Ok(format!("{function}({condition}, {a}, {b})"))
+}
+
+/// A choice by a comparison of lanes of the same width, whose result is the mask: `a op b ? c : d`.
+pub(super) fn select_compare(
+    unit: &mut Unit,
+    (op, from): (CompareOp, DataType),
+    dtype: DataType,
+    args: [&str; 4],
+) -> Result<String> {
+    let symbol = scalar::compare_symbol(op);
+    let chosen = choose(unit, dtype, &format!("(a {symbol} b)"), "c", "d")?;
+    let shape = Shape {
+        name: format!("kp_select_{}_{}_{}", compare_name(op), from.short_name(), dtype.short_name()),
+        result: dtype,
+        params: &[from, from, dtype, dtype],
+    };
+    let gnu = Some(format!("return {chosen};"));
+    let function = define(unit, shape, gnu, |_, x| Ok(format!("{} {symbol} {} ? {} : {}", x[0], x[1], x[2], x[3])))?;
+    Ok(format!("{function}({})", args.join(", ")))
 }
 
 /// A conversion of each lane.

@@ -1,0 +1,6 @@
+//! C source: compiled with `cc`, run, and compared with what the program means. Everything runs with undefined behaviour trapped.
+
+mod compile;
+mod control;
+mod operations;
+mod packed;
