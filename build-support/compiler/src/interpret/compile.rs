@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::code::{
-    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place, Reg,
-    Value, Visible,
+    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place,
+    Quick, Reg, Value, Visible,
 };
 use super::number::{self, Lane};
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
 use crate::ir::builtin;
 use crate::ir::{
-    BOOLEAN, Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IterVar, LoweredFunc,
-    Reducer, Stmt, StmtNode, Var, visit, with_stack,
+    BOOLEAN, BinaryOp, Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, F32, ForKind, FuncKind, I64, IterVar,
+    LoweredFunc, Reducer, Stmt, StmtNode, Var, visit, with_stack,
 };
 
 /// What all functions of a machine share.
@@ -44,8 +44,8 @@ struct Compiler<'a, 'b> {
     stmt: u32,
     vars: HashMap<Var, Reg>,
     visible: Option<Rc<Visible>>,
-    /// Buffers by data pointer: their view and type.
-    views: HashMap<Var, (Option<Reg>, DataType)>,
+    /// First address and end of aliases by data pointer.
+    views: HashMap<Var, Option<Reg>>,
     /// Registers from here on are free for temporaries.
     floor: Reg,
     next: Reg,
@@ -229,8 +229,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
 
     /// Frees what was allocated since, without forgetting it.
     fn free_to(&mut self, count: usize) {
-        for data in self.allocated[count..].to_vec().into_iter().rev() {
-            self.emit(Op::Free { data });
+        for position in (count..self.allocated.len()).rev() {
+            self.emit(Op::Free { data: self.allocated[position] });
         }
     }
 
@@ -318,7 +318,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
             Some(reg) => *reg,
             None => self.define(&buffer.data),
         };
-        self.views.insert(buffer.data.clone(), (None, buffer.dtype));
+        self.views.insert(buffer.data.clone(), None);
         let mut symbol = |this: &mut Self, expr: &Expr, what: String| {
             let given = this.lasting();
             match Var::of(expr) {
@@ -520,22 +520,15 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let min = self.index(min)?;
         let extent = self.index(extent)?;
         self.emit(Op::Copy { to: reg, from: min });
-        self.emit(Op::Binary {
-            to: end,
-            op: crate::ir::BinaryOp::Add,
-            lane,
-            a: min,
-            b: extent,
-            checked: true,
-            active: None,
-        });
+        let op = BinaryOp::Add;
+        self.emit(Op::Binary { to: end, op, lane, a: min, b: extent, checked: true, active: None });
         self.define_as(var, reg);
         if parallel {
             self.emit(Op::EnterParallel);
         }
         let outer_parallel = self.parallel;
         self.parallel |= parallel;
-        let top = self.emit(Op::Loop { var: reg, end, lane, target: 0 });
+        let top = self.emit(Op::Loop { var: reg, end, lane, signed: var.dtype().is_int(), target: 0 });
         if parallel {
             self.emit(Op::NextParallel);
         }
@@ -544,8 +537,12 @@ impl<'a, 'b> Compiler<'a, 'b> {
         self.leave_loop(None, |_| {});
         let one = self.temporary();
         self.emit(Op::Constant { to: one, value: Value::One(1) });
-        let op = crate::ir::BinaryOp::Add;
-        self.emit(Op::Binary { to: reg, op, lane, a: reg, b: one, checked: true, active: None });
+        if var.dtype() == I64 {
+            self.emit(Op::Quick { to: reg, quick: Quick::Index(BinaryOp::Add, true), a: reg, b: one });
+        } else {
+            let op = BinaryOp::Add;
+            self.emit(Op::Binary { to: reg, op, lane, a: reg, b: one, checked: true, active: None });
+        }
         self.emit(Op::Jump { target: top });
         self.set_target(top);
         self.set_breaks();
@@ -635,7 +632,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
             self.allocated.push(data);
         }
         self.define_as(&buffer.data, data);
-        self.views.insert(buffer.data.clone(), (None, buffer.dtype));
+        self.views.insert(buffer.data.clone(), None);
         Ok(())
     }
 
@@ -646,10 +643,10 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let shape = buffer.shape.iter().map(|extent| self.index(&extent)).collect::<Result<Vec<_>>>()?;
         let strides = buffer.strides.iter().map(|stride| self.index(&stride)).collect::<Result<Vec<_>>>()?;
         let offset = self.index(&buffer.elem_offset)?;
-        let place = Place { data: reg, view: None, name: buffer.name.as_str().into(), dtype: buffer.dtype };
+        let place = Place::new(reg, None, buffer.name.as_str(), buffer.dtype);
         self.emit(Op::View { to: view, place, shape, strides, offset, alignment: buffer.data_alignment });
         self.define_as(&buffer.data, reg);
-        self.views.insert(buffer.data.clone(), (Some(view), buffer.dtype));
+        self.views.insert(buffer.data.clone(), Some(view));
         Ok(())
     }
 
@@ -658,8 +655,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
             return Err(CompileError::new(ErrorKind::Run, format!("unknown buffer `{}`", buffer.name))
                 .note("no parameter, `alloc` or `alias` around the statement defines its data pointer"));
         };
-        let view = self.views.get(&buffer.data).and_then(|(view, _)| *view);
-        Ok(Place { data, view, name: buffer.name.as_str().into(), dtype: buffer.dtype })
+        let view = self.views.get(&buffer.data).copied().flatten();
+        Ok(Place::new(data, view, buffer.name.as_str(), buffer.dtype))
     }
 
     /// An expression whose overflow is an error.
@@ -725,7 +722,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
             ExprNode::Cast { dtype, value } => {
                 require!(dtype.lanes() == value.lanes(), Run, "a cast that changes the number of lanes");
                 let (old, new) = (value.dtype().element(), dtype.element());
-                (Lane::of(old)?, Lane::of(new)?);
+                Lane::of(old)?;
+                Lane::of(new)?;
                 let from = self.expr(value)?;
                 let to = self.temporary();
                 self.emit(Op::Cast { to, from, old, new });
@@ -736,6 +734,16 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 let lane = Lane::of(a.dtype())?;
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
                 let (to, active, checked) = (self.temporary(), self.active_for(dtype.lanes()), self.checked);
+                let arithmetic = matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul);
+                let quick = match dtype {
+                    I64 if arithmetic => Some(Quick::Index(*op, checked)),
+                    F32 if arithmetic => Some(Quick::Single(*op)),
+                    _ => None,
+                };
+                if let Some(quick) = quick {
+                    self.emit(Op::Quick { to, quick, a: x, b: y });
+                    return Ok(to);
+                }
                 self.emit(Op::Binary { to, op: *op, lane, a: x, b: y, checked, active });
                 to
             }
@@ -744,6 +752,10 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 let lane = Lane::of(a.dtype())?;
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
                 let to = self.temporary();
+                if a.dtype() == I64 {
+                    self.emit(Op::Quick { to, quick: Quick::Compare(*op), a: x, b: y });
+                    return Ok(to);
+                }
                 self.emit(Op::Compare { to, op: *op, lane, a: x, b: y });
                 to
             }
@@ -955,7 +967,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let mut results = Vec::new();
         for (handle, source) in args[count + 2..2 * count + 2].iter().zip(&args[1..]) {
             let data = self.value(handle)?;
-            results.push(Place { data, view: None, name: "result".into(), dtype: source.dtype() });
+            results.push(Place::new(data, None, "result", source.dtype()));
         }
         let mut tags = Vec::new();
         for thread in &args[2 * count + 2..] {
@@ -1046,6 +1058,19 @@ impl<'a, 'b> Compiler<'a, 'b> {
         }
     }
 
+    /// The address of what a load would read.
+    fn address(&mut self, name: &str, load: &Expr) -> Result<Reg> {
+        let ExprNode::Load { buffer, index, .. } = &**load else { fail!(Run, "`{name}` takes a load") };
+        let place = self.place(buffer)?;
+        let index = match &**index {
+            ExprNode::Ramp { base, .. } => self.index(base)?,
+            _ => self.index(index)?,
+        };
+        let to = self.temporary();
+        self.emit(Op::Address { to, place, index });
+        Ok(to)
+    }
+
     fn builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Reg> {
         if let Some(arity) = builtin::math_arity(name) {
             require!(args.len() == arity, Run, "`{name}` takes {arity} arguments, got {}", args.len());
@@ -1068,30 +1093,30 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 arity(1)?;
                 self.expr(&args[0])
             }
-            builtin::ADDRESS_OF => {
-                arity(1)?;
-                let ExprNode::Load { buffer, index, .. } = &*args[0] else {
-                    fail!(Run, "`address_of` takes a load");
-                };
-                let place = self.place(buffer)?;
-                let index = match &**index {
-                    ExprNode::Ramp { base, .. } => self.index(base)?,
-                    _ => self.index(index)?,
-                };
+            builtin::ADDRESS_OF | builtin::ACCESS_PTR => {
+                arity(if name == builtin::ADDRESS_OF { 1 } else { 3 })?;
+                self.address(name, &args[0])
+            }
+            builtin::MAKE_TENSOR => {
+                require!(
+                    args.len() >= 2 && args.len() % 2 == 0,
+                    Run,
+                    "`{name}` takes a load, a number, extents, strides"
+                );
+                let ExprNode::Load { buffer, .. } = &*args[0] else { fail!(Run, "`{name}` takes a load") };
+                let data = self.address(name, &args[0])?;
+                let sizes = args[2..].iter().map(|size| self.index(size)).collect::<Result<Vec<_>>>()?;
+                let (shape, strides) = sizes.split_at(sizes.len() / 2);
+                let (shape, strides) = (shape.to_vec(), strides.to_vec());
                 let to = self.temporary();
-                self.emit(Op::Address { to, place, index });
+                self.emit(Op::MakeTensor { to, data, dtype: buffer.dtype, shape, strides });
                 Ok(to)
             }
-            builtin::ACCESS_PTR => {
-                arity(4)?;
-                let Some(var) = Var::of(&args[0]) else { fail!(Run, "`access_ptr` takes a data pointer") };
-                let Some((view, dtype)) = self.views.get(&var).copied() else {
-                    fail!(Run, "`access_ptr` of `{}`, which is no buffer", var.name());
-                };
-                let place = Place { data: self.vars[&var], view, name: var.name().into(), dtype };
-                let index = self.index(&args[1])?;
+            builtin::ANY_LANE => {
+                arity(1)?;
+                let from = self.expr(&args[0])?;
                 let to = self.temporary();
-                self.emit(Op::Address { to, place, index });
+                self.emit(Op::Any { to, from });
                 Ok(to)
             }
             builtin::ASSUME => {
