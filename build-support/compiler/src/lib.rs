@@ -3,6 +3,8 @@
 //! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite them through their registered fields.
 
 pub mod arith;
+#[cfg(feature = "llvm")]
+mod build;
 pub mod codegen;
 pub mod error;
 pub mod interpret;
@@ -15,6 +17,8 @@ pub mod schedule;
 pub mod te;
 pub mod text;
 
+#[cfg(feature = "llvm")]
+pub use build::{IntoIrModule, build};
 pub use error::{CompileError, ErrorKind, Result, take_reported};
 pub use kernel::{Kernel, KernelParam, KernelParamKind};
 pub use pass::{PassContext, PassOptions};

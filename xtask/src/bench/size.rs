@@ -10,11 +10,24 @@ use crate::workspace::{Workspace, shared_library};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Package, library and what it is.
-const SAMPLES: [(&str, &str, &str); 2] = [
-    ("kernpack-size-add", "kernpack_size_add", "one function `add`"),
-    ("kernpack-size-lib", "kernpack_size_lib", "six functions, tensors, a callback, an object"),
+/// A library that is weighed.
+struct Sample {
+    package: &'static str,
+    library: &'static str,
+    what: &'static str,
+    /// Without Kernpack's own implementation of the ABI, which is a default feature.
+    is_bare: bool,
+}
+
+const SAMPLES: [Sample; 4] = [
+    Sample { package: "kernpack-size-add", library: "kernpack_size_add", what: ADD, is_bare: false },
+    Sample { package: "kernpack-size-add", library: "kernpack_size_add", what: ADD, is_bare: true },
+    Sample { package: "kernpack-size-lib", library: "kernpack_size_lib", what: LIB, is_bare: false },
+    Sample { package: "kernpack-size-lib", library: "kernpack_size_lib", what: LIB, is_bare: true },
 ];
+
+const ADD: &str = "one function `add`";
+const LIB: &str = "six functions, tensors, a callback, an object";
 
 /// The profiles of `tests/bench/Cargo.toml`: cargo's own and the one for shipping.
 const PROFILES: [&str; 2] = ["release", "ship"];
@@ -28,9 +41,10 @@ const FILE: &str = "file";
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     for profile in PROFILES {
-        for sample in SAMPLES {
+        for sample in &SAMPLES {
             let rooms = weigh(&workspace, sample, profile)?;
-            println!("\n{}, profile {profile}: {} KB stripped", sample.2, rooms[FILE].div_ceil(1000));
+            let features = if sample.is_bare { ", without `embedded`" } else { "" };
+            println!("\n{}{features}, profile {profile}: {} KB stripped", sample.what, rooms[FILE].div_ceil(1000));
             let mut rows: Vec<_> = rooms.iter().filter(|(room, _)| *room != FILE).collect();
             rows.sort_by_key(|(room, bytes)| (std::cmp::Reverse(**bytes), room.as_str()));
             for (room, bytes) in rows {
@@ -46,7 +60,7 @@ pub(crate) fn run() -> Result {
 pub(crate) fn check() -> Result {
     let workspace = Workspace::find()?;
     let budgets = budgets(&std::fs::read_to_string(workspace.root().join(BUDGETS))?)?;
-    let problems = over(&weigh(&workspace, SAMPLES[0], PROFILES[0])?, &budgets);
+    let problems = over(&weigh(&workspace, &SAMPLES[0], PROFILES[0])?, &budgets);
     problems.iter().for_each(|problem| println!("{problem}"));
     if problems.is_empty() {
         Ok(())
@@ -78,17 +92,17 @@ fn over(rooms: &BTreeMap<String, u64>, budgets: &BTreeMap<String, u64>) -> Vec<S
 }
 
 /// The bytes of each room of a sample.
-fn weigh(
-    workspace: &Workspace,
-    (package, library, _): (&str, &str, &str),
-    profile: &str,
-) -> Result<BTreeMap<String, u64>> {
+fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeMap<String, u64>> {
+    let Sample { package, library, is_bare, .. } = *sample;
     let target = workspace.cargo_target().join("bench-size");
     let mut cargo = workspace.cargo("build");
     // Not stripped: `nm` is to see the names. One package at a time, so that each has its own features of kernpack.
     cargo.args(["--profile", profile, "--package", package, "--manifest-path"]);
     cargo.arg(workspace.root().join("tests/bench/Cargo.toml")).arg("--config");
     cargo.arg(format!("profile.{profile}.strip=false")).env("CARGO_TARGET_DIR", &target);
+    if is_bare {
+        cargo.arg("--no-default-features");
+    }
     step::run(&format!("cargo build {package}, profile {profile}"), &mut cargo, Show::Warnings)?;
     let file = shared_library(&target.join(profile), library);
     let mut rooms = rooms(&output(workspace, "nm", &["-C", "-S", "--defined-only"], &file)?);

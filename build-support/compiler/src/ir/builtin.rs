@@ -39,6 +39,10 @@ pub const STACK_ALLOCA: &str = "stack_alloca";
 pub const CALL_PACKED: &str = "call_packed";
 /// `call_packed_lowered(name, stack, begin, end)`: arguments and, in slot `end`, the result are FFI values on the stack.
 pub const CALL_PACKED_LOWERED: &str = "call_packed_lowered";
+/// `call_trace_packed_lowered(name, stack, begin, end, traced)`: as `call_packed_lowered`; the value is `traced` if the function returns none.
+pub const CALL_TRACE_PACKED_LOWERED: &str = "call_trace_packed_lowered";
+/// `static_handle()`: the address of a pointer variable that lives as long as the code; null at first.
+pub const STATIC_HANDLE: &str = "static_handle";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";
 /// `storage_sync(scope)`: a barrier of the threads that share a scope.
@@ -202,6 +206,8 @@ const IMPURE: &[(&str, Effect)] = &[
     (FREE_WORKSPACE, Effect::Opaque),
     (CALL_PACKED, Effect::Opaque),
     (CALL_PACKED_LOWERED, Effect::Opaque),
+    (CALL_TRACE_PACKED_LOWERED, Effect::Opaque),
+    (STATIC_HANDLE, Effect::Updates),
     (STORAGE_SYNC, Effect::Opaque),
     (THREAD_ALLREDUCE, Effect::Opaque),
     (PARALLEL_BARRIER, Effect::Opaque),

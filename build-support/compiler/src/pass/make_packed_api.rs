@@ -2,23 +2,25 @@
 //!
 //! The result is `i32 (ptr self, ptr args, i32 num_args, ptr result)`: 0, or -1 with an error raised. Kinds and texts of the errors are those of functions that
 //! Apache TVM 0.27 generates (`../shared/spec/tvm.md` D.1). Beyond these it refuses numbers that do not fit into the parameter's type, negative extents, and
-//! outputs that overlap another argument, because the code relies on that; and it takes tensors with a byte offset, strides of dimensions with one element, and
-//! any strides of empty tensors.
+//! outputs that overlap another argument, because the code relies on that; and it takes tensors with a byte offset, strides of dimensions with one element,
+//! any strides of empty tensors, and data at any address that fits its elements. The attribute `data_alignment` of a function (a power of two) asks for more:
+//! vector instructions gain nothing by it, and tensors of other libraries can be used as they are.
 //!
 //! The body becomes an `Attr` `compute_scope`, which code generators make a function of its own.
 
 use std::collections::HashMap;
 
-use kernpack::{Any, DataType, Map, Result as PackedResult, Str, packed_func};
+use kernpack::{Any, DataType, Result as PackedResult, Str, packed_func};
 
 use super::PassContext;
 use super::pipeline::on_functions;
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, REINTERPRET, STRUCT_GET, StructField};
+use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, REINTERPRET, STRUCT_GET, STRUCT_SET, StructField};
+use crate::ir::mutate::{Mutate, mutate_stmt_parts};
 use crate::ir::visit::uses_var;
 use crate::ir::{
     Buffer, DataTypeExt, Expr, F64, FuncKind, I32, I64, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt,
-    U8, U16, U64, Var,
+    StmtNode, U8, U16, U64, Var,
 };
 use crate::text;
 
@@ -30,6 +32,7 @@ const NONE: i64 = 0;
 const INT: i64 = 1;
 const BOOL: i64 = 2;
 const FLOAT: i64 = 3;
+const OPAQUE_POINTER: i64 = 4;
 const TENSOR_POINTER: i64 = 7;
 const TENSOR: i64 = 70;
 /// From the beginning of a tensor object to its `DLTensor`.
@@ -53,7 +56,13 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
         late: Vec::new(),
         device_id: None,
         stmts: Vec::new(),
+        alignment: function.attr("data_alignment").and_then(|value| value.to().ok()).unwrap_or(1),
+        device_type: function.attr("device_type").and_then(|value| value.to().ok()).unwrap_or(CPU),
     };
+    if !u64::try_from(entry.alignment).is_ok_and(u64::is_power_of_two) {
+        let what = format!("`{}`: data_alignment {} is no power of two", function.name, entry.alignment);
+        return Err(CompileError::new(ErrorKind::Lower, what));
+    }
     let params = function.params.to_vec();
     let count = params.len() as i64;
     entry.check(num_args.equals(count), "TypeError", &format!("Expected {count} arguments"), None);
@@ -69,19 +78,15 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     entry.overlaps(&tensors);
     let Entry { mut stmts, .. } = entry;
     let name = function.name.as_str();
-    stmts.push(Stmt::attr("compute_scope", Any::from(format!("{name}_compute_").as_str()), 0, function.body.clone()));
+    let body = Returns { result: has_value(function.ret).then(|| result.clone()) }.mutate_stmt(&function.body)?;
+    stmts.push(Stmt::attr("compute_scope", Any::from(format!("{name}_compute_").as_str()), 0, body));
     stmts.push(Stmt::return_value(Expr::constant(I32, 0)));
     let plain = |var: Var| Param::from_node(ParamNode { var, buffer: None, output: false });
-    let symbol = function.attr("global_symbol").and_then(|symbol| symbol.to::<String>().ok());
-    let symbol = symbol.unwrap_or_else(|| format!("{PACKED_PREFIX}{name}"));
-    let mut attrs: Vec<(Str, Any)> = function.attrs.iter().filter(|(key, _)| key.as_str() != "global_symbol").collect();
-    attrs.push(("global_symbol".into(), Any::from(symbol.as_str())));
     Ok(LoweredFunc::from_node(LoweredFuncNode {
         params: [plain(this), plain(args), plain(num_args), plain(result)].into(),
         ret: I32,
         kind: FuncKind::Host,
         body: Stmt::seq(stmts),
-        attrs: attrs.into_iter().collect::<Map<Str, Any>>(),
         ..function.to_node()
     }))
 }
@@ -143,6 +148,10 @@ struct Entry {
     /// The first tensor's device, and its name.
     device_id: Option<(Var, String)>,
     stmts: Vec<Stmt>,
+    /// What data pointers have to be multiples of.
+    alignment: i64,
+    /// The kind of device that tensors are on.
+    device_type: i64,
 }
 
 impl Entry {
@@ -191,7 +200,7 @@ impl Entry {
         }
         let dtype = param.var.dtype();
         let value = if dtype.is_handle() {
-            expected(self, &[NONE, 4, TENSOR_POINTER], "pointer");
+            expected(self, &[NONE, OPAQUE_POINTER, TENSOR_POINTER], "pointer");
             struct_get(&args, at, StructField::AnyValue, POINTER)
         } else if dtype.is_float() {
             expected(self, &[FLOAT, INT, BOOL], "float");
@@ -235,10 +244,10 @@ impl Entry {
             .and(get(StructField::TypeLanes, U16).equals(i64::from(dtype.lanes())));
         self.check(same_type, "TypeError", &format!("Mismatched {name}.dtype"), Some((index, &dtype.to_string())));
         self.check(
-            get(StructField::DeviceType, I32).equals(CPU),
+            get(StructField::DeviceType, I32).equals(self.device_type),
             "ValueError",
             &format!("Mismatched {name}.device_type"),
-            Some((index, "cpu")),
+            Some((index, &device_name(self.device_type))),
         );
         let device = self.bind(&format!("{name}.device_id"), get(StructField::DeviceId, I32));
         match self.device_id.clone() {
@@ -341,14 +350,14 @@ impl Entry {
         let start = struct_get(pointer, 0, StructField::Data, POINTER);
         let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
         let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset.cast(I64)]);
-        self.stmts.push(Stmt::bind(buffer.data.clone(), data));
+        self.stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
         self.check(
             size.equals(0).or(is_null(&buffer.data).negated()),
             "ValueError",
             &format!("{name} data pointer is NULL"),
             Some((*index, "non-NULL data pointer")),
         );
-        let alignment = buffer.data_alignment;
+        let alignment = self.alignment;
         if alignment > 1 {
             let aligned = (address(buffer) & (alignment - 1)).equals(0);
             let expected = format!("data alignment={alignment} bytes");
@@ -377,6 +386,56 @@ impl Entry {
                 );
             }
         }
+    }
+}
+
+/// The name of a kind of device.
+fn device_name(kind: i64) -> String {
+    match kind {
+        1 => "cpu".to_owned(),
+        2 => "cuda".to_owned(),
+        4 => "opencl".to_owned(),
+        7 => "vulkan".to_owned(),
+        8 => "metal".to_owned(),
+        10 => "rocm".to_owned(),
+        other => format!("device type {other}"),
+    }
+}
+
+/// Whether functions of this type return a value.
+fn has_value(ret: DataType) -> bool {
+    ret.lanes() != 0 && ret.bits() != 0
+}
+
+/// Returned values go to the memory for the result; a function without a value ends with status 0.
+struct Returns {
+    result: Option<Var>,
+}
+
+impl Mutate for Returns {
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        let StmtNode::Return { value } = &**stmt else { return mutate_stmt_parts(self, stmt) };
+        let end = Stmt::return_value(Expr::constant(I32, 0));
+        let Some(result) = &self.result else { return Ok(end) };
+        let dtype = value.dtype();
+        let (index, value) = match () {
+            () if dtype.is_bool() => (BOOL, value.cast(I64)),
+            () if dtype.is_integer() => (INT, value.cast(I64)),
+            () if dtype.is_float() => (FLOAT, value.cast(F64)),
+            () => (OPAQUE_POINTER, value.clone()),
+        };
+        let number = |value: i64| Expr::constant(I32, value);
+        let set = |field: StructField, value: Expr| {
+            let args = [result.expr().clone(), number(0), number(field as i64), value];
+            Stmt::evaluate(Expr::builtin(STRUCT_SET, I32, args))
+        };
+        let fields = [
+            set(StructField::AnyTypeIndex, number(index)),
+            set(StructField::AnyPadding, number(0)),
+            set(StructField::AnyValue, value),
+            end,
+        ];
+        Ok(Stmt::seq(fields))
     }
 }
 

@@ -2,8 +2,11 @@
 
 mod context;
 pub mod hoist_if;
+mod host;
 pub mod inject_prefetch;
 pub mod loop_partition;
+pub mod lower_builtin;
+pub mod lower_intrin;
 pub mod make_packed_api;
 pub mod pipeline;
 pub mod remove_no_op;
@@ -16,3 +19,4 @@ pub mod vectorize_loop;
 pub mod verify_memory;
 
 pub use context::{PassContext, PassContextNode, PassOptions};
+pub use host::lower_for_host;

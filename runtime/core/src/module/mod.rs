@@ -86,6 +86,8 @@ pub use kinds::zstd;
 pub use kinds::{CarriedKind, register_carried};
 pub use kinds::{OWN_KIND_PREFIX, enable};
 pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
+#[doc(hidden)]
+pub use load::code::{code_symbols, connect_code, function_of_code};
 pub(crate) use load::context::lookup_in_imports;
 #[doc(hidden)]
 pub use load::context::offer_context_symbols;

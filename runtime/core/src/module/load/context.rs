@@ -27,6 +27,13 @@ pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
     }
 }
 
+/// The context symbols for code in memory: the registered ones, or our own where the implementation that serves does not tell them.
+#[inline]
+pub(super) fn symbols_for_code() -> Vec<(String, *mut c_void)> {
+    let own = || symbols().map(|(name, address)| (name.to_string_lossy().into_owned(), address)).to_vec();
+    registered().unwrap_or_else(own)
+}
+
 /// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
 #[inline]
 pub(in crate::module) fn is_told_by_process() -> bool {
@@ -86,7 +93,7 @@ fn visit_in_process() -> Option<Visit> {
 
 /// The context symbols and what libraries find there.
 #[inline]
-fn symbols() -> [(&'static CStr, *mut c_void); 8] {
+pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 8] {
     let api = provider::api();
     let [allocate, free, launch, barrier] = backend_symbols();
     [

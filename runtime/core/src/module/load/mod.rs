@@ -1,5 +1,6 @@
 //! Libraries as modules: shared libraries and what a program registers of itself, their contexts, and the order in which a tree is connected.
 
+pub(in crate::module) mod code;
 pub(in crate::module) mod context;
 mod context_modules;
 mod library;

@@ -1,0 +1,224 @@
+//! Modules of compiled functions, made at run time.
+
+use core::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use kernpack::module::{ModuleImpl, ModuleProperties, code_symbols, connect_code, function_of_code};
+use kernpack::sys::abi::SafeCall;
+use kernpack::{Function, Module};
+
+use crate::codegen::Target;
+use crate::codegen::llvm::{Compiled, PREFIX, assembly, compile, jit::Jit, text};
+use crate::error::{CompileError, ErrorKind, Result, fail};
+use crate::ir::{IrModule, LoweredFunc};
+
+/// What [`build`] takes: a module, or functions.
+pub trait IntoIrModule {
+    /// The module.
+    fn into_ir_module(self) -> IrModule;
+}
+
+impl IntoIrModule for IrModule {
+    fn into_ir_module(self) -> IrModule {
+        self
+    }
+}
+
+impl IntoIrModule for &IrModule {
+    fn into_ir_module(self) -> IrModule {
+        self.clone()
+    }
+}
+
+impl IntoIrModule for &[LoweredFunc] {
+    fn into_ir_module(self) -> IrModule {
+        IrModule::new(self.iter().cloned())
+    }
+}
+
+impl<const N: usize> IntoIrModule for [LoweredFunc; N] {
+    fn into_ir_module(self) -> IrModule {
+        IrModule::new(self)
+    }
+}
+
+impl IntoIrModule for &LoweredFunc {
+    fn into_ir_module(self) -> IrModule {
+        IrModule::new([self.clone()])
+    }
+}
+
+/// Compiles functions: a module of kind `llvm`, whose packed functions can be called at once if it is for this machine.
+///
+/// It can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc`, and it becomes a part of the library that it is
+/// exported to. The code is freed when the module and all of its functions are gone, unless it calls packed functions.
+///
+/// ```
+/// use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, FuncKind, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt, Var};
+/// use kernpack_compiler::{build, codegen::Target};
+///
+/// let n = Var::size("n", kernpack_compiler::ir::I64);
+/// let (a, i) = (Buffer::new("a", F32, [n.expr().clone()], "global"), Var::index("i"));
+/// let double = Stmt::store(a.clone(), &i, Expr::load(&a, &i) * 2.0);
+/// let function = LoweredFunc::from_node(LoweredFuncNode {
+///     name: "double_all".into(),
+///     params: [Param::from_node(ParamNode { var: Var::new("a", POINTER), buffer: Some(a), output: true })].into_iter().collect(),
+///     ret: POINTER,
+///     kind: FuncKind::Mixed,
+///     thread_axes: Default::default(),
+///     body: Stmt::for_loop(i, 0, &n, ForKind::Serial, double),
+///     attrs: Default::default(),
+/// });
+/// # let function = kernpack_compiler::ir::LoweredFunc::from_node(LoweredFuncNode { ret: kernpack_compiler::codegen::c::nothing(), ..function.to_node() });
+/// let module = build(&function, &Target::host())?;
+/// let tensor = kernpack::Tensor::from_slice(&[1.0f32, 2.5], &[2])?;
+/// module.function("double_all")?.call((&tensor,))?;
+/// assert_eq!(tensor.view::<f32>()?.to_vec(), [2.0, 5.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// A program that cannot be lowered for the target; what LLVM says.
+pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
+    let functions = functions.into_ir_module();
+    if target.kind != "llvm" {
+        fail!(Target, "modules that can be called are made for targets of kind `llvm`, not `{}`", target.kind);
+    }
+    let prefix = functions.attrs.get("system_lib_prefix").and_then(|prefix| prefix.to::<kernpack::Str>().ok());
+    let compiled = compile(&functions, target)?;
+    let is_here = target.arch() == std::env::consts::ARCH && target.triple.contains(std::env::consts::OS);
+    let jit = if is_here { Some(Arc::new(Jit::link(&compiled.object, target, &code_symbols())?)) } else { None };
+    let system_prefix = prefix.map(|prefix| prefix.as_str().to_owned());
+    let module = Module::new(LlvmModule {
+        compiled,
+        target: target.clone(),
+        jit: jit.clone(),
+        system_prefix,
+        assembly: OnceLock::new(),
+    });
+    if let Some(jit) = jit {
+        // Symbols that the code does not have are no error: it has the variables that it reads.
+        let symbol = |name: &str| jit.symbol(name).unwrap_or(core::ptr::null_mut());
+        connect_code(&module, symbol)?;
+        // Of a system library: it tells the runtime its symbols.
+        if let Ok(startup) = jit.symbol("__tvm_module_startup")
+            && !startup.is_null()
+        {
+            // SAFETY: the generator's own function of this type, whose module is kept for it.
+            unsafe { core::mem::transmute::<*mut core::ffi::c_void, extern "C" fn()>(startup)() };
+            core::mem::forget(module.clone());
+        }
+    }
+    Ok(module)
+}
+
+/// Compiled functions, with what they were compiled for.
+struct LlvmModule {
+    compiled: Compiled,
+    target: Target,
+    /// The code in memory, if it is for this machine.
+    jit: Option<Arc<Jit>>,
+    system_prefix: Option<String>,
+    assembly: OnceLock<String>,
+}
+
+fn runtime(error: CompileError) -> kernpack::Error {
+    kernpack::Error::runtime_error(error.to_string())
+}
+
+impl LlvmModule {
+    fn assembly(&self) -> kernpack::Result<String> {
+        if let Some(known) = self.assembly.get() {
+            return Ok(known.clone());
+        }
+        let made = assembly(&self.compiled.bitcode, &self.target).map_err(runtime)?;
+        Ok(self.assembly.get_or_init(|| made).clone())
+    }
+
+    fn text(&self) -> kernpack::Result<String> {
+        text(&self.compiled.bitcode, &self.target).map_err(runtime)
+    }
+
+    fn code(&self, name: &str) -> Result<Function> {
+        let Some(jit) = &self.jit else {
+            return Err(CompileError::new(
+                ErrorKind::Target,
+                format!("the module is for {}; export it and load the library there", self.target.triple),
+            ));
+        };
+        let address = jit.symbol(&format!("{PREFIX}{name}"))?;
+        let owner: Arc<dyn Any + Send + Sync> = Arc::clone(jit) as _;
+        // SAFETY: the generator gives functions of this prefix this type; the code lives as long as the owner.
+        Ok(unsafe { function_of_code(core::mem::transmute::<*mut core::ffi::c_void, SafeCall>(address), owner) })
+    }
+}
+
+impl ModuleImpl for LlvmModule {
+    fn kind(&self) -> &str {
+        "llvm"
+    }
+
+    fn properties(&self) -> ModuleProperties {
+        ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
+    }
+
+    /// The module's own functions, and what Apache TVM asks such a module when it exports it.
+    fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
+        match name {
+            "__tvm_is_system_module" => {
+                let is_system = self.system_prefix.is_some();
+                Ok(Some(Function::from_fn(move || is_system)))
+            }
+            "__tvm_get_system_lib_prefix" => {
+                let prefix = self.system_prefix.clone();
+                Ok(Some(Function::from_fn(move || prefix.clone())))
+            }
+            "_get_target_string" => {
+                let target = format!("{{\"kind\": \"llvm\", \"mtriple\": \"{}\"}}", self.target.triple);
+                Ok(Some(Function::from_fn(move || target.clone())))
+            }
+            name if self.compiled.functions.iter().any(|function| function == name) => {
+                self.code(name).map(Some).map_err(runtime)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn implements_function(&self, name: &str) -> kernpack::Result<bool> {
+        Ok(self.compiled.functions.iter().any(|function| function == name))
+    }
+
+    fn function_names(&self) -> Vec<String> {
+        self.compiled.functions.clone()
+    }
+
+    fn write_formats(&self) -> Vec<String> {
+        ["o", "obj", "s", "asm", "ll", "bc"].map(str::to_owned).to_vec()
+    }
+
+    fn write_to_file(&self, path: &str, format: &str) -> kernpack::Result<()> {
+        let bytes = match format {
+            "o" | "obj" => self.compiled.object.clone(),
+            "s" | "asm" => self.assembly()?.into_bytes(),
+            "ll" => self.text()?.into_bytes(),
+            "bc" => self.compiled.bitcode.clone(),
+            _ => {
+                return Err(kernpack::Error::runtime_error(format!(
+                    "a module of kind 'llvm' cannot be written as '{format}', only as {}",
+                    self.write_formats().join(", ")
+                )));
+            }
+        };
+        std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
+    }
+
+    /// `ll` (also when nothing is asked for), `s` and `asm`, and `bc` in hexadecimal.
+    fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
+        match format {
+            "" | "ll" => self.text(),
+            "s" | "asm" => self.assembly(),
+            "bc" => Ok(self.compiled.bitcode.iter().map(|byte| format!("{byte:02x}")).collect()),
+            _ => Ok(String::new()),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Instructions that are the same for scalars and vectors.
+
+use inkwell::builder::BuilderError;
+use inkwell::llvm_sys::core::{LLVMIsAInstruction, LLVMSetFastMathFlags, LLVMSetNSW};
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{AnyValue, AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode, VectorValue};
+use inkwell::{FloatPredicate, IntPredicate};
+
+use super::CodeGenLLVM;
+use crate::error::{CompileError, ErrorKind, Result};
+
+/// A value in a register.
+pub(super) type Value<'ctx> = BasicValueEnum<'ctx>;
+
+impl From<BuilderError> for CompileError {
+    fn from(error: BuilderError) -> Self {
+        Self::new(ErrorKind::Internal, format!("LLVM refuses an instruction: {error}"))
+    }
+}
+
+/// A defect of the code generator: a value of another kind than the type says.
+pub(super) fn confused(what: &str, value: Value<'_>) -> CompileError {
+    CompileError::new(ErrorKind::Internal, format!("{what} of `{}`", value.print_to_string().to_string()))
+}
+
+impl<'ctx> CodeGenLLVM<'ctx, '_> {
+    /// An operation on two values of one type.
+    pub(super) fn op(&self, opcode: InstructionOpcode, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
+        Ok(self.builder.build_binop(opcode, a, b, "")?)
+    }
+
+    /// An operation on integers whose signed overflow cannot happen, if `nsw` says so.
+    pub(super) fn int_op(
+        &self,
+        opcode: InstructionOpcode,
+        a: Value<'ctx>,
+        b: Value<'ctx>,
+        nsw: bool,
+    ) -> Result<Value<'ctx>> {
+        let value = self.op(opcode, a, b)?;
+        if nsw && is_instruction(value) {
+            // SAFETY: an addition, subtraction, multiplication or shift of integers that was just made.
+            unsafe { LLVMSetNSW(value.as_value_ref(), 1) };
+        }
+        Ok(value)
+    }
+
+    /// An operation on floats with the function's fast-math flags.
+    pub(super) fn float_op(&self, opcode: InstructionOpcode, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
+        let value = self.op(opcode, a, b)?;
+        self.set_fast_math(value);
+        Ok(value)
+    }
+
+    /// Gives a floating-point instruction the function's fast-math flags.
+    pub(super) fn set_fast_math(&self, value: Value<'ctx>) {
+        if self.state.fast_math != 0 && is_instruction(value) {
+            // SAFETY: an instruction of floats that was just made.
+            unsafe { LLVMSetFastMathFlags(value.as_value_ref(), self.state.fast_math) };
+        }
+    }
+
+    /// A conversion instruction.
+    pub(super) fn convert(
+        &self,
+        opcode: InstructionOpcode,
+        value: Value<'ctx>,
+        to: BasicTypeEnum<'ctx>,
+    ) -> Result<Value<'ctx>> {
+        Ok(self.builder.build_cast(opcode, value, to, "")?)
+    }
+
+    /// The same bits as another type of the same size.
+    pub(super) fn bit_cast(&self, value: Value<'ctx>, to: BasicTypeEnum<'ctx>) -> Result<Value<'ctx>> {
+        if value.get_type() == to {
+            return Ok(value);
+        }
+        match (value, to) {
+            (Value::PointerValue(pointer), BasicTypeEnum::IntType(to)) => {
+                Ok(self.builder.build_ptr_to_int(pointer, to, "")?.into())
+            }
+            (Value::IntValue(value), BasicTypeEnum::PointerType(to)) => {
+                Ok(self.builder.build_int_to_ptr(value, to, "")?.into())
+            }
+            _ => self.convert(InstructionOpcode::BitCast, value, to),
+        }
+    }
+
+    /// A comparison of integers or pointers.
+    pub(super) fn compare_int(&self, predicate: IntPredicate, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
+        Ok(match (a, b) {
+            (Value::IntValue(a), Value::IntValue(b)) => self.builder.build_int_compare(predicate, a, b, "")?.into(),
+            (Value::VectorValue(a), Value::VectorValue(b)) => {
+                self.builder.build_int_compare(predicate, a, b, "")?.into()
+            }
+            (Value::PointerValue(a), Value::PointerValue(b)) => {
+                self.builder.build_int_compare(predicate, a, b, "")?.into()
+            }
+            _ => return Err(confused("comparison", a)),
+        })
+    }
+
+    /// A comparison of floats.
+    pub(super) fn compare_float(
+        &self,
+        predicate: FloatPredicate,
+        a: Value<'ctx>,
+        b: Value<'ctx>,
+    ) -> Result<Value<'ctx>> {
+        let value: Value<'ctx> = match (a, b) {
+            (Value::FloatValue(a), Value::FloatValue(b)) => {
+                self.builder.build_float_compare(predicate, a, b, "")?.into()
+            }
+            (Value::VectorValue(a), Value::VectorValue(b)) => {
+                self.builder.build_float_compare(predicate, a, b, "")?.into()
+            }
+            _ => return Err(confused("comparison", a)),
+        };
+        Ok(value)
+    }
+
+    /// `condition ? a : b`, for each lane if the condition is a vector.
+    pub(super) fn select(&self, condition: Value<'ctx>, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
+        Ok(match condition {
+            Value::IntValue(condition) => self.builder.build_select(condition, a, b, "")?,
+            Value::VectorValue(condition) => self.builder.build_select(condition, a, b, "")?,
+            _ => return Err(confused("condition", condition)),
+        })
+    }
+
+    /// The value in every lane of a vector.
+    pub(super) fn splat(&self, value: Value<'ctx>, lanes: u16) -> Result<Value<'ctx>> {
+        if lanes == 1 {
+            return Ok(value);
+        }
+        let vector = self.vector_type(value.get_type(), lanes)?;
+        let poison = vector.into_vector_type().get_poison();
+        let zero = self.context.i32_type().const_zero();
+        let first = self.builder.build_insert_element(poison, value, zero, "")?;
+        let mask = self.context.i32_type().vec_type(u32::from(lanes)).const_zero();
+        Ok(self.builder.build_shuffle_vector(first, poison, mask, "")?.into())
+    }
+
+    /// A lane of a vector; a scalar is its own only lane.
+    pub(super) fn lane(&self, value: Value<'ctx>, lane: u16) -> Result<Value<'ctx>> {
+        match value {
+            Value::VectorValue(vector) => {
+                let index = self.context.i32_type().const_int(u64::from(lane), false);
+                Ok(self.builder.build_extract_element(vector, index, "")?)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// A vector of these values; a single one stays a scalar.
+    pub(super) fn vector_of(&self, lanes: &[Value<'ctx>]) -> Result<Value<'ctx>> {
+        let first = *lanes.first().ok_or_else(|| CompileError::new(ErrorKind::Internal, "a vector without lanes"))?;
+        if lanes.len() == 1 {
+            return Ok(first);
+        }
+        let count = u16::try_from(lanes.len())
+            .map_err(|_| CompileError::new(ErrorKind::Target, format!("a vector of {} lanes", lanes.len())))?;
+        let mut vector = self.vector_type(first.get_type(), count)?.into_vector_type().get_poison();
+        for (index, value) in lanes.iter().enumerate() {
+            let index = self.context.i32_type().const_int(index as u64, false);
+            vector = self.builder.build_insert_element(vector, *value, index, "")?;
+        }
+        Ok(vector.into())
+    }
+
+    /// The lanes `indices` of two vectors that are numbered one after the other.
+    pub(super) fn shuffle(&self, a: VectorValue<'ctx>, b: VectorValue<'ctx>, indices: &[u32]) -> Result<Value<'ctx>> {
+        let int = self.context.i32_type();
+        let indices: Vec<_> = indices.iter().map(|index| int.const_int(u64::from(*index), false)).collect();
+        let mask = inkwell::types::VectorType::const_vector(&indices);
+        Ok(self.builder.build_shuffle_vector(a, b, mask, "")?.into())
+    }
+}
+
+/// Whether a value is an instruction: constants are folded when they are built.
+pub(super) fn is_instruction(value: Value<'_>) -> bool {
+    // SAFETY: a live value.
+    !unsafe { LLVMIsAInstruction(value.as_value_ref()) }.is_null()
+}
+
+/// The instruction that a value is; none: it is a constant or a parameter.
+pub(super) fn instruction(value: Value<'_>) -> Option<inkwell::values::InstructionValue<'_>> {
+    value.as_instruction_value()
+}

@@ -1,0 +1,265 @@
+//! Expressions to values.
+
+use inkwell::values::{BasicValue, InstructionOpcode};
+use kernpack::DataType;
+
+use super::CodeGenLLVM;
+use super::emit::{Value, confused};
+use crate::error::{CompileError, ErrorKind, Result, fail};
+use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
+
+impl<'ctx> CodeGenLLVM<'ctx, '_> {
+    /// The value of an expression.
+    pub(super) fn value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
+        with_stack(|| self.value_of(expr))
+    }
+
+    /// The value of an index, an extent or a guard: its arithmetic does not overflow.
+    pub(super) fn index_value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
+        let outer = core::mem::replace(&mut self.state.in_index, true);
+        let value = self.value(expr);
+        self.state.in_index = outer;
+        value
+    }
+
+    /// The value of data inside an index.
+    pub(super) fn data_value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
+        let outer = core::mem::replace(&mut self.state.in_index, false);
+        let value = self.value(expr);
+        self.state.in_index = outer;
+        value
+    }
+
+    /// A scalar truth value, without `likely`, and whether that was there.
+    pub(super) fn condition(&mut self, expr: &Expr) -> Result<(inkwell::values::IntValue<'ctx>, bool)> {
+        let (condition, is_likely) = expr.without_likely();
+        match self.index_value(&condition)? {
+            Value::IntValue(value) if value.get_type().get_bit_width() == 1 => Ok((value, is_likely)),
+            Value::IntValue(value) => {
+                let zero = value.get_type().const_zero();
+                let truth = self.builder.build_int_compare(inkwell::IntPredicate::NE, value, zero, "")?;
+                Ok((truth, is_likely))
+            }
+            _ => fail!(Lower, "a condition of type {} where a scalar truth value is needed", expr.dtype().short_name()),
+        }
+    }
+
+    /// What a variable stands for.
+    pub(super) fn variable(&self, var: &Var) -> Result<Value<'ctx>> {
+        self.state.vars.get(var).copied().ok_or_else(|| {
+            CompileError::new(ErrorKind::Lower, format!("variable `{}` is used where it has no value", var.name()))
+                .note(format!("in function `{}`", self.state.name))
+        })
+    }
+
+    fn value_of(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
+        Ok(match &**expr {
+            ExprNode::Int { dtype, value } => self.int_constant(*dtype, *value)?,
+            ExprNode::Float { dtype, value } => self.float_constant(*dtype, *value)?,
+            ExprNode::Text { value } => self.string(value.as_str()).into(),
+            ExprNode::Var { .. } => {
+                let var =
+                    Var::of(expr).ok_or_else(|| CompileError::new(ErrorKind::Internal, "a variable that is none"))?;
+                self.variable(&var)?
+            }
+            ExprNode::Cast { dtype, value } => {
+                let from = value.dtype();
+                let value = self.value(value)?;
+                self.cast(from, *dtype, value)?
+            }
+            ExprNode::Binary { op, a, b, dtype } => {
+                let nsw = self.state.in_index && self.is_index(a) && self.is_index(b);
+                let (left, right) = (self.value(a)?, self.value(b)?);
+                self.binary(*op, *dtype, left, right, nsw)?
+            }
+            ExprNode::Compare { op, a, b } => {
+                let (left, right) = (self.value(a)?, self.value(b)?);
+                self.compare(*op, a.dtype(), left, right)?
+            }
+            ExprNode::Logic { op, a, b } => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                let opcode = if *op == LogicOp::And { InstructionOpcode::And } else { InstructionOpcode::Or };
+                self.op(opcode, a, b)?
+            }
+            ExprNode::Not { value } => {
+                let value = self.value(value)?;
+                self.not(value)?
+            }
+            ExprNode::Select { condition, true_value, false_value } => {
+                let condition = self.value(condition)?;
+                let (a, b) = (self.value(true_value)?, self.value(false_value)?);
+                self.select(condition, a, b)?
+            }
+            ExprNode::IfThenElse { condition, then_value, else_value } => {
+                self.if_then_else(condition, then_value, else_value)?
+            }
+            ExprNode::Ramp { base, stride, lanes } => self.ramp(base, stride, *lanes)?,
+            ExprNode::Broadcast { value, lanes } => {
+                let value = self.value(value)?;
+                self.splat(value, *lanes)?
+            }
+            ExprNode::Shuffle { vectors, indices } => {
+                let mut lanes = Vec::new();
+                for vector in vectors.iter() {
+                    let value = self.value(&vector)?;
+                    for lane in 0..vector.lanes() {
+                        lanes.push((value, lane));
+                    }
+                }
+                let mut chosen = Vec::new();
+                for index in indices.iter() {
+                    let lane = usize::try_from(index).ok().and_then(|index| lanes.get(index));
+                    let Some((value, lane)) = lane else {
+                        fail!(Lower, "a shuffle takes lane {index} of {}", lanes.len())
+                    };
+                    chosen.push(self.lane(*value, *lane)?);
+                }
+                self.vector_of(&chosen)?
+            }
+            ExprNode::Let { var, value, body } => {
+                let bound = self.value(value)?;
+                self.define(var, value, bound);
+                self.value(body)?
+            }
+            ExprNode::Load { buffer, index, mask, dtype } => self.load(buffer, index, mask.as_ref(), *dtype)?,
+            ExprNode::Call { kind, name, args, dtype } => self.call(*kind, name.as_str(), &args.to_vec(), *dtype)?,
+            ExprNode::TensorRead { tensor, .. } => {
+                fail!(Lower, "the program still reads the tensor `{}`: storage is not flattened", tensor.name())
+            }
+            ExprNode::Reduce { .. } => fail!(Lower, "the program still has a reduction: it is not lowered to loops"),
+        })
+    }
+
+    /// An integer constant.
+    pub(super) fn int_constant(&self, dtype: DataType, value: i64) -> Result<Value<'ctx>> {
+        match self.scalar_type(dtype)? {
+            inkwell::types::BasicTypeEnum::IntType(ty) => {
+                let bits = ty.get_bit_width();
+                let value = if bits < 64 { value as u64 & ((1 << bits) - 1) } else { value as u64 };
+                Ok(ty.const_int(value, false).into())
+            }
+            inkwell::types::BasicTypeEnum::PointerType(ty) if value == 0 => Ok(ty.const_null().into()),
+            inkwell::types::BasicTypeEnum::PointerType(ty) => {
+                let address = self.context.i64_type().const_int(value as u64, false);
+                Ok(self.builder.build_int_to_ptr(address, ty, "")?.into())
+            }
+            _ => fail!(Internal, "an integer constant of type {}", dtype.short_name()),
+        }
+    }
+
+    /// A floating-point constant.
+    pub(super) fn float_constant(&self, dtype: DataType, value: f64) -> Result<Value<'ctx>> {
+        match self.scalar_type(dtype)? {
+            inkwell::types::BasicTypeEnum::FloatType(ty) => Ok(ty.const_float(value).into()),
+            _ => fail!(Internal, "a floating-point constant of type {}", dtype.short_name()),
+        }
+    }
+
+    /// The constant in every lane.
+    pub(super) fn constant(&self, dtype: DataType, value: i64) -> Result<Value<'ctx>> {
+        let scalar = if dtype.is_float() {
+            self.float_constant(dtype.element(), value as f64)?
+        } else {
+            self.int_constant(dtype.element(), value)?
+        };
+        self.splat(scalar, dtype.lanes())
+    }
+
+    pub(super) fn not(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        Ok(match value {
+            Value::IntValue(value) => self.builder.build_not(value, "")?.into(),
+            Value::VectorValue(value) => self.builder.build_not(value, "")?.into(),
+            _ => return Err(confused("negation", value)),
+        })
+    }
+
+    fn ramp(&mut self, base: &Expr, stride: &Expr, lanes: u16) -> Result<Value<'ctx>> {
+        let dtype = base.dtype();
+        if !dtype.is_scalar() || !dtype.is_integer() {
+            fail!(Lower, "a ramp of {}", dtype.short_name());
+        }
+        let nsw = self.state.in_index && self.is_index(base) && self.is_index(stride);
+        let (base, stride) = (self.value(base)?, self.value(stride)?);
+        let mut steps = Vec::with_capacity(usize::from(lanes));
+        for lane in 0..lanes {
+            steps.push(self.int_constant(dtype, i64::from(lane))?.into_int_value());
+        }
+        let steps: Value<'ctx> = inkwell::types::VectorType::const_vector(&steps).into();
+        let (base, stride) = (self.splat(base, lanes)?, self.splat(stride, lanes)?);
+        let offsets = self.int_op(InstructionOpcode::Mul, steps, stride, nsw)?;
+        self.int_op(InstructionOpcode::Add, base, offsets, nsw)
+    }
+
+    fn if_then_else(&mut self, condition: &Expr, then_value: &Expr, else_value: &Expr) -> Result<Value<'ctx>> {
+        if condition.lanes() > 1 {
+            let condition = self.value(condition)?;
+            let (a, b) = (self.value(then_value)?, self.value(else_value)?);
+            return self.select(condition, a, b);
+        }
+        let (condition, is_likely) = self.condition(condition)?;
+        let (then_block, else_block) = (self.new_block("then"), self.new_block("else"));
+        let after = self.new_block("after");
+        self.branch_if(condition, then_block, else_block, is_likely)?;
+        self.builder.position_at_end(then_block);
+        let a = self.value(then_value)?;
+        let then_end = self.jump(after)?;
+        self.builder.position_at_end(else_block);
+        let b = self.value(else_value)?;
+        let else_end = self.jump(after)?;
+        self.builder.position_at_end(after);
+        let phi = self.builder.build_phi(a.get_type(), "")?;
+        phi.add_incoming(&[(&a as &dyn BasicValue<'ctx>, then_end), (&b, else_end)]);
+        Ok(phi.as_basic_value())
+    }
+
+    /// Whether an integer is made of constants, extents, loop variables and what follows from them, so that it stays small. What
+    /// comes from data may be anything.
+    fn is_index(&mut self, expr: &Expr) -> bool {
+        if let Some(known) = self.state.index_memo.get(expr) {
+            return *known;
+        }
+        let is_index = with_stack(|| match &**expr {
+            ExprNode::Int { .. } => true,
+            ExprNode::Var { .. } => Var::of(expr).is_some_and(|var| !self.state.data_vars.contains(&var)),
+            ExprNode::Cast { dtype, value } => {
+                dtype.is_int()
+                    && value.dtype().is_integer()
+                    && dtype.bits() >= value.dtype().bits()
+                    && self.is_index(value)
+            }
+            ExprNode::Binary { a, b, .. } => self.is_index(a) && self.is_index(b),
+            ExprNode::Select { true_value: a, false_value: b, .. }
+            | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => self.is_index(a) && self.is_index(b),
+            ExprNode::Ramp { base, stride, .. } => self.is_index(base) && self.is_index(stride),
+            ExprNode::Broadcast { value, .. } => self.is_index(value),
+            _ => false,
+        }) && expr.dtype().is_int();
+        self.state.index_memo.insert(expr.clone(), is_index);
+        is_index
+    }
+
+    /// Gives a variable its value.
+    pub(super) fn define(&mut self, var: &Var, value: &Expr, bound: Value<'ctx>) {
+        if bound_name_is_free(bound) && !var.name().is_empty() {
+            bound.set_name(var.name());
+        }
+        if var.dtype().is_int() && !self.is_index(value) {
+            self.state.data_vars.insert(var.clone());
+        }
+        let modular = self.state.modular.of(value);
+        self.state.modular.set(var, modular);
+        self.state.vars.insert(var.clone(), bound);
+    }
+}
+
+/// Whether a value has no name yet and can have one.
+fn bound_name_is_free(value: Value<'_>) -> bool {
+    super::emit::is_instruction(value)
+        && match value {
+            Value::IntValue(value) => value.get_name().is_empty(),
+            Value::FloatValue(value) => value.get_name().is_empty(),
+            Value::PointerValue(value) => value.get_name().is_empty(),
+            Value::VectorValue(value) => value.get_name().is_empty(),
+            _ => false,
+        }
+}

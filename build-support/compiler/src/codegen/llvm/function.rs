@@ -1,0 +1,271 @@
+//! Functions: signatures, attributes, beginning and end.
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::module::Linkage;
+use inkwell::types::BasicType;
+use inkwell::values::{BasicValue, FunctionValue};
+use kernpack::{DataType, Str};
+
+use super::emit::Value;
+use super::state::{Convention, PointerFacts, State};
+use super::{CodeGenLLVM, PREFIX};
+use crate::error::{Result, fail, require};
+use crate::ir::{Buffer, DataTypeExt, ExprNode, FuncKind, LoweredFunc, Stmt};
+
+/// A function that can be called by name.
+#[derive(Clone, Copy)]
+pub(super) struct Declared<'ctx> {
+    pub(super) function: FunctionValue<'ctx>,
+    pub(super) convention: Convention,
+}
+
+/// LLVM's flags for floating-point instructions.
+const FLAGS: &[(&str, u32)] =
+    &[("reassoc", 1), ("nnan", 2), ("ninf", 4), ("nsz", 8), ("arcp", 16), ("contract", 32), ("afn", 64), ("fast", 127)];
+
+/// Whether a type is that of no value.
+pub(super) fn is_void(dtype: DataType) -> bool {
+    dtype.lanes() == 0 || dtype.bits() == 0
+}
+
+/// A text of a function's attributes.
+fn text(function: &LoweredFunc, name: &str) -> Option<String> {
+    Some(function.attr(name)?.to::<Str>().ok()?.as_str().to_owned())
+}
+
+impl<'ctx> CodeGenLLVM<'ctx, '_> {
+    /// Declares a function.
+    pub(super) fn declare_function(&mut self, function: &LoweredFunc) -> Result<()> {
+        let name = function.name.as_str();
+        require!(!self.functions.contains_key(name), Lower, "two functions of the module are called `{name}`");
+        let symbol = text(function, "global_symbol");
+        let (convention, linkage, symbol) = match (function.kind, symbol) {
+            (FuncKind::Host, Some(symbol)) => (Convention::Status, Linkage::External, symbol),
+            (FuncKind::Host, None) => (Convention::Status, Linkage::External, format!("{PREFIX}{}{name}", self.prefix)),
+            (FuncKind::Mixed, symbol) | (FuncKind::Internal, symbol @ Some(_)) => {
+                let ret = (!is_void(function.ret)).then_some(function.ret);
+                (Convention::Plain(ret), Linkage::External, symbol.unwrap_or_else(|| name.to_owned()))
+            }
+            _ if is_void(function.ret) => (Convention::Status, Linkage::Internal, name.to_owned()),
+            _ => (Convention::StatusAndValue, Linkage::Internal, name.to_owned()),
+        };
+        let mut params = Vec::new();
+        for param in function.params.iter() {
+            let dtype = param.buffer.as_ref().map_or(param.var.dtype(), |_| crate::ir::POINTER);
+            params.push(self.value_type(dtype)?.into());
+        }
+        if convention == Convention::StatusAndValue {
+            params.push(self.pointer_type().into());
+        }
+        let ty = match convention {
+            Convention::Plain(None) => self.context.void_type().fn_type(&params, false),
+            Convention::Plain(Some(dtype)) => self.value_type(dtype)?.fn_type(&params, false),
+            _ => self.context.i32_type().fn_type(&params, false),
+        };
+        let declared = self.module.add_function(&symbol, ty, Some(linkage));
+        if linkage == Linkage::External {
+            self.registered.push((symbol, declared));
+        }
+        self.functions.insert(name.to_owned(), Declared { function: declared, convention });
+        Ok(())
+    }
+
+    /// Attributes of every function that has code.
+    pub(super) fn set_function_attributes(&self, function: FunctionValue<'ctx>) {
+        let target = &self.target;
+        let text = |key: &str, value: &str| {
+            let attribute = self.context.create_string_attribute(key, value);
+            function.add_attribute(AttributeLoc::Function, attribute);
+        };
+        if !target.cpu.is_empty() {
+            text("target-cpu", &target.cpu);
+        }
+        if !target.features.is_empty() {
+            text("target-features", &target.features);
+        }
+        // Without it LLVM prefers half of the width on some CPUs.
+        text("prefer-vector-width", &target.vector_bits().to_string());
+        for name in ["nounwind", "mustprogress"] {
+            self.set_attribute(function, AttributeLoc::Function, name, 0);
+        }
+    }
+
+    pub(super) fn set_attribute(&self, function: FunctionValue<'ctx>, place: AttributeLoc, name: &str, value: u64) {
+        let kind = Attribute::get_named_enum_kind_id(name);
+        function.add_attribute(place, self.context.create_enum_attribute(kind, value));
+    }
+
+    /// Writes a declared function.
+    pub(super) fn define_function(&mut self, function: &LoweredFunc) -> Result<()> {
+        let Some(Declared { function: code, convention }) = self.functions.get(function.name.as_str()).copied() else {
+            fail!(Internal, "`{}` is not declared", function.name.as_str())
+        };
+        let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
+        let argument_alignment = function.attr("data_alignment").and_then(|value| value.to::<i64>().ok()).unwrap_or(0);
+        let argument_alignment = u64::try_from(argument_alignment).ok().filter(|align| align.is_power_of_two());
+        self.state = State {
+            noalias,
+            fast_math: self.fast_math(function)?,
+            argument_alignment: argument_alignment.unwrap_or(0),
+            ..State::default()
+        };
+        self.begin_function(code, function.name.as_str(), convention)?;
+        for (param, value) in function.params.iter().zip(code.get_param_iter()) {
+            value.set_name(param.var.name());
+            self.state.vars.insert(param.var.clone(), value);
+            if param.var.dtype().is_int() && !param.var.is_size() && param.var.dtype().bits() < 64 {
+                self.state.data_vars.insert(param.var.clone());
+            }
+            if let Some(buffer) = &param.buffer {
+                self.state.vars.insert(buffer.data.clone(), value);
+                self.note_pointer(buffer, true);
+                if noalias && self.state.regions.of(&buffer.data).is_none() {
+                    let region = self.new_region(buffer.name.as_str());
+                    self.state.regions.set(&buffer.data, Some(region));
+                }
+            }
+        }
+        for (position, param) in function.params.iter().enumerate() {
+            if param.buffer.is_some() || param.var.dtype().is_handle() {
+                let data = param.buffer.as_ref().map_or(param.var.clone(), |buffer| buffer.data.clone());
+                self.set_pointer_attributes(code, position as u32, &data);
+            }
+        }
+        self.body(&function.body)?;
+        self.end_function()
+    }
+
+    fn fast_math(&self, function: &LoweredFunc) -> Result<u32> {
+        // Products and sums may become one instruction; no other result depends on it.
+        let mut flags = 32;
+        for flag in text(function, "fastmath").unwrap_or_default().split([',', ' ']).filter(|flag| !flag.is_empty()) {
+            match FLAGS.iter().find(|(name, _)| *name == flag) {
+                Some((_, bit)) => flags |= bit,
+                None if flag == "off" => flags = 0,
+                None => fail!(
+                    Target,
+                    "unknown fast-math flag `{flag}` of `{}`; there are {}, off",
+                    function.name.as_str(),
+                    FLAGS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+                ),
+            }
+        }
+        Ok(flags)
+    }
+
+    /// What a buffer says of its data pointer. `is_argument`: all of its shape is there, and its address is the caller's.
+    pub(super) fn note_pointer(&mut self, buffer: &Buffer, is_argument: bool) {
+        let own = u64::try_from(buffer.data_alignment).ok().filter(|align| align.is_power_of_two()).unwrap_or(0);
+        let align = match self.state.pointers.get(&buffer.data) {
+            Some(known) => known.align,
+            None if is_argument => self.state.argument_alignment,
+            None => own,
+        };
+        let mut facts = PointerFacts { align, bytes: 0 };
+        let extents: Option<Vec<i64>> = buffer.shape.iter().map(|extent| extent.as_int()).collect();
+        if let Some(extents) = extents.filter(|_| is_argument && buffer.strides.is_empty()) {
+            let lanes = i64::from(buffer.dtype.lanes()) * buffer.dtype.lane_bytes() as i64;
+            let bytes = extents.iter().fold(lanes, |product, extent| product.saturating_mul(*extent));
+            facts.bytes = u64::try_from(bytes).unwrap_or(0);
+        }
+        self.state.pointers.insert(buffer.data.clone(), facts);
+    }
+
+    /// Attributes of a pointer parameter.
+    pub(super) fn set_pointer_attributes(&self, function: FunctionValue<'ctx>, position: u32, data: &crate::ir::Var) {
+        let place = AttributeLoc::Param(position);
+        self.set_attribute(function, place, "noundef", 0);
+        if self.state.regions.of(data).is_some() {
+            self.set_attribute(function, place, "noalias", 0);
+        }
+        let Some(facts) = self.state.pointers.get(data) else { return };
+        if facts.align > 1 {
+            self.set_attribute(function, place, "align", facts.align);
+        }
+        if facts.bytes > 0 {
+            self.set_attribute(function, place, "nonnull", 0);
+            self.set_attribute(function, place, "dereferenceable", facts.bytes);
+        }
+    }
+
+    /// Opens the blocks that every function has.
+    pub(super) fn begin_function(
+        &mut self,
+        function: FunctionValue<'ctx>,
+        name: &str,
+        convention: Convention,
+    ) -> Result<()> {
+        self.set_function_attributes(function);
+        name.clone_into(&mut self.state.name);
+        self.state.function = Some(function);
+        self.state.convention = convention;
+        let entry = self.context.append_basic_block(function, "entry");
+        let body = self.context.append_basic_block(function, "body");
+        self.state.entry = Some(entry);
+        self.state.failure = Some(self.context.append_basic_block(function, "failure"));
+        self.state.exit = Some(self.context.append_basic_block(function, "exit"));
+        self.builder.position_at_end(entry);
+        self.builder.build_unconditional_branch(body)?;
+        self.builder.position_at_end(body);
+        Ok(())
+    }
+
+    /// Closes the current function: the end without an error, the one with an error, what is released at both.
+    pub(super) fn end_function(&mut self) -> Result<()> {
+        let zero: Value<'ctx> = self.context.i32_type().const_zero().into();
+        let (fine, failed) = match self.state.convention {
+            Convention::Status | Convention::StatusAndValue => {
+                (Some(zero), Some(self.context.i32_type().const_all_ones().into()))
+            }
+            Convention::Plain(None) => (None, None),
+            Convention::Plain(Some(dtype)) => {
+                let failed = if dtype.is_integer() { -1 } else { 0 };
+                (Some(self.constant(dtype, 0)?), Some(self.constant(dtype, failed)?))
+            }
+        };
+        self.leave_scope(0)?;
+        self.leave_function(fine)?;
+        let (Some(failure), Some(exit)) = (self.state.failure, self.state.exit) else {
+            fail!(Internal, "the end of a function that has not begun")
+        };
+        self.builder.position_at_end(failure);
+        self.leave_function(failed)?;
+        self.builder.position_at_end(exit);
+        let value = match fine {
+            Some(value) => {
+                let phi = self.builder.build_phi(value.get_type(), "result")?;
+                let returns: Vec<_> =
+                    self.state.returns.iter().map(|(value, from)| (value as &dyn BasicValue<'ctx>, *from)).collect();
+                phi.add_incoming(&returns);
+                Some(phi.as_basic_value())
+            }
+            None => None,
+        };
+        self.release_owned()?;
+        match &value {
+            Some(value) => self.builder.build_return(Some(value as &dyn BasicValue<'ctx>))?,
+            None => self.builder.build_return(None)?,
+        };
+        self.state = State::default();
+        Ok(())
+    }
+
+    /// A body of a loop, a condition, a function: workspaces that are its own are given back at its end.
+    pub(super) fn body(&mut self, body: &Stmt) -> Result<()> {
+        let cleanups = self.state.cleanups.len();
+        self.stmt(body)?;
+        self.leave_scope(cleanups)
+    }
+
+    /// Whether a buffer's memory is that of an argument, so that all of its shape is there.
+    pub(super) fn is_argument(data: &crate::ir::Expr) -> bool {
+        match &**data {
+            ExprNode::Call { name, args, .. } => match name.as_str() {
+                "struct_get" => true,
+                "reinterpret" | "handle_add_byte_offset" => args.get(0).is_some_and(|value| Self::is_argument(&value)),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! From modules of LLVM to object code.
+
+use std::sync::Once;
+
+use inkwell::OptimizationLevel;
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{
+    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+
+use super::{PREFIX, emit_into};
+use crate::codegen::Target;
+use crate::error::{CompileError, ErrorKind, Result, fail};
+use crate::ir::IrModule;
+
+/// The pipeline of optimizations.
+const PASSES: &str = "default<O3>";
+
+/// Optimized code of a module.
+pub struct Compiled {
+    /// The module as bitcode of LLVM.
+    pub bitcode: Vec<u8>,
+    /// The object file.
+    pub object: Vec<u8>,
+    /// The names of the packed functions.
+    pub functions: Vec<String>,
+}
+
+/// What LLVM compiles with for a target.
+///
+/// # Errors
+/// A target that LLVM in this process has no code generator for.
+pub fn target_machine(target: &Target) -> Result<TargetMachine> {
+    static INITIALIZED: Once = Once::new();
+    INITIALIZED.call_once(|| {
+        LlvmTarget::initialize_x86(&InitializationConfig::default());
+        LlvmTarget::initialize_aarch64(&InitializationConfig::default());
+    });
+    let triple = TargetTriple::create(&target.triple);
+    let known = LlvmTarget::from_triple(&triple).map_err(|error| {
+        CompileError::new(ErrorKind::Target, format!("LLVM does not know the target `{}`: {error}", target.triple))
+            .note("machine code is made for x86, x86_64 and aarch64; the target `c` makes C source for all others")
+    })?;
+    let level = OptimizationLevel::Aggressive;
+    known
+        .create_target_machine(&triple, &target.cpu, &target.features, level, RelocMode::PIC, CodeModel::Default)
+        .ok_or_else(|| CompileError::new(ErrorKind::Target, format!("LLVM makes no code for `{}`", target.triple)))
+}
+
+/// Makes a module one of the machine, before code is written into it.
+pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine) {
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+}
+
+/// Optimizes a module of LLVM.
+///
+/// # Errors
+/// What LLVM says.
+pub fn optimize(module: &Module<'_>, machine: &TargetMachine) -> Result<()> {
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(true);
+    options.set_loop_slp_vectorization(true);
+    options.set_loop_interleaving(true);
+    options.set_loop_unrolling(true);
+    match module.run_passes(PASSES, machine, options) {
+        Ok(()) => Ok(()),
+        Err(error) => fail!(Target, "LLVM cannot optimize the code: {error}"),
+    }
+}
+
+/// Machine code of a module of functions, optimized.
+///
+/// # Errors
+/// A program that cannot be lowered for the target; what LLVM says.
+pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
+    let machine = target_machine(target)?;
+    let context = Context::create();
+    let module = context.create_module("kernels");
+    prepare(&module, &machine);
+    emit_into(functions, target, &context, &module)?;
+    optimize(&module, &machine)?;
+    let functions = module
+        .get_functions()
+        .filter(|function| function.count_basic_blocks() > 0)
+        .filter_map(|function| function.get_name().to_str().ok()?.strip_prefix(PREFIX).map(str::to_owned))
+        .filter(|name| !name.starts_with('_'))
+        .collect();
+    let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
+    let object = write(&module, &machine, FileType::Object)?;
+    Ok(Compiled { bitcode, object, functions })
+}
+
+/// Object code or assembly of a module.
+pub(crate) fn write(module: &Module<'_>, machine: &TargetMachine, kind: FileType) -> Result<Vec<u8>> {
+    match machine.write_to_memory_buffer(module, kind) {
+        Ok(buffer) => Ok(buffer.as_slice().to_vec()),
+        Err(error) => fail!(Target, "LLVM cannot compile the code: {error}"),
+    }
+}
+
+/// Code of a module of optimized bitcode as assembly.
+pub(crate) fn assembly(bitcode: &[u8], target: &Target) -> Result<String> {
+    let bytes = with_bitcode(bitcode, target, |module, machine| write(module, machine, FileType::Assembly))?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+}
+
+/// A module of optimized bitcode as text.
+pub(crate) fn text(bitcode: &[u8], target: &Target) -> Result<String> {
+    with_bitcode(bitcode, target, |module, _| Ok(module.print_to_string().to_string()))
+}
+
+/// Does something with optimized bitcode, in a context of its own.
+fn with_bitcode<R>(
+    bitcode: &[u8],
+    target: &Target,
+    work: impl FnOnce(&Module<'_>, &TargetMachine) -> Result<R>,
+) -> Result<R> {
+    let machine = target_machine(target)?;
+    let context = Context::create();
+    let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, "kernels");
+    match context.create_module_from_ir(buffer) {
+        Ok(module) => work(&module, &machine),
+        Err(error) => fail!(Internal, "LLVM cannot read its own code: {error}"),
+    }
+}

@@ -1,0 +1,201 @@
+//! What code is made for.
+
+/// How generated code reaches the runtime: packed calls, parallel launches, workspaces, errors.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum RuntimeSymbols {
+    /// Through pointer variables of the library that its loader sets (`__TVMFFIFunctionCall`, ..), as in libraries that Apache TVM exports.
+    #[default]
+    Context,
+    /// By the functions' own names.
+    Direct,
+    /// By the functions' own names after this prefix.
+    Prefixed(String),
+}
+
+/// A target of code generation.
+///
+/// ```
+/// use kernpack_compiler::codegen::Target;
+///
+/// let target = Target::llvm("x86_64-unknown-linux-gnu", "x86-64-v3", "");
+/// assert!(target.has_fma() && target.vector_bits() == 256);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Which code generator: `llvm`, `c`, ..
+    pub kind: String,
+    /// The machine, as LLVM names it.
+    pub triple: String,
+    /// The CPU, as LLVM names it; empty: the least that the triple allows.
+    pub cpu: String,
+    /// Features on top of the CPU's: `+avx2,-avx512f`.
+    pub features: String,
+    /// How code reaches the runtime.
+    pub runtime: RuntimeSymbols,
+    /// Functions register themselves when the code is loaded, for programs that are linked with it.
+    pub system_lib: bool,
+    /// Line tables that lead from machine code to statements.
+    pub debug: bool,
+}
+
+/// Vector extension of x86-64, as its levels order them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum X86 {
+    V1,
+    V2,
+    V3,
+    V4,
+}
+
+impl Target {
+    /// Machine code for a CPU, by LLVM.
+    pub fn llvm(triple: &str, cpu: &str, features: &str) -> Self {
+        Self {
+            kind: "llvm".to_owned(),
+            triple: triple.to_owned(),
+            cpu: cpu.to_owned(),
+            features: features.to_owned(),
+            runtime: RuntimeSymbols::default(),
+            system_lib: false,
+            debug: false,
+        }
+    }
+
+    /// C source for this machine's kind.
+    pub fn c() -> Self {
+        Self { kind: "c".to_owned(), ..Self::llvm(&host_triple(), "", "") }
+    }
+
+    /// Machine code for the CPU that this program runs on, with all that it has.
+    pub fn host() -> Self {
+        #[cfg(feature = "llvm")]
+        {
+            use inkwell::targets::TargetMachine;
+            let cpu = TargetMachine::get_host_cpu_name().to_string();
+            let features = TargetMachine::get_host_cpu_features().to_string();
+            Self::llvm(&host_triple(), &cpu, &features)
+        }
+        #[cfg(not(feature = "llvm"))]
+        Self::llvm(&host_triple(), "", "")
+    }
+
+    /// The first part of the triple: `x86_64`, `aarch64`, ..
+    pub fn arch(&self) -> &str {
+        self.triple.split('-').next().unwrap_or_default()
+    }
+
+    /// Whether the features say that there is one (`Some(true)`), that there is none, or nothing. The last word counts.
+    fn feature(&self, name: &str) -> Option<bool> {
+        self.features.split(',').rev().find_map(|entry| {
+            let (sign, feature) = entry.split_at_checked(1)?;
+            (feature == name).then_some(sign == "+")
+        })
+    }
+
+    fn x86_level(&self) -> X86 {
+        let cpu = self.cpu.as_str();
+        let v4 = ["x86-64-v4", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "rocketlake", "tigerlake"];
+        let v4_families =
+            ["icelake", "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids", "znver4", "znver5"];
+        let v3 = ["x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "meteorlake", "core-avx2"];
+        let v3_families = ["arrowlake", "lunarlake", "znver1", "znver2", "znver3", "gracemont", "pantherlake"];
+        let v2 = ["x86-64-v2", "nehalem", "westmere", "sandybridge", "ivybridge", "corei7", "corei7-avx", "silvermont"];
+        let is = |names: &[&str], families: &[&str]| {
+            names.contains(&cpu) || families.iter().any(|family| cpu.starts_with(family))
+        };
+        if is(&v4, &v4_families) {
+            X86::V4
+        } else if is(&v3, &v3_families) {
+            X86::V3
+        } else if is(&v2, &[]) {
+            X86::V2
+        } else {
+            X86::V1
+        }
+    }
+
+    fn has_x86(&self, feature: &str, since: X86) -> bool {
+        matches!(self.arch(), "x86_64" | "i686" | "x86") && self.feature(feature).unwrap_or(self.x86_level() >= since)
+    }
+
+    /// Whether `a * b + c` is one instruction.
+    pub fn has_fma(&self) -> bool {
+        self.arch() == "aarch64" || self.has_x86("fma", X86::V3)
+    }
+
+    /// Whether vectors have masked loads and stores that cost no more than plain ones.
+    pub fn has_masks(&self) -> bool {
+        self.has_avx512() || self.feature("sve") == Some(true)
+    }
+
+    /// AVX-512 with its vectors of 512 bits.
+    pub fn has_avx512(&self) -> bool {
+        self.has_x86("avx512f", X86::V4) && self.has_x86("avx512vl", X86::V4)
+    }
+
+    /// Bits of a vector register.
+    pub fn vector_bits(&self) -> u32 {
+        if self.has_avx512() {
+            512
+        } else if self.has_x86("avx2", X86::V3) {
+            256
+        } else {
+            128
+        }
+    }
+
+    /// How many vector registers there are.
+    pub fn vector_registers(&self) -> u32 {
+        if self.has_avx512() || self.arch() == "aarch64" { 32 } else { 16 }
+    }
+
+    /// As Apache TVM writes it in the flag `tvm_target` of a module.
+    pub fn description(&self) -> String {
+        let mut text = format!("{} -mtriple={}", self.kind, self.triple);
+        if !self.cpu.is_empty() {
+            text.push_str(&format!(" -mcpu={}", self.cpu));
+        }
+        if !self.features.is_empty() {
+            text.push_str(&format!(" -mattr={}", self.features));
+        }
+        text
+    }
+}
+
+/// The triple of this program, in LLVM's terms.
+fn host_triple() -> String {
+    #[cfg(feature = "llvm")]
+    {
+        inkwell::targets::TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned()
+    }
+    #[cfg(not(feature = "llvm"))]
+    {
+        let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+        match os {
+            "macos" => format!("{arch}-apple-darwin"),
+            _ => format!("{arch}-unknown-{os}-gnu"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_follow_from_the_cpu_and_the_last_word_counts() {
+        let rows = [
+            ("x86_64-unknown-linux-gnu", "", "", 128, false, false),
+            ("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, true, false),
+            ("x86_64-unknown-linux-gnu", "skylake-avx512", "", 512, true, true),
+            ("x86_64-unknown-linux-gnu", "skylake-avx512", "-avx512f", 256, true, false),
+            ("x86_64-unknown-linux-gnu", "x86-64", "+avx2,+fma,-fma", 256, false, false),
+            ("aarch64-unknown-linux-gnu", "", "", 128, true, false),
+        ];
+        for (triple, cpu, features, bits, fma, masks) in rows {
+            let target = Target::llvm(triple, cpu, features);
+            let found = (target.vector_bits(), target.has_fma(), target.has_masks());
+            assert_eq!(found, (bits, fma, masks), "{cpu} {features}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The last passes before code for the cpu.
+
+use kernpack::{Any, Array};
+
+use super::{PassContext, lower_builtin, lower_intrin, make_packed_api};
+use crate::codegen::Target;
+use crate::error::Result;
+use crate::ir::{FuncKind, IrModule, IrModuleNode, LoweredFunc};
+
+/// Functions of the host, lowered to the end: packed, builtins and intrinsics in terms of what a code generator has. What is lowered already stays.
+///
+/// # Errors
+/// Those of the passes.
+pub fn lower_for_host(module: &IrModule, target: &Target) -> Result<IrModule> {
+    let context = PassContext::default();
+    let mut functions = Vec::new();
+    for function in module.functions.iter() {
+        if function.kind == FuncKind::Device {
+            functions.push(function);
+            continue;
+        }
+        let packed = make_packed_api::make_packed_api(&function, &context)?;
+        let lowered = lower_builtin::lower_builtin(&packed, &context)?;
+        functions.push(lower_intrin::lower_intrin(&lowered, target)?);
+    }
+    let functions: Array<LoweredFunc> = functions.into_iter().collect();
+    let attrs: kernpack::Map<kernpack::Str, Any> = module.attrs.clone();
+    Ok(IrModule::from_node(IrModuleNode { functions, attrs }))
+}

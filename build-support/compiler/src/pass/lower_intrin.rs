@@ -1,0 +1,127 @@
+//! LowerIntrin: arithmetic that a target has no instruction for, in terms of what it has.
+
+use crate::arith::Analyzer;
+use crate::codegen::Target;
+use crate::error::Result;
+use crate::intrin::lower_floor_div;
+use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Range, Stmt, StmtNode, builtin};
+
+/// A function without floor division, with `a * b + c` of floats as one operation where the target has it.
+///
+/// # Errors
+/// None of its own.
+pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFunc> {
+    let fast_math = function.attr("fastmath").and_then(|value| value.to::<kernpack::Str>().ok());
+    let contracts = target.has_fma() && fast_math.is_none_or(|flags| flags.as_str() != "off");
+    let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts };
+    for param in function.params.iter() {
+        if param.var.is_size() {
+            lower.analyzer.enter(&param.var.greater_equal(Expr::constant(param.var.dtype(), 0)));
+        }
+    }
+    Ok(function.with_body(lower.mutate_stmt(&function.body)?))
+}
+
+struct LowerIntrin {
+    analyzer: Analyzer,
+    contracts: bool,
+}
+
+impl LowerIntrin {
+    fn scoped<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let mark = self.analyzer.mark();
+        let done = work(self);
+        self.analyzer.restore(mark);
+        done
+    }
+
+    /// The factors of a product of floats.
+    fn product(expr: &Expr) -> Option<(Expr, Expr)> {
+        match &**expr {
+            ExprNode::Binary { op: BinaryOp::Mul, a, b, dtype } if dtype.is_float() => Some((a.clone(), b.clone())),
+            _ => None,
+        }
+    }
+
+    fn fused(op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
+        let fma = |x: Expr, y: Expr, z: Expr| Expr::builtin(builtin::FMA, z.dtype(), [x, y, z]);
+        match op {
+            BinaryOp::Add => {
+                if let Some((x, y)) = Self::product(a) {
+                    return Some(fma(x, y, b.clone()));
+                }
+                Self::product(b).map(|(x, y)| fma(x, y, a.clone()))
+            }
+            BinaryOp::Sub => Self::product(a).map(|(x, y)| fma(x, y, -b)),
+            _ => None,
+        }
+    }
+}
+
+impl Mutate for LowerIntrin {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let lowered = mutate_expr_parts(self, expr)?;
+        let ExprNode::Binary { op, a, b, dtype } = &*lowered else { return Ok(lowered) };
+        match op {
+            BinaryOp::FloorDiv | BinaryOp::FloorMod => {
+                // Asked of the original: that one the analyzer can read.
+                let (x, y) = match &**expr {
+                    ExprNode::Binary { a, b, .. } => (a.clone(), b.clone()),
+                    _ => (a.clone(), b.clone()),
+                };
+                let zero = |of: &Expr| Expr::constant(of.dtype(), 0);
+                let nonneg = dtype.is_int()
+                    && dtype.is_scalar()
+                    && self.analyzer.can_prove(&Expr::compare(CompareOp::Ge, &x, zero(&x)))
+                    && self.analyzer.can_prove(&Expr::compare(CompareOp::Gt, &y, zero(&y)));
+                Ok(lower_floor_div(*op, a, b, nonneg))
+            }
+            _ if self.contracts && dtype.is_float() && dtype.bits() >= 32 => {
+                Ok(Self::fused(*op, a, b).unwrap_or(lowered))
+            }
+            _ => Ok(lowered),
+        }
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        match &**stmt {
+            StmtNode::For { var, min, extent, kind, annotations, body } => {
+                let (low, count) = (self.mutate_expr(min)?, self.mutate_expr(extent)?);
+                let inner = self.scoped(|this| {
+                    this.analyzer.bind(var, &Range::new(min.clone(), extent.clone()));
+                    crate::ir::with_stack(|| this.mutate_stmt(body))
+                })?;
+                if low.same_as(min) && count.same_as(extent) && inner.same_as(body) {
+                    return Ok(stmt.clone());
+                }
+                Ok(Stmt::for_with(var.clone(), low, count, *kind, annotations.clone(), inner))
+            }
+            StmtNode::If { condition, then_body, else_body } => {
+                let lowered = self.mutate_expr(condition)?;
+                let (plain, _) = condition.without_likely();
+                let then_body = self.scoped(|this| {
+                    this.analyzer.enter(&plain);
+                    this.mutate_stmt(then_body)
+                })?;
+                let else_body = match else_body {
+                    Some(body) => Some(self.scoped(|this| {
+                        this.analyzer.enter_negation(&plain);
+                        this.mutate_stmt(body)
+                    })?),
+                    None => None,
+                };
+                Ok(Stmt::if_then(lowered, then_body, else_body))
+            }
+            StmtNode::Bind { var, value } => {
+                let new = mutate_stmt_parts(self, stmt)?;
+                if var.dtype().is_int() {
+                    self.analyzer.bind_value(var, value);
+                }
+                Ok(new)
+            }
+            StmtNode::Attr { .. } | StmtNode::While { .. } => self.scoped(|this| mutate_stmt_parts(this, stmt)),
+            _ => mutate_stmt_parts(self, stmt),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Code that a compiler has put into the memory of this process: connected as a library that was loaded.
+
+use core::any::Any;
+use core::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use super::context;
+use crate::abi::{SafeCall, TVMFFIAny};
+use crate::function::Function;
+use crate::module::Module;
+use crate::{Result, embedded, provider};
+
+/// Functions of the runtime that code calls by name, with their addresses.
+#[doc(hidden)]
+#[inline]
+pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
+    let api = provider::api();
+    let mut symbols: Vec<(&'static CStr, *mut c_void)> = context::symbols()
+        .into_iter()
+        .filter_map(|(name, address)| {
+            Some((CStr::from_bytes_with_nul(name.to_bytes_with_nul().get(2..)?).ok()?, address))
+        })
+        .collect();
+    symbols.extend([
+        (c"TVMFFIErrorSetRaisedFromCStrParts", api.error_set_raised_from_c_str_parts as *mut c_void),
+        (c"TVMFFIEnvModRegisterSystemLibSymbol", api.env_mod_register_system_lib_symbol as *mut c_void),
+        (c"TVMFFIFunctionGetGlobal", api.function_get_global as *mut c_void),
+    ]);
+    symbols
+}
+
+/// Tells code where the runtime's functions and its module's imports are: sets the variables that a loader sets in a library. `symbol` gives the address of a
+/// symbol of the code, or NULL.
+///
+/// A module whose code looks into its imports is never freed, as a library is never unloaded.
+///
+/// # Errors
+/// What the provider reports.
+#[doc(hidden)]
+#[inline]
+pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Result<()> {
+    context::offer_context_symbols()?;
+    context::offer_import_lookup()?;
+    for (name, address) in context::symbols_for_code() {
+        let variable = symbol(&name).cast::<*mut c_void>();
+        if !variable.is_null() {
+            // SAFETY: the ABI reserves these names for pointer variables that the loader sets.
+            unsafe { variable.write(address) };
+        }
+    }
+    let variable = symbol("__tvm_ffi__library_ctx").cast::<*mut c_void>();
+    if !variable.is_null() {
+        core::mem::forget(module.clone());
+        // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; the module stays alive.
+        unsafe { variable.write(module.context()) };
+    }
+    Ok(())
+}
+
+/// What a function of code needs: its entry point, and the code to stay.
+struct CodeFunction {
+    call: SafeCall,
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+#[inline]
+unsafe extern "C" fn call_code(
+    this: *mut c_void,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the handle is a function object made below; the arguments are passed on as they came.
+    unsafe {
+        let function = embedded::closure_of::<CodeFunction>(this);
+        (function.call)(core::ptr::null_mut(), args, num_args, result)
+    }
+}
+
+/// A function whose code is freed with its owner.
+///
+/// # Safety
+/// `call` follows the ABI's calling convention and stays as long as the owner.
+#[doc(hidden)]
+#[inline]
+pub unsafe fn function_of_code(call: SafeCall, owner: Arc<dyn Any + Send + Sync>) -> Function {
+    let function = embedded::new_function(call_code, CodeFunction { call, _owner: owner });
+    // SAFETY: a new function object; its one reference goes to the handle.
+    unsafe { Function::from_raw(function) }
+}
