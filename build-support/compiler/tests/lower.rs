@@ -8,8 +8,9 @@ mod choices;
 mod fuzz;
 
 use check::Graph;
-use kernpack_compiler::ir::{Expr, F32, ForKind, Stmt, Var};
-use kernpack_compiler::schedule::Tail;
+use kernpack_compiler::Result;
+use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, Tensor, Var};
+use kernpack_compiler::schedule::{Annotation, Schedule, Tail, TensorIntrin, TensorIntrinNode};
 use kernpack_compiler::te::{
     argmax, compute, extern_op, placeholder, reduce_axis, reduce_max, scan, size, sum, thread_axis,
 };
@@ -486,6 +487,200 @@ fn memory_as_asked_for() {
         s.stage(&b).set_store_predicate(Expr::bool(true))?;
         Ok(())
     });
+}
+
+#[test]
+fn caches_and_factored_reductions() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let relu = compute([&m, &n], |[i, j]| c.at([&i, &j]).max(0.0)).named("relu");
+    let graph = Graph::new([&relu], [&m, &n, &l]);
+    let sizes = [[0, 3, 2], [3, 2, 0], [1, 1, 1], [7, 9, 8], [8, 8, 4], [9, 17, 5], [2, 31, 3]];
+    graph.check_all("tile in local memory", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, ii, ji) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&relu).unroll(&ii)?.vectorize(&ji)?;
+        let tile = s.cache_write(&c, "local")?;
+        s.stage(&c).compute_inline()?;
+        s.stage(&tile).compute_at(&relu, &jo)?;
+        let [ci, cj] = s.stage(&tile).axes()?;
+        s.stage(&tile).reorder([&k, &ci, &cj])?.unroll(&ci)?.vectorize(&cj)?;
+        let rows = s.cache_read(&a, "local", [&tile])?;
+        s.stage(&rows).compute_at(&tile, &k)?;
+        let columns = s.cache_read(&b, "local", [&tile])?;
+        s.stage(&columns).compute_at(&relu, &jo)?;
+        Ok(())
+    });
+    graph.check_all("packed panels", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, _, _) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&c).compute_at(&relu, &jo)?;
+        let (ko, ki) = s.stage(&c).split(&k, 3)?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        s.stage(&c).reorder([&ko, &ci, &ki, &cj])?;
+        let packed = s.cache_read(&b, "global", [&c])?;
+        let [_, pj] = s.stage(&packed).axes()?;
+        let (po, _) = s.stage(&packed).split(&pj, 8)?;
+        s.stage(&packed).parallel(&po).map(|_| ())
+    });
+    graph.check_all("panels of another layout", &sizes, |s| {
+        let packed = s.cache_read(&b, "global", [&c])?;
+        let [pk, pj] = s.stage(&packed).axes()?;
+        let (po, pi) = s.stage(&packed).split(&pj, 8)?;
+        s.stage(&packed).reorder([&po, &pk, &pi])?;
+        s.cache_write(&packed, "global")?;
+        s.stage(&packed).compute_inline().map(|_| ())
+    });
+    graph.check_all("blocks of the reduction", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, _, _) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&c).compute_at(&relu, &jo)?;
+        let (ko, _) = s.stage(&c).split(&k, 3)?;
+        let part = s.rfactor(&c, &ko)?;
+        let [k] = s.stage(&c).reduce_axes()?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        s.stage(&c).reorder([&k, &ci, &cj])?;
+        s.stage(&part).compute_at(&c, &k)?;
+        s.stage(&part).set_scope("local").map(|_| ())
+    });
+    graph.check_all("reduced by threads", &[[2, 3, 7], [3, 2, 9]], |s| {
+        let (_, ki) = s.stage(&c).split(&k, 4)?;
+        let part = s.rfactor(&c, &ki)?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        let [k] = s.stage(&c).reduce_axes()?;
+        let thread = thread_axis(Some(4), "threadIdx.x");
+        s.stage(&c).bind(&ci, &thread_axis(None, "blockIdx.y"))?;
+        s.stage(&c).bind(&cj, &thread_axis(None, "blockIdx.x"))?;
+        s.stage(&c).bind(&k, &thread)?;
+        s.stage(&part).compute_at(&c, &k)?;
+        let [i, j] = s.stage(&relu).axes()?;
+        s.stage(&relu).bind(&i, &thread_axis(None, "blockIdx.y"))?;
+        s.stage(&relu).bind(&j, &thread_axis(None, "blockIdx.x")).map(|_| ())
+    });
+    graph.check_all("tiles in shared memory", &[[3, 5, 4], [4, 4, 4], [9, 7, 5]], |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (block_y, block_x) = (thread_axis(None, "blockIdx.y"), thread_axis(None, "blockIdx.x"));
+        let (thread_y, thread_x) = (thread_axis(Some(2), "threadIdx.y"), thread_axis(Some(4), "threadIdx.x"));
+        let (io, jo, ii, ji) = s.stage(&relu).tile(&i, &j, 2, 4)?;
+        s.stage(&relu).bind(&io, &block_y)?.bind(&jo, &block_x)?.bind(&ii, &thread_y)?.bind(&ji, &thread_x)?;
+        s.stage(&c).compute_at(&relu, &ji)?;
+        Ok(())
+    });
+}
+
+/// A tile of 4 by 4 as an instruction: `c = a * b` and `c += a * b`.
+fn tile_intrinsic(adds: bool) -> TensorIntrin {
+    let (a, b) = (placeholder([4, 4], F32, "a"), placeholder([4, 4], F32, "b"));
+    let k = reduce_axis(0, 4, "k");
+    let c = compute([4, 4], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let buffers: Vec<Buffer> = ["a", "b", "c"]
+        .iter()
+        .map(|name| {
+            let strides = ["rows", "columns"].map(|stride| Var::index(format!("{name}.{stride}")).expr().clone());
+            Buffer::from_node(BufferNode {
+                strides: strides.into_iter().collect(),
+                elem_offset: Var::index(format!("{name}.offset")).into(),
+                offset_factor: 1,
+                ..Buffer::new(name, F32, [Expr::int(4), Expr::int(4)], "global").to_node()
+            })
+        })
+        .collect();
+    let at = |buffer: &Buffer, i: &Var, j: &Var| buffer.flat_index(&[i.expr().clone(), j.expr().clone()]);
+    let over = |vars: &[&Var], body: Stmt| {
+        let unrolled = |body, var: &&Var| Stmt::for_loop((*var).clone(), 0, 4, ForKind::Serial, body);
+        vars.iter().rev().fold(body, unrolled)
+    };
+    let zero = || {
+        let (i, j) = (Var::index("i"), Var::index("j"));
+        over(&[&i, &j], Stmt::store(buffers[2].clone(), at(&buffers[2], &i, &j), Expr::float(F32, 0.0)))
+    };
+    let add = || {
+        let (i, j, k) = (Var::index("i"), Var::index("j"), Var::index("k"));
+        let product =
+            Expr::load(&buffers[0], at(&buffers[0], &i, &k)) * Expr::load(&buffers[1], at(&buffers[1], &k, &j));
+        let place = at(&buffers[2], &i, &j);
+        over(&[&i, &j, &k], Stmt::store(buffers[2].clone(), place.clone(), Expr::load(&buffers[2], place) + product))
+    };
+    TensorIntrin::from_node(TensorIntrinNode {
+        name: "tile".into(),
+        op: c.op.clone(),
+        inputs: [a, b].into_iter().collect(),
+        buffers: buffers.iter().cloned().collect(),
+        body: Stmt::seq([zero(), add()]),
+        reduce_init: adds.then(zero),
+        reduce_update: adds.then(add),
+    })
+}
+
+fn tensorize(s: &mut Schedule, tensor: &Tensor, axis: &IterVar, intrin: &TensorIntrin) -> Result<()> {
+    let id = s.stage(tensor).id()?;
+    let attr = s[id].attrs.entry(axis.clone()).or_default();
+    attr.annotation = Some(Annotation::Tensorized);
+    attr.intrin = Some(intrin.clone());
+    Ok(())
+}
+
+#[test]
+fn instructions_in_place_of_loops() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let extents = [m.expr() * 4, n.expr() * 4, l.expr() * 4];
+    let a = placeholder([&extents[0], &extents[2]], F32, "a");
+    let b = placeholder([&extents[2], &extents[1]], F32, "b");
+    let k = reduce_axis(0, &extents[2], "k");
+    let c = compute([&extents[0], &extents[1]], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let graph = Graph::new([&c], [&m, &n, &l]);
+    let sizes = [[1, 1, 1], [2, 3, 1], [1, 2, 3], [3, 0, 2], [2, 2, 0]];
+    let tiles = |s: &mut Schedule, order: fn([&IterVar; 3]) -> [&IterVar; 3], adds: bool| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (io, jo, ii, ji) = s.stage(&c).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&c).split(&k, 4)?;
+        let [x, y, z] = order([&io, &jo, &ko]);
+        s.stage(&c).reorder([x, y, z, &ii, &ji, &ki])?;
+        tensorize(s, &c, &ii, &tile_intrinsic(adds))
+    };
+    graph.check_all("reduction inside out", &sizes, |s| tiles(s, |[i, j, k]| [i, j, k], true));
+    graph.check_all("reduction outermost", &sizes, |s| tiles(s, |[i, j, k]| [k, i, j], true));
+    let problem = graph.problem(|s| tiles(s, |[i, j, k]| [i, j, k], false));
+    assert!(
+        problem.contains("tensorize: `tile` does not fit stage `c`: the reduction goes over `k.outer` outside of it"),
+        "{problem}"
+    );
+    let problem = graph.problem(|s| {
+        let [i, _] = s.stage(&c).axes()?;
+        let (_, ii) = s.stage(&c).split(&i, 4)?;
+        tensorize(s, &c, &ii, &tile_intrinsic(true))
+    });
+    assert!(
+        problem.contains("tensorize: `tile` does not fit stage `c`: `j` goes over n * 4 inside, its `j` over 4"),
+        "{problem}"
+    );
+
+    let other = compute([&extents[0], &extents[1]], |[i, j]| sum(a.at([&i, &k]) + b.at([&k, &j]), &k)).named("other");
+    let graph = Graph::new([&other], [&m, &n, &l]);
+    let problem = graph.problem(|s| {
+        let [i, j] = s.stage(&other).axes()?;
+        let (_, _, ii, ji) = s.stage(&other).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&other).split(&k, 4)?;
+        s.stage(&other).reorder([&ko, &ii, &ji, &ki])?;
+        tensorize(s, &other, &ii, &tile_intrinsic(true))
+    });
+    assert!(problem.contains("tensorize: `tile` does not fit stage `other`: it computes "), "{problem}");
+
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let graph = Graph::new([&c], [&m, &n, &l]);
+    let problem = graph.problem(|s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (_, _, ii, ji) = s.stage(&c).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&c).split(&k, 4)?;
+        s.stage(&c).reorder([&ko, &ii, &ji, &ki])?;
+        tensorize(s, &c, &ii, &tile_intrinsic(true))
+    });
+    assert!(problem.contains("relies on a variable inside it"), "{problem}");
 }
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.

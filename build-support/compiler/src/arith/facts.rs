@@ -368,7 +368,7 @@ impl State {
                 && let Some(most) = bounds.max.checked_add(1).and_then(|next| next.checked_mul(term.lower))
             {
                 let mut fact = index.clone();
-                fact.add_base(1 - most);
+                fact.add_base(1i64.saturating_sub(most));
                 self.assume_not_positive(&fact, depth - 1);
             }
             if bounds.min != i64::MIN

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::code::{
-    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place, Reg,
-    Value, Visible,
+    AllReduce, Allocation, Axis, BufferCode, Exchange, FunctionCode, Group, Op, Operand, Origin, ParamCode, Place,
+    Quick, Reg, Value, Visible,
 };
 use super::number::{self, Lane};
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
 use crate::ir::builtin;
 use crate::ir::{
-    BOOLEAN, Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IterVar, LoweredFunc,
-    Reducer, Stmt, StmtNode, Var, visit, with_stack,
+    BOOLEAN, BinaryOp, Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, F32, ForKind, FuncKind, I64, IterVar,
+    LoweredFunc, Reducer, Stmt, StmtNode, Var, visit, with_stack,
 };
 
 /// What all functions of a machine share.
@@ -520,22 +520,15 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let min = self.index(min)?;
         let extent = self.index(extent)?;
         self.emit(Op::Copy { to: reg, from: min });
-        self.emit(Op::Binary {
-            to: end,
-            op: crate::ir::BinaryOp::Add,
-            lane,
-            a: min,
-            b: extent,
-            checked: true,
-            active: None,
-        });
+        let op = BinaryOp::Add;
+        self.emit(Op::Binary { to: end, op, lane, a: min, b: extent, checked: true, active: None });
         self.define_as(var, reg);
         if parallel {
             self.emit(Op::EnterParallel);
         }
         let outer_parallel = self.parallel;
         self.parallel |= parallel;
-        let top = self.emit(Op::Loop { var: reg, end, lane, target: 0 });
+        let top = self.emit(Op::Loop { var: reg, end, lane, signed: var.dtype().is_int(), target: 0 });
         if parallel {
             self.emit(Op::NextParallel);
         }
@@ -544,8 +537,12 @@ impl<'a, 'b> Compiler<'a, 'b> {
         self.leave_loop(None, |_| {});
         let one = self.temporary();
         self.emit(Op::Constant { to: one, value: Value::One(1) });
-        let op = crate::ir::BinaryOp::Add;
-        self.emit(Op::Binary { to: reg, op, lane, a: reg, b: one, checked: true, active: None });
+        if var.dtype() == I64 {
+            self.emit(Op::Quick { to: reg, quick: Quick::Index(BinaryOp::Add, true), a: reg, b: one });
+        } else {
+            let op = BinaryOp::Add;
+            self.emit(Op::Binary { to: reg, op, lane, a: reg, b: one, checked: true, active: None });
+        }
         self.emit(Op::Jump { target: top });
         self.set_target(top);
         self.set_breaks();
@@ -646,7 +643,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let shape = buffer.shape.iter().map(|extent| self.index(&extent)).collect::<Result<Vec<_>>>()?;
         let strides = buffer.strides.iter().map(|stride| self.index(&stride)).collect::<Result<Vec<_>>>()?;
         let offset = self.index(&buffer.elem_offset)?;
-        let place = Place { data: reg, view: None, name: buffer.name.as_str().into(), dtype: buffer.dtype };
+        let place = Place::new(reg, None, buffer.name.as_str(), buffer.dtype);
         self.emit(Op::View { to: view, place, shape, strides, offset, alignment: buffer.data_alignment });
         self.define_as(&buffer.data, reg);
         self.views.insert(buffer.data.clone(), (Some(view), buffer.dtype));
@@ -659,7 +656,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 .note("no parameter, `alloc` or `alias` around the statement defines its data pointer"));
         };
         let view = self.views.get(&buffer.data).and_then(|(view, _)| *view);
-        Ok(Place { data, view, name: buffer.name.as_str().into(), dtype: buffer.dtype })
+        Ok(Place::new(data, view, buffer.name.as_str(), buffer.dtype))
     }
 
     /// An expression whose overflow is an error.
@@ -736,6 +733,16 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 let lane = Lane::of(a.dtype())?;
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
                 let (to, active, checked) = (self.temporary(), self.active_for(dtype.lanes()), self.checked);
+                let arithmetic = matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul);
+                let quick = match dtype {
+                    I64 if arithmetic => Some(Quick::Index(*op, checked)),
+                    F32 if arithmetic => Some(Quick::Single(*op)),
+                    _ => None,
+                };
+                if let Some(quick) = quick {
+                    self.emit(Op::Quick { to, quick, a: x, b: y });
+                    return Ok(to);
+                }
                 self.emit(Op::Binary { to, op: *op, lane, a: x, b: y, checked, active });
                 to
             }
@@ -744,6 +751,10 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 let lane = Lane::of(a.dtype())?;
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
                 let to = self.temporary();
+                if a.dtype() == I64 {
+                    self.emit(Op::Quick { to, quick: Quick::Compare(*op), a: x, b: y });
+                    return Ok(to);
+                }
                 self.emit(Op::Compare { to, op: *op, lane, a: x, b: y });
                 to
             }
@@ -955,7 +966,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let mut results = Vec::new();
         for (handle, source) in args[count + 2..2 * count + 2].iter().zip(&args[1..]) {
             let data = self.value(handle)?;
-            results.push(Place { data, view: None, name: "result".into(), dtype: source.dtype() });
+            results.push(Place::new(data, None, "result", source.dtype()));
         }
         let mut tags = Vec::new();
         for thread in &args[2 * count + 2..] {
@@ -1088,7 +1099,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 let Some((view, dtype)) = self.views.get(&var).copied() else {
                     fail!(Run, "`access_ptr` of `{}`, which is no buffer", var.name());
                 };
-                let place = Place { data: self.vars[&var], view, name: var.name().into(), dtype };
+                let place = Place::new(self.vars[&var], view, var.name(), dtype);
                 let index = self.index(&args[1])?;
                 let to = self.temporary();
                 self.emit(Op::Address { to, place, index });

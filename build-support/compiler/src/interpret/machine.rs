@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::block::{Arg, Block};
-use super::code::{Allocation, BufferCode, FunctionCode, Group, Op, Operand, Origin, Place, Reg, Value};
+use super::code::{Allocation, BufferCode, FunctionCode, Group, Op, Operand, Origin, Place, Quick, Reg, Value};
 use super::compile::{self, Shared};
 use super::grid::{BlockState, Thread};
 use super::memory::{Fault, Memory};
@@ -12,7 +12,9 @@ use super::number::{self, Lane};
 use super::packed::{PackedCall, PackedValue, compact, tensor};
 use super::report;
 use crate::error::{CompileError, ErrorKind, Result, fail, require};
-use crate::ir::{DataType, DataTypeExt, F64, FuncKind, I32, I64, IrModule, LoweredFunc, U8, U16, U64};
+use crate::ir::{
+    BinaryOp, CompareOp, DataType, DataTypeExt, F64, FuncKind, I32, I64, IrModule, LoweredFunc, U8, U16, U64,
+};
 
 type Packed = Box<dyn Fn(&mut PackedCall<'_>) -> Result<PackedValue>>;
 
@@ -125,10 +127,10 @@ impl Machine {
         self
     }
 
-    /// Threads in a warp of a device; 32 unless said.
+    /// Threads in a warp of a device, 1 to 64; 32 unless said.
     #[must_use]
     pub fn with_warp_size(mut self, threads: u32) -> Self {
-        self.warp_size = threads.max(1);
+        self.warp_size = threads.clamp(1, 64);
         self
     }
 
@@ -455,7 +457,7 @@ impl<'m> Run<'m> {
             error = error.note(format!("the other access is in `{}`", crate::text::headline(stmt)));
         }
         if let Some(thread) = &context.thread {
-            error = error.note(thread.describe());
+            error = error.note(format!("by {}", thread.describe()));
         }
         error
     }
@@ -568,6 +570,13 @@ impl<'m> Run<'m> {
                 })?;
                 (*to, value)
             }
+            Op::Quick { to, quick, a, b } => {
+                let (Value::One(x), Value::One(y)) = (&frame.registers[*a], &frame.registers[*b]) else {
+                    return Err(frame.get(*a).and_then(|_| frame.get(*b)).err().unwrap_or_default());
+                };
+                let bits = quick_value(*quick, *x, *y)?;
+                (*to, Value::One(bits))
+            }
             Op::Compare { to, op, lane, a, b } => {
                 let compare = |_, x, y| Ok(u64::from(number::compare(*op, *lane, x, y)));
                 (*to, map_two(frame.get(*a)?, frame.get(*b)?, compare)?)
@@ -599,7 +608,7 @@ impl<'m> Run<'m> {
             }
             Op::Ramp { to, dtype, base, stride, lanes, checked } => {
                 let (base, stride, lane) = (frame.bits(*base)?, frame.bits(*stride)?, Lane::Integer(*dtype));
-                let (add, multiply) = (crate::ir::BinaryOp::Add, crate::ir::BinaryOp::Mul);
+                let (add, multiply) = (BinaryOp::Add, BinaryOp::Mul);
                 let value = |position: u64| {
                     let step = number::binary(multiply, lane, stride, position, *checked)?;
                     number::binary(add, lane, base, step, *checked)
@@ -668,8 +677,13 @@ impl<'m> Run<'m> {
             Op::JumpUnless { condition, target } => {
                 return Ok(if frame.holds(*condition)? { Flow::Next } else { Flow::Jump(*target) });
             }
-            Op::Loop { var, end, lane, target } => {
-                let goes_on = number::compare(crate::ir::CompareOp::Lt, *lane, frame.bits(*var)?, frame.bits(*end)?);
+            Op::Loop { var, end, lane, signed, target } => {
+                if let (true, Value::One(var), Value::One(end)) =
+                    (signed, &frame.registers[*var], &frame.registers[*end])
+                {
+                    return Ok(if (*var as i64) < *end as i64 { Flow::Next } else { Flow::Jump(*target) });
+                }
+                let goes_on = number::compare(CompareOp::Lt, *lane, frame.bits(*var)?, frame.bits(*end)?);
                 return Ok(if goes_on { Flow::Next } else { Flow::Jump(*target) });
             }
             Op::EnterParallel => {
@@ -753,13 +767,48 @@ impl<'m> Run<'m> {
         Ok(address)
     }
 
+    /// The data pointer, if the element is inside of the alias that the buffer may be.
+    fn quick_data(frame: &Frame, place: &Place, index: i64) -> Option<u64> {
+        let Value::One(data) = &frame.registers[place.data] else { return None };
+        if let Some(view) = place.view {
+            let Value::Many(ends) = &frame.registers[view] else { return None };
+            let address = data.wrapping_add(index.wrapping_mul(place.plain as i64) as u64);
+            if address < ends[0] || address >= ends[1] {
+                return None;
+            }
+        }
+        Some(*data)
+    }
+
+    /// A plain element: the quick way, and if there is something wrong the way that says what.
+    fn load_one(&mut self, frame: &Frame, place: &Place, index: i64, stmt: u32) -> Result<u64, Fault> {
+        if let Some(data) = Self::quick_data(frame, place, index)
+            && let Some(bits) = self.memory.quick_read(data, index, place.plain, stmt)
+        {
+            return Ok(bits);
+        }
+        let address = self.element(frame, place, index)?;
+        self.memory.read(address, place.dtype, stmt)
+    }
+
+    fn store_one(&mut self, frame: &Frame, place: &Place, index: i64, bits: u64, stmt: u32) -> Result<(), Fault> {
+        if let Some(data) = Self::quick_data(frame, place, index)
+            && self.memory.quick_write(data, index, place.plain, bits, stmt).is_some()
+        {
+            return Ok(());
+        }
+        let address = self.element(frame, place, index)?;
+        self.memory.write(address, place.dtype, bits, stmt)
+    }
+
     fn load(&mut self, frame: &Frame, place: &Place, index: Reg, mask: Option<Reg>, stmt: u32) -> Result<Value, Fault> {
+        if let (Value::One(index), None) = (&frame.registers[index], mask)
+            && place.plain > 0
+        {
+            return Ok(Value::One(self.load_one(frame, place, *index as i64, stmt)?));
+        }
         let element = place.dtype.element();
         let size = element.lane_bytes() as u64;
-        if let (Value::One(index), None, 1) = (frame.get(index)?, mask, place.dtype.lanes()) {
-            let address = self.element(frame, place, *index as i64)?;
-            return Ok(Value::One(self.memory.read(address, element, stmt)?));
-        }
         let indices = lanes(frame.get(index)?);
         let mask = mask.map(|mask| frame.get(mask)).transpose()?.map(lanes);
         let width = usize::from(place.dtype.lanes());
@@ -768,6 +817,10 @@ impl<'m> Run<'m> {
             for lane in 0..width {
                 if is_masked(mask, indices.len(), position, lane, width)? {
                     values.push(0);
+                    continue;
+                }
+                if place.plain > 0 {
+                    values.push(self.load_one(frame, place, *index as i64, stmt)?);
                     continue;
                 }
                 let address = self.element(frame, place, *index as i64)? + lane as u64 * size;
@@ -786,6 +839,11 @@ impl<'m> Run<'m> {
         mask: Option<Reg>,
         stmt: u32,
     ) -> Result<(), Fault> {
+        if let (Value::One(index), Value::One(value), None) = (&frame.registers[index], &frame.registers[value], mask)
+            && place.plain > 0
+        {
+            return self.store_one(frame, place, *index as i64, *value, stmt);
+        }
         let element = place.dtype.element();
         let size = element.lane_bytes() as u64;
         let indices = lanes(frame.get(index)?);
@@ -800,8 +858,13 @@ impl<'m> Run<'m> {
                 if is_masked(mask, indices.len(), position, lane, width)? {
                     continue;
                 }
+                let value = values[position * width + lane];
+                if place.plain > 0 {
+                    self.store_one(frame, place, *index as i64, value, stmt)?;
+                    continue;
+                }
                 let address = self.element(frame, place, *index as i64)? + lane as u64 * size;
-                self.memory.write(address, element, values[position * width + lane], stmt)?;
+                self.memory.write(address, element, value, stmt)?;
             }
         }
         Ok(())
@@ -932,6 +995,44 @@ fn scalar(arg: &Arg, dtype: DataType) -> Result<u64, Fault> {
         Arg::Float(value) if dtype.is_float() => Ok(number::from_f64(dtype, *value)),
         Arg::Float(value) => Err(format!("{value} is no {}", dtype.short_name())),
         Arg::Block(_) => Err(format!("a tensor for a parameter of {}", dtype.short_name())),
+    }
+}
+
+#[inline]
+fn quick_value(quick: Quick, x: u64, y: u64) -> Result<u64, Fault> {
+    match quick {
+        Quick::Index(op, checked) => {
+            let (a, b) = (x as i64, y as i64);
+            let (value, overflows) = match op {
+                BinaryOp::Add => a.overflowing_add(b),
+                BinaryOp::Sub => a.overflowing_sub(b),
+                _ => a.overflowing_mul(b),
+            };
+            if overflows && checked {
+                return Err(format!("overflow of index arithmetic: {a} and {b}"));
+            }
+            Ok(value as u64)
+        }
+        Quick::Single(op) => {
+            let (a, b) = (f32::from_bits(x as u32), f32::from_bits(y as u32));
+            let value = match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => a - b,
+                _ => a * b,
+            };
+            Ok(u64::from(value.to_bits()))
+        }
+        Quick::Compare(op) => {
+            let (a, b) = (x as i64, y as i64);
+            Ok(u64::from(match op {
+                CompareOp::Eq => a == b,
+                CompareOp::Ne => a != b,
+                CompareOp::Lt => a < b,
+                CompareOp::Le => a <= b,
+                CompareOp::Gt => a > b,
+                CompareOp::Ge => a >= b,
+            }))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use kernpack::{Array, DataType};
 
+use super::Features;
 use crate::ir::builtin::{FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
@@ -15,7 +16,7 @@ use crate::ir::{
 /// A formula in the making: the values so far, as variables, for each open scope.
 pub(super) struct Formula {
     lanes: u16,
-    fma: bool,
+    features: Features,
     values: RefCell<Vec<Expr>>,
     scopes: RefCell<Vec<Vec<(Var, Expr)>>>,
 }
@@ -28,14 +29,19 @@ pub(super) struct Value<'a> {
 }
 
 impl Formula {
-    /// A formula over vectors of so many lanes; `fma`: `a * b + c` is rounded once.
-    pub(super) fn new(lanes: u16, fma: bool) -> Self {
-        Self { lanes, fma, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
+    /// A formula over vectors of so many lanes.
+    pub(super) fn new(lanes: u16, features: Features) -> Self {
+        Self { lanes, features, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
     }
 
     /// Whether `a * b + c` is rounded once.
     pub(super) fn has_fma(&self) -> bool {
-        self.fma
+        self.features.fma
+    }
+
+    /// Whether sums may be done in another order.
+    pub(super) fn reassociates(&self) -> bool {
+        self.features.reassociates
     }
 
     /// A value for an expression.
@@ -196,13 +202,18 @@ impl<'a> Value<'a> {
     /// `self * b + c`, rounded once where that is as fast.
     pub(super) fn mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
         let (b, c) = (b.beside(self), c.beside(self));
-        if self.formula.fma { self.math(FMA, &[b, c]) } else { self * b + c }
+        if self.formula.has_fma() { self.math(FMA, &[b, c]) } else { self * b + c }
     }
 
     /// `c - self * b`, rounded once where that is as fast.
     pub(super) fn neg_mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
         let (b, c) = (b.beside(self), c.beside(self));
-        if self.formula.fma { (-self).math(FMA, &[b, c]) } else { c - self * b }
+        if self.formula.has_fma() { (-self).math(FMA, &[b, c]) } else { c - self * b }
+    }
+
+    /// The nearest integer, half to even.
+    pub(super) fn round(self) -> Self {
+        self.math("round", &[])
     }
 
     pub(super) fn abs(self) -> Self {

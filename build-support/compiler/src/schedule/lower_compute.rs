@@ -9,7 +9,7 @@ use super::infer_bound::{scope_of, scope_rank};
 use super::lower::{Lowering, Nest};
 use super::nest::nest;
 use super::pass_down::{loops, made_of, pass_up_values, thread_of};
-use super::stage::{Annotation, StageId};
+use super::stage::StageId;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
     Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap,
@@ -44,11 +44,8 @@ impl Lowering<'_> {
             crate::error::fail!(Internal, "`{}` is not computed by expressions", op.name());
         };
         let leaves: Vec<IterVar> = loops(stage).cloned().collect();
-        if leaves
-            .iter()
-            .any(|leaf| stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Tensorized)))
-        {
-            return self.tensorized(id, &leaves);
+        if let Some((position, intrin)) = self.tensorized_at(id, &leaves) {
+            return self.tensorized(id, &leaves, position, &intrin);
         }
         if let Some(reduction) = bodies.get(0).and_then(|body| Reduction::of(&body)) {
             let is_reduced = self.reduced_axes(id);
@@ -63,10 +60,6 @@ impl Lowering<'_> {
         let values = root_values(&main);
         let bodies: Vec<Expr> = bodies.iter().map(|body| substitute(&body, &values)).collect();
         Ok(nest(&levels, conditions, self.writes(id, &main, &bodies)))
-    }
-
-    fn tensorized(&mut self, id: StageId, _leaves: &[IterVar]) -> Result<Stmt> {
-        crate::error::fail!(Lower, "stage `{}`: tensorize", self.schedule[id].name());
     }
 
     /// The axes of the reduction and what is made of them.

@@ -54,7 +54,7 @@ fn dump(name: &str, dtype: DataType, lanes: u16, features: Features, options: &[
 
 #[test]
 fn vectors_have_the_values_of_scalars() {
-    let features = Features { fma: has_fma() };
+    let features = Features { fma: has_fma(), ..Features::default() };
     for (title, dtype, lanes) in [("f32", F32, 16), ("f64", F64, 4)] {
         let scalars = dump(&format!("scalars-{title}"), dtype, 1, features, &["-O1"]);
         let vectors = dump(&format!("vectors-{title}"), dtype, lanes, features, &["-O1"]);
@@ -115,7 +115,7 @@ fn half(dtype: DataType, bits: u16) -> f64 {
 
 #[test]
 fn half_precision_is_rounded_from_single_precision() {
-    let features = Features { fma: has_fma() };
+    let features = Features { fma: has_fma(), ..Features::default() };
     for (title, dtype) in [("f16", F16), ("bf16", BF16)] {
         let results = dump(&format!("half-{title}"), dtype, 1, features, &["-O1"]);
         let mut checked = 0;
