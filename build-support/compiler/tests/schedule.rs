@@ -1,10 +1,13 @@
 //! Schedules: what primitives do to loops, that results stay the same (interpreter against reference evaluator), and every error.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::{DataType, ExprNode, F32, I32, I64, IterVar, OperationNode, Tensor, Var};
+use kernpack_compiler::ir::{
+    Buffer, DataType, ExprNode, F32, ForKind, I32, I64, IterVar, OperationNode, Stmt, Tensor, Var,
+};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::schedule::{
-    Annotation, Argument, Attach, Relation, Schedule, Stage, StageId, Tail, create_schedule, lower_function,
+    Annotation, Argument, Attach, Relation, Schedule, Stage, StageId, Tail, TensorIntrin, create_schedule,
+    lower_function,
 };
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::operation::input_tensors;
@@ -560,6 +563,65 @@ fn copies_of_schedules_are_independent() {
     two.stage(&c).split(&i, 8).unwrap();
     assert_eq!(leaves(&one, &c), leaves(&two, &c));
     assert!(one.loop_nest().contains("in 0..4") && two.loop_nest().contains("in 0..8"));
+}
+
+/// `c[i] = sum over k of a[i, k] * b[k]` of `rows` by `columns` as an instruction.
+fn gemv_instruction(rows: i64, columns: i64) -> TensorIntrin {
+    let (a, b) = (placeholder([rows, columns], F32, "a"), placeholder([columns], F32, "b"));
+    let k = reduce_axis(0, columns, "k");
+    let c = compute([rows], |[i]| sum(a.at([&i, &k]) * b.at([&k]), &k)).named("c");
+    let over = |var: &Var, extent: i64, body: Stmt| Stmt::for_loop(var.clone(), 0, extent, ForKind::Serial, body);
+    let zero = move |outputs: &[Buffer]| {
+        let i = Var::index("i");
+        over(&i, rows, outputs[0].write([&i], 0.0))
+    };
+    let add = move |inputs: &[Buffer], outputs: &[Buffer]| {
+        let (i, k) = (Var::index("i"), Var::index("k"));
+        let sum = outputs[0].read([&i]) + inputs[0].read([&i, &k]) * inputs[1].read([&k]);
+        over(&i, rows, over(&k, columns, outputs[0].write([&i], sum)))
+    };
+    TensorIntrin::declare("gemv", &c, |inputs, outputs| Stmt::seq([zero(outputs), add(inputs, outputs)]))
+        .with_update(zero, add)
+}
+
+#[test]
+fn instructions_in_place_of_loops() {
+    let (m, n) = (size("m"), size("n"));
+    let extents = [m.expr() * 4, n.expr() * 3];
+    let (a, b) = (placeholder([&extents[0], &extents[1]], F32, "a"), placeholder([&extents[1]], F32, "b"));
+    let k = reduce_axis(0, &extents[1], "k");
+    let c = compute([&extents[0]], |[i]| sum(a.at([&i, &k]) * b.at([&k]), &k)).named("c");
+    let graph = Graph::new(&[&c], &[&a, &b], &[&m, &n]);
+    let nest = graph.check(&[&[1, 1], &[2, 3], &[3, 0], &[0, 2]], |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (io, ii) = s.stage(&c).split(&i, 4)?;
+        let (ko, ki) = s.stage(&c).split(&k, 3)?;
+        s.stage(&c).reorder([&io, &ko, &ii, &ki])?.tensorize(&ii, &gemv_instruction(4, 3))?;
+        Ok(())
+    });
+    assert!(nest.contains("tensorized i.inner in 0..4"), "{nest}");
+
+    let s = &mut graph.schedule();
+    let [i] = s.stage(&c).axes().unwrap();
+    let (_, ii) = s.stage(&c).split(&i, 4).unwrap();
+    let (_, ki) = s.stage(&c).split(&k, 3).unwrap();
+    s.stage(&c).tensorize(&ki, &gemv_instruction(4, 3)).unwrap();
+    let second = s.stage(&c).tensorize(&ii, &gemv_instruction(4, 3)).unwrap_err().to_string();
+    assert!(second.contains("tensorize: `k.inner` of stage `c` was tensorized at "), "{second}");
+    assert!(second.contains("one loop of a stage is tensorized, with all loops inside"), "{second}");
+    let split = s.stage(&c).split(&ki, 2).unwrap_err().to_string();
+    assert!(split.contains("split: `k.inner` of stage `c` was tensorized at "), "{split}");
+    let mut s = graph.schedule();
+    let (_, ki) = s.stage(&c).split(&k, 3).unwrap();
+    s.stage(&c).unroll(&ki).unwrap();
+    let inside = s.stage(&c).tensorize(&i, &gemv_instruction(4, 3)).unwrap_err().to_string();
+    assert!(inside.contains("it is inside the loop that the instruction replaces"), "{inside}");
+
+    let buffer = Buffer::new("x", F32, [4.into(), 4.into()], "global");
+    drop((buffer.read([1]), buffer.write([1, 1], k.expr())));
+    let error = take_reported().unwrap_err().to_string();
+    assert!(error.contains("buffer `x` has 2 dimensions, got 1 index"), "{error}");
+    assert!(error.contains("`x` has elements of type f32, got i64"), "{error}");
 }
 
 type Wrong = fn(&mut Setting) -> CompileError;
