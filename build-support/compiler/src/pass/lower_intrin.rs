@@ -9,25 +9,16 @@ use crate::ir::{
     BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Range, Stmt, StmtNode, builtin,
 };
 
-<<<<<<< HEAD
-/// A function without floor division and calls of math functions, with `a * b + c` of floats as one operation where the target has it.
-=======
 /// A function without floor division and math functions, with `a * b + c` of floats as one operation where the target has it.
->>>>>>> main
 ///
 /// # Errors
 /// None of its own.
 pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFunc> {
     let fast_math = function.attr("fastmath").and_then(|value| value.to::<kernpack::Str>().ok());
-<<<<<<< HEAD
-    let contracts = target.has_fma() && fast_math.is_none_or(|flags| flags.as_str() != "off");
-    let features = Features { fma: target.has_fma() };
-=======
     let contracts = target.has_fma() && fast_math.as_ref().is_none_or(|flags| flags.as_str() != "off");
     let reassociates =
         fast_math.is_some_and(|flags| flags.as_str().contains("reassoc") || flags.as_str().contains("fast"));
     let features = Features { fma: target.has_fma(), reassociates };
->>>>>>> main
     let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts, features };
     for param in function.params.iter() {
         if param.var.is_size() {
@@ -77,17 +68,9 @@ impl LowerIntrin {
 impl Mutate for LowerIntrin {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let lowered = mutate_expr_parts(self, expr)?;
-<<<<<<< HEAD
-        // Math functions of a library are calls for each lane: they become arithmetic.
-        if let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &*lowered
-            && let Some(arithmetic) = lower_math(name.as_str(), &args.to_vec(), &self.features)
-        {
-            return Ok(arithmetic);
-=======
         if let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &*lowered {
             // What comes back stays as it is: its products and sums are rounded where they should be.
             return Ok(lower_math(name.as_str(), &args.to_vec(), &self.features).unwrap_or(lowered));
->>>>>>> main
         }
         let ExprNode::Binary { op, a, b, dtype } = &*lowered else { return Ok(lowered) };
         match op {
