@@ -44,8 +44,8 @@ struct Compiler<'a, 'b> {
     stmt: u32,
     vars: HashMap<Var, Reg>,
     visible: Option<Rc<Visible>>,
-    /// Buffers by data pointer: their view and type.
-    views: HashMap<Var, (Option<Reg>, DataType)>,
+    /// First address and end of aliases by data pointer.
+    views: HashMap<Var, Option<Reg>>,
     /// Registers from here on are free for temporaries.
     floor: Reg,
     next: Reg,
@@ -229,8 +229,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
 
     /// Frees what was allocated since, without forgetting it.
     fn free_to(&mut self, count: usize) {
-        for data in self.allocated[count..].to_vec().into_iter().rev() {
-            self.emit(Op::Free { data });
+        for position in (count..self.allocated.len()).rev() {
+            self.emit(Op::Free { data: self.allocated[position] });
         }
     }
 
@@ -318,7 +318,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
             Some(reg) => *reg,
             None => self.define(&buffer.data),
         };
-        self.views.insert(buffer.data.clone(), (None, buffer.dtype));
+        self.views.insert(buffer.data.clone(), None);
         let mut symbol = |this: &mut Self, expr: &Expr, what: String| {
             let given = this.lasting();
             match Var::of(expr) {
@@ -632,7 +632,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
             self.allocated.push(data);
         }
         self.define_as(&buffer.data, data);
-        self.views.insert(buffer.data.clone(), (None, buffer.dtype));
+        self.views.insert(buffer.data.clone(), None);
         Ok(())
     }
 
@@ -646,7 +646,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         let place = Place::new(reg, None, buffer.name.as_str(), buffer.dtype);
         self.emit(Op::View { to: view, place, shape, strides, offset, alignment: buffer.data_alignment });
         self.define_as(&buffer.data, reg);
-        self.views.insert(buffer.data.clone(), (Some(view), buffer.dtype));
+        self.views.insert(buffer.data.clone(), Some(view));
         Ok(())
     }
 
@@ -655,7 +655,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
             return Err(CompileError::new(ErrorKind::Run, format!("unknown buffer `{}`", buffer.name))
                 .note("no parameter, `alloc` or `alias` around the statement defines its data pointer"));
         };
-        let view = self.views.get(&buffer.data).and_then(|(view, _)| *view);
+        let view = self.views.get(&buffer.data).copied().flatten();
         Ok(Place::new(data, view, buffer.name.as_str(), buffer.dtype))
     }
 
@@ -722,7 +722,8 @@ impl<'a, 'b> Compiler<'a, 'b> {
             ExprNode::Cast { dtype, value } => {
                 require!(dtype.lanes() == value.lanes(), Run, "a cast that changes the number of lanes");
                 let (old, new) = (value.dtype().element(), dtype.element());
-                (Lane::of(old)?, Lane::of(new)?);
+                Lane::of(old)?;
+                Lane::of(new)?;
                 let from = self.expr(value)?;
                 let to = self.temporary();
                 self.emit(Op::Cast { to, from, old, new });
@@ -1057,6 +1058,19 @@ impl<'a, 'b> Compiler<'a, 'b> {
         }
     }
 
+    /// The address of what a load would read.
+    fn address(&mut self, name: &str, load: &Expr) -> Result<Reg> {
+        let ExprNode::Load { buffer, index, .. } = &**load else { fail!(Run, "`{name}` takes a load") };
+        let place = self.place(buffer)?;
+        let index = match &**index {
+            ExprNode::Ramp { base, .. } => self.index(base)?,
+            _ => self.index(index)?,
+        };
+        let to = self.temporary();
+        self.emit(Op::Address { to, place, index });
+        Ok(to)
+    }
+
     fn builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Reg> {
         if let Some(arity) = builtin::math_arity(name) {
             require!(args.len() == arity, Run, "`{name}` takes {arity} arguments, got {}", args.len());
@@ -1079,30 +1093,30 @@ impl<'a, 'b> Compiler<'a, 'b> {
                 arity(1)?;
                 self.expr(&args[0])
             }
-            builtin::ADDRESS_OF => {
-                arity(1)?;
-                let ExprNode::Load { buffer, index, .. } = &*args[0] else {
-                    fail!(Run, "`address_of` takes a load");
-                };
-                let place = self.place(buffer)?;
-                let index = match &**index {
-                    ExprNode::Ramp { base, .. } => self.index(base)?,
-                    _ => self.index(index)?,
-                };
+            builtin::ADDRESS_OF | builtin::ACCESS_PTR => {
+                arity(if name == builtin::ADDRESS_OF { 1 } else { 3 })?;
+                self.address(name, &args[0])
+            }
+            builtin::MAKE_TENSOR => {
+                require!(
+                    args.len() >= 2 && args.len() % 2 == 0,
+                    Run,
+                    "`{name}` takes a load, a number, extents, strides"
+                );
+                let ExprNode::Load { buffer, .. } = &*args[0] else { fail!(Run, "`{name}` takes a load") };
+                let data = self.address(name, &args[0])?;
+                let sizes = args[2..].iter().map(|size| self.index(size)).collect::<Result<Vec<_>>>()?;
+                let (shape, strides) = sizes.split_at(sizes.len() / 2);
+                let (shape, strides) = (shape.to_vec(), strides.to_vec());
                 let to = self.temporary();
-                self.emit(Op::Address { to, place, index });
+                self.emit(Op::MakeTensor { to, data, dtype: buffer.dtype, shape, strides });
                 Ok(to)
             }
-            builtin::ACCESS_PTR => {
-                arity(4)?;
-                let Some(var) = Var::of(&args[0]) else { fail!(Run, "`access_ptr` takes a data pointer") };
-                let Some((view, dtype)) = self.views.get(&var).copied() else {
-                    fail!(Run, "`access_ptr` of `{}`, which is no buffer", var.name());
-                };
-                let place = Place::new(self.vars[&var], view, var.name(), dtype);
-                let index = self.index(&args[1])?;
+            builtin::ANY_LANE => {
+                arity(1)?;
+                let from = self.expr(&args[0])?;
                 let to = self.temporary();
-                self.emit(Op::Address { to, place, index });
+                self.emit(Op::Any { to, from });
                 Ok(to)
             }
             builtin::ASSUME => {

@@ -79,6 +79,9 @@ struct Member {
     parent: Option<usize>,
 }
 
+/// Threads that are combined: their position with the axes that differ at 0, and the copies of virtual threads.
+type ReductionKey = ([i64; 3], Vec<(usize, i64)>);
+
 /// What a waiting thread gives to a reduction across threads.
 struct Part {
     member: usize,
@@ -408,7 +411,7 @@ impl Run<'_> {
         let Op::AllReduce(reduce) = &machine.functions[function].ops[pc] else {
             unreachable!("a member that waits for a reduction is at one")
         };
-        let mut groups: HashMap<([i64; 3], Vec<(usize, i64)>), Vec<Part>> = HashMap::new();
+        let mut groups: HashMap<ReductionKey, Vec<Part>> = HashMap::new();
         for at in live {
             let part = part(&members[*at], *at, reduce).map_err(|fault| self.fault_at(&members[*at], fault))?;
             let thread = members[*at].thread();

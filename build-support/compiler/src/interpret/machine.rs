@@ -78,6 +78,8 @@ pub(super) struct Run<'m> {
     pub(super) machine: &'m Machine,
     pub(super) memory: Memory,
     steps: u64,
+    /// Pointer variables of the code, by statement.
+    pub(super) handles: HashMap<u32, u64>,
     /// The block of threads that runs.
     pub(super) block: Option<BlockState>,
 }
@@ -140,7 +142,7 @@ impl Machine {
     /// An unknown name, arguments that do not fit, and everything that the module's documentation names.
     pub fn run(&self, name: &str, args: &[Arg]) -> Result<Option<Arg>> {
         let Some(function) = self.names.get(name).copied() else { fail!(Run, "the module has no function `{name}`") };
-        let mut run = Run { machine: self, memory: Memory::default(), steps: 0, block: None };
+        let mut run = Run { machine: self, memory: Memory::default(), steps: 0, handles: HashMap::new(), block: None };
         let mut blocks = Vec::new();
         let result = run.call(function, args, &mut blocks);
         for (block, address) in blocks {
@@ -631,6 +633,13 @@ impl<'m> Run<'m> {
                 let offset = (frame.bits(*index)? as i64).wrapping_mul(element_bytes(place.dtype));
                 (*to, Value::One(frame.bits(place.data)?.wrapping_add(offset as u64)))
             }
+            Op::MakeTensor { to, data, dtype, shape, strides } => {
+                let read = |regs: &[Reg]| -> Result<Vec<i64>, Fault> {
+                    regs.iter().map(|reg| frame.bits(*reg).map(|bits| bits as i64)).collect()
+                };
+                let (shape, strides) = (read(shape)?, read(strides)?);
+                (*to, Value::One(self.make_tensor(frame.bits(*data)?, *dtype, &shape, &strides, 0)?))
+            }
             Op::Load { to, place, index, mask } => (*to, self.load(frame, place, *index, *mask, stmt)?),
             Op::Store { place, index, value, mask } => {
                 self.store(frame, place, *index, *value, *mask, stmt)?;
@@ -1087,6 +1096,9 @@ pub(super) fn packed_value(frame: &Frame, operand: &Operand) -> Result<PackedVal
 }
 
 pub(super) fn from_packed(value: PackedValue, dtype: DataType) -> Result<Value, Fault> {
+    if dtype.lanes() == 0 {
+        return Ok(Value::One(0));
+    }
     Ok(Value::One(match value {
         PackedValue::Nothing => 0,
         PackedValue::Pointer(address) => address,

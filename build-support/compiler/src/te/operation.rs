@@ -51,6 +51,13 @@ impl Visit for Unique {
     }
 }
 
+/// Whether an expression reads an element of a tensor.
+pub(crate) fn reads_tensor(expr: &Expr) -> bool {
+    let mut found = Unique::default();
+    found.visit_expr(expr);
+    !found.tensors.is_empty()
+}
+
 /// The bodies; of results of one reduction only the first, which has all the parts.
 pub(crate) fn bodies_once(bodies: &Array<Expr>) -> Vec<Expr> {
     match bodies.get(0) {
