@@ -162,6 +162,10 @@ impl State {
                 if is_index(a) {
                     let difference = self.sum_of(a).minus(&self.sum_of(b));
                     self.assume_relation(if holds { *op } else { negated(*op) }, difference);
+                    // An inequality is a linear fact, and found as such.
+                    if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
+                        return;
+                    }
                 }
                 self.assume_literal(condition, holds);
             }

@@ -178,6 +178,13 @@ pub(super) enum Op {
         vectors: Vec<Reg>,
         indices: Vec<usize>,
     },
+    MakeTensor {
+        to: Reg,
+        data: Reg,
+        dtype: DataType,
+        shape: Vec<Reg>,
+        strides: Vec<Reg>,
+    },
     Address {
         to: Reg,
         place: Place,

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
-use super::machine::{Context, Frame, Run, Stop, lanes};
+use super::frame::{Context, Frame, Stop};
 use super::memory::Fault;
+use super::run::Run;
+use super::value::lanes;
 use crate::error::{CompileError, Result};
 use crate::ir::DataTypeExt;
 
@@ -78,6 +80,9 @@ struct Member {
     state: State,
     parent: Option<usize>,
 }
+
+/// Threads that are combined: their position with the axes that differ at 0, and the copies of virtual threads.
+type ReductionKey = ([i64; 3], Vec<(usize, i64)>);
 
 /// What a waiting thread gives to a reduction across threads.
 struct Part {
@@ -408,7 +413,7 @@ impl Run<'_> {
         let Op::AllReduce(reduce) = &machine.functions[function].ops[pc] else {
             unreachable!("a member that waits for a reduction is at one")
         };
-        let mut groups: HashMap<([i64; 3], Vec<(usize, i64)>), Vec<Part>> = HashMap::new();
+        let mut groups: HashMap<ReductionKey, Vec<Part>> = HashMap::new();
         for at in live {
             let part = part(&members[*at], *at, reduce).map_err(|fault| self.fault_at(&members[*at], fault))?;
             let thread = members[*at].thread();

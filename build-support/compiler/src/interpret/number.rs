@@ -376,7 +376,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Finite ones of any size.
             let bits = state >> 48;
-            bits & 0x83ff | (bits >> 10 & 0x1f) % 31 << 10
+            bits & 0x83ff | (((bits >> 10) & 0x1f) % 31) << 10
         };
         for _ in 0..200_000 {
             let (a, b, c) = (next(), next(), next());

@@ -4,10 +4,10 @@ use core::cell::RefCell;
 use core::ops;
 use std::collections::HashMap;
 
-use kernpack::{Array, DataType};
+use kernpack::DataType;
 
 use super::Features;
-use crate::ir::builtin::{FMA, REINTERPRET};
+use crate::ir::builtin::{ANY_LANE, FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
     BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
@@ -106,24 +106,11 @@ impl Formula {
             let rare = rare.take().map_or(usual_value, |rare| rare());
             condition.select(rare, usual_value)
         });
-        let any = self.any(&condition.expr());
+        let any = match condition.expr() {
+            one if one.lanes() == 1 => one,
+            lanes => Expr::builtin(ANY_LANE, BOOLEAN, [lanes]),
+        };
         self.value(Expr::if_then_else(any, rare, usual_value.expr()))
-    }
-
-    /// Whether a condition holds in one lane: halves are joined until one lane is left.
-    fn any(&self, condition: &Expr) -> Expr {
-        let mut any = self.value(condition.clone());
-        while any.expr().lanes() > 1 {
-            let lanes = i64::from(any.expr().lanes());
-            let half = (lanes + 1) / 2;
-            let part = |first: i64| {
-                let indices: Array<i64> = (first..first + half).collect();
-                let vectors: Array<Expr> = [any.expr()].into_iter().collect();
-                Expr::from_node(ExprNode::Shuffle { vectors, indices })
-            };
-            any = self.value(part(0).or(part(lanes - half)));
-        }
-        any.expr()
     }
 }
 

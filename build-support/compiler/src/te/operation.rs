@@ -9,6 +9,19 @@ use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{Visit, walk_expr};
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor};
 
+impl From<&Operation> for Operation {
+    fn from(op: &Operation) -> Self {
+        op.clone()
+    }
+}
+
+/// What computes the tensor.
+impl From<&Tensor> for Operation {
+    fn from(tensor: &Tensor) -> Self {
+        tensor.op.clone()
+    }
+}
+
 /// The tensors that an operation reads, each once, in order of first use.
 pub fn input_tensors(op: &Operation) -> Vec<Tensor> {
     let mut found = Unique::default();
@@ -49,6 +62,13 @@ impl Visit for Unique {
         }
         walk_expr(self, expr);
     }
+}
+
+/// Whether an expression reads an element of a tensor.
+pub(crate) fn reads_tensor(expr: &Expr) -> bool {
+    let mut found = Unique::default();
+    found.visit_expr(expr);
+    !found.tensors.is_empty()
 }
 
 /// The bodies; of results of one reduction only the first, which has all the parts.

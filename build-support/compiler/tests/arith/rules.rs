@@ -492,6 +492,14 @@ const LOGIC: &[Rule] = &[
         let (x, a, b) = (s.any("x"), s.c(-9, 9), s.c(-9, 9));
         sides(x.less(a).and(x.less(b)), x.less(a.min(b)))
     }),
+    ("x < c1 && x == c2", |s| {
+        let (x, a, b) = (s.any("x"), s.c(0, 9), s.c(-9, -1));
+        sides(x.less(a).and(x.equals(b)), x.equals(b))
+    }),
+    ("y < x + c && x == y", |s| {
+        let (x, y, c) = (s.any("x"), s.any("y"), s.c(1, 9));
+        sides(y.less(&x + c).and(x.equals(&y)), x.equals(&y))
+    }),
     ("x < c1 || x < c2", |s| {
         let (x, a, b) = (s.any("x"), s.c(-9, 9), s.c(-9, 9));
         sides(x.less(a).or(x.less(b)), x.less(a.max(b)))

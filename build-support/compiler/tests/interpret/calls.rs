@@ -90,3 +90,36 @@ fn packed_functions_take_values_in_memory() {
         assert!(error.contains(message), "{message}: {error}");
     }
 }
+
+/// The last passes before code for the cpu: calls and tensors in terms of memory compute the same.
+#[test]
+fn programs_for_the_host_run() {
+    let source = "func f(a: f32[n, 4], o: mut f32[n]) {
+        alloc t: f32[n, 4]
+        packed \"scale\"::<i32>(make_tensor::<ptr>(a[0], 1, n, 4, 4, 1), make_tensor::<ptr>(t[0], 2, n, 4, 4, 1), 3.0)
+        for i in 0..n {
+            o[i] = packed \"sum\"::<f32>(make_tensor::<ptr>(t[i * 4], 1, 4, 1), \"name\")
+        }
+    }";
+    let module = text::parse(source).unwrap();
+    let lowered = kernpack_compiler::pass::lower_for_host(&module, &kernpack_compiler::codegen::Target::c());
+    let lowered = lowered.unwrap();
+    let printed = text::print(&lowered);
+    let again = text::parse(&printed).unwrap();
+    assert!(kernpack::structural::equal(&lowered, &again).unwrap(), "{printed}");
+    for module in [&module, &lowered, &again] {
+        let machine = Machine::of_module(module)
+            .unwrap()
+            .with_function("scale", |call| {
+                let PackedValue::Float(by) = call.args()[2] else { panic!("{:?}", call.args()) };
+                let scaled: Vec<f64> = call.read_tensor(0)?.to_f64()?.iter().map(|value| value * by).collect();
+                call.write_tensor(1, &Block::from_f64(F32, &[3, 4], &scaled))?;
+                Ok(PackedValue::Nothing)
+            })
+            .with_function("sum", |call| Ok(PackedValue::Float(call.read_tensor(0)?.to_f64()?.iter().sum())));
+        let a = Block::from_f32(&(0..12).map(|value| value as f32).collect::<Vec<_>>()).reshaped(&[3, 4]);
+        let o = Block::uninit(F32, &[3]);
+        machine.run("f", &[a.into(), (&o).into()]).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+        assert_eq!(o.to_f32().unwrap(), [18.0, 66.0, 114.0]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::intrin::{FUNCTIONS, Features};
 use kernpack_compiler::ir::builder::round_float;
 use kernpack_compiler::ir::{BF16, DataType, DataTypeExt, F16, F32, F64};
@@ -39,7 +39,11 @@ int main(void) {
 /// The results of all functions, as one run of bytes.
 fn dump(name: &str, dtype: DataType, lanes: u16, features: Features, options: &[&str]) -> Vec<u8> {
     let folder = folder(name);
-    std::fs::write(folder.join("kernel.c"), c::source(&module(dtype, lanes, features)).unwrap()).unwrap();
+    std::fs::write(
+        folder.join("kernel.c"),
+        c::source(&module(dtype, lanes, features), &RuntimeSymbols::Direct).unwrap(),
+    )
+    .unwrap();
     std::fs::write(folder.join("dump.c"), DUMP).unwrap();
     let table: Vec<String> = FUNCTIONS.iter().map(|(name, arity)| format!("X{arity}({name})")).collect();
     let table = format!("-DFUNCTIONS={}", table.join(" "));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::intrin::{FUNCTIONS, Features, lower_math};
 use kernpack_compiler::ir::{
     Buffer, DataType, DataTypeExt, Expr, ForKind, FuncKind, I64, IrModule, LoweredFunc, LoweredFuncNode, Param,
@@ -87,7 +87,7 @@ pub(crate) fn cc(args: &[&str], folder: &Path) {
 pub(crate) fn build(name: &str, dtype: DataType, lanes: u16, features: Features) -> PathBuf {
     let folder = folder(name);
     let module = module(dtype, lanes, features);
-    std::fs::write(folder.join("kernel.c"), c::source(&module).unwrap()).unwrap();
+    std::fs::write(folder.join("kernel.c"), c::source(&module, &RuntimeSymbols::Direct).unwrap()).unwrap();
     let names: Vec<String> = FUNCTIONS
         .iter()
         .filter(|(name, _)| module.functions.iter().any(|function| function.name.as_str() == format!("run_{name}")))
