@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use kernpack::Array;
-
 use super::relations::Relation;
 use super::stage::{Annotation, Attach, Schedule, Stage, StageId};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
-use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, VarMap, substitute};
-use crate::te::operation::{input_tensors, replace_inputs};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, Var, VarMap};
+use crate::te::operation::{input_tensors, mutate_bodies, replace_inputs};
 
 impl Schedule {
     /// A copy with inlined stages put into their readers and with a [`Relation::Rebase`] for each leaf that is a root axis without a thread.
@@ -68,49 +66,48 @@ impl Schedule {
         Ok(())
     }
 
+    /// Goes through the stages once, producers first: what is inlined has no reads of inlined tensors itself any more.
     fn inline_stages(&mut self) -> Result<()> {
-        // From the last one on: what is put in may read other inlined stages.
-        for position in (0..self.order.len()).rev() {
-            let id = self.order[position];
-            if self[id].attach != Attach::Inline {
-                continue;
-            }
+        let inlined = |schedule: &Self, id: StageId| schedule[id].attach == Attach::Inline;
+        if !self.order.iter().any(|&id| inlined(self, id)) {
+            return Ok(());
+        }
+        for &id in self.order.iter().filter(|&&id| inlined(self, id)) {
             self.check_inline(id)?;
-            self[id].attach = Attach::Inlined;
+        }
+        let mut inline = InlineReads::default();
+        for id in self.order.clone() {
             let op = self[id].operation().clone();
-            let OperationNode::Compute { axes, bodies, .. } = &*op else { unreachable!("checked") };
-            let mut inline = InlineReads { op: &op, axes, bodies, memo: HashMap::new() };
-            for later in position..self.order.len() {
-                let reader = self.order[later];
-                let reader_op = self[reader].operation().clone();
-                let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*reader_op else {
-                    continue;
-                };
-                if reader == id || !input_tensors(&reader_op).iter().any(|input| input.op == op) {
-                    continue;
+            let new = match &*op {
+                OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } => {
+                    let new_bodies = mutate_bodies(&mut inline, bodies)?;
+                    if new_bodies.iter().eq(bodies.iter()) {
+                        op.clone()
+                    } else {
+                        Operation::from_node(OperationNode::Compute {
+                            name: name.clone(),
+                            span: span.clone(),
+                            tag: tag.clone(),
+                            attrs: attrs.clone(),
+                            axes: axes.clone(),
+                            reduce_axes: reduce_axes.clone(),
+                            bodies: new_bodies,
+                        })
+                    }
                 }
-                let new_bodies = inline_bodies(&mut inline, bodies)?;
-                let new_op = Operation::from_node(OperationNode::Compute {
-                    name: name.clone(),
-                    span: span.clone(),
-                    tag: tag.clone(),
-                    attrs: attrs.clone(),
-                    axes: axes.clone(),
-                    reduce_axes: reduce_axes.clone(),
-                    bodies: new_bodies,
-                });
-                self.replace_op(reader, &new_op);
+                _ => replace_inputs(&op, &|tensor: &Tensor| inline.replacement(tensor)),
+            };
+            if new != op {
+                self.set_op(id, &new);
+            }
+            if inlined(self, id) {
+                self[id].attach = Attach::Inlined;
+                inline.inlined.insert(op, new);
+            } else if new != op {
+                inline.replaced.insert(op, new);
             }
         }
         Ok(())
-    }
-
-    /// Puts a new operation in the place of a stage's; readers read the new one.
-    pub(crate) fn replace_op(&mut self, id: StageId, new: &Operation) {
-        let mut replaced: HashMap<Operation, Operation> = HashMap::new();
-        replaced.insert(self[id].operation().clone(), new.clone());
-        self.set_op(id, new);
-        self.redirect(&mut replaced);
     }
 
     pub(crate) fn set_op(&mut self, id: StageId, new: &Operation) {
@@ -121,12 +118,16 @@ impl Schedule {
             }
         }
         self[id].op = Some(new.clone());
+        self[id].inputs = input_tensors(new);
         self.by_op.insert(new.clone(), id);
     }
 
     /// Makes every stage read the new operations, in order, so that new readers are followed to their own readers.
     pub(crate) fn redirect(&mut self, replaced: &mut HashMap<Operation, Operation>) {
         for id in self.order.clone() {
+            if !self[id].inputs.iter().any(|input| replaced.contains_key(&input.op)) {
+                continue;
+            }
             let op = self[id].operation().clone();
             let new = replace_inputs(&op, &|tensor: &Tensor| {
                 replaced.get(&tensor.op).map(|new| new.output(tensor.value_index as usize))
@@ -183,39 +184,63 @@ impl Schedule {
     }
 }
 
-struct InlineReads<'a> {
-    op: &'a Operation,
-    axes: &'a Array<IterVar>,
-    bodies: &'a Array<Expr>,
+/// Puts expressions in the place of reads of inlined tensors, and makes other reads those of the operations that stages compute now.
+#[derive(Default)]
+struct InlineReads {
+    /// Operations to put in, by the operation that is read.
+    inlined: HashMap<Operation, Operation>,
+    /// New operations by old ones.
+    replaced: HashMap<Operation, Operation>,
     memo: HashMap<Expr, Expr>,
 }
 
-impl Mutate for InlineReads<'_> {
+impl InlineReads {
+    fn replacement(&self, tensor: &Tensor) -> Option<Tensor> {
+        self.replaced.get(&tensor.op).map(|new| new.output(tensor.value_index as usize))
+    }
+
+    fn replaced_read(&self, expr: Expr) -> Result<Expr> {
+        let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };
+        if let Some(OperationNode::Compute { axes, bodies, .. }) = self.inlined.get(&tensor.op).map(|op| &**op) {
+            let values = axes.iter().map(|axis| axis.var.clone()).zip(indices.iter()).collect();
+            let body = bodies.get(tensor.value_index as usize).expect("one body for each output");
+            return SubstituteShared { values, memo: HashMap::new() }.mutate_expr(&body);
+        }
+        match self.replacement(tensor) {
+            Some(tensor) => Ok(Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() })),
+            None => Ok(expr),
+        }
+    }
+}
+
+impl Mutate for InlineReads {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         if let Some(known) = self.memo.get(expr) {
             return Ok(known.clone());
         }
-        let new = self.inlined(expr)?;
+        let new = mutate_expr_parts(self, expr)?;
+        let new = self.replaced_read(new)?;
         self.memo.insert(expr.clone(), new.clone());
         Ok(new)
     }
 }
 
-impl InlineReads<'_> {
-    fn inlined(&mut self, expr: &Expr) -> Result<Expr> {
-        let expr = mutate_expr_parts(self, expr)?;
-        match &*expr {
-            ExprNode::TensorRead { tensor, indices } if tensor.op == *self.op => {
-                let values: VarMap = self.axes.iter().map(|axis| axis.var.clone()).zip(indices.iter()).collect();
-                let body = self.bodies.get(tensor.value_index as usize).expect("one body for each output");
-                Ok(substitute(&body, &values))
-            }
-            _ => Ok(expr),
-        }
-    }
+/// Puts values in the place of variables; parts that are shared stay shared.
+struct SubstituteShared {
+    values: VarMap,
+    memo: HashMap<Expr, Expr>,
 }
 
-/// All bodies of a reduction share their sources: they are rewritten once.
-fn inline_bodies(inline: &mut InlineReads<'_>, bodies: &Array<Expr>) -> Result<Array<Expr>> {
-    crate::te::operation::mutate_bodies(inline, bodies)
+impl Mutate for SubstituteShared {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let Some(var) = Var::of(expr) {
+            return Ok(self.values.get(&var).cloned().unwrap_or_else(|| expr.clone()));
+        }
+        if let Some(known) = self.memo.get(expr) {
+            return Ok(known.clone());
+        }
+        let new = mutate_expr_parts(self, expr)?;
+        self.memo.insert(expr.clone(), new.clone());
+        Ok(new)
+    }
 }

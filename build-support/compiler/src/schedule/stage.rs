@@ -109,6 +109,8 @@ pub struct Stage {
     pub group: Option<StageId>,
     /// How many stages a group has.
     pub num_children: usize,
+    /// What the operation reads.
+    pub(crate) inputs: Vec<Tensor>,
     /// What became of axes that are no leaves: primitive and place.
     pub(crate) consumed: HashMap<IterVar, String>,
     /// Where the user said in which loop it is computed.
@@ -133,6 +135,7 @@ impl Stage {
             double_buffer: false,
             group: None,
             num_children: 0,
+            inputs: input_tensors(op),
             consumed: HashMap::new(),
             attach_place: String::new(),
         }
@@ -154,6 +157,7 @@ impl Stage {
             double_buffer: false,
             group: None,
             num_children: 0,
+            inputs: Vec::new(),
             consumed: HashMap::new(),
             attach_place: String::new(),
         }
@@ -276,11 +280,8 @@ impl Schedule {
     /// The stages that read a tensor of this stage, in order.
     pub fn consumers(&self, id: StageId) -> Vec<StageId> {
         let op = self[id].operation();
-        self.order
-            .iter()
-            .copied()
-            .filter(|&other| input_tensors(self[other].operation()).iter().any(|input| input.op == *op))
-            .collect()
+        let reads = |other: &StageId| self[*other].inputs.iter().any(|input| input.op == *op);
+        self.order.iter().copied().filter(reads).collect()
     }
 }
 
