@@ -1,10 +1,12 @@
 //! Builtins that are neither math nor control: bits, memory, FFI values.
 
 use super::code::{Operand, Value};
-use super::machine::{Frame, Run, from_packed, lanes, packed_value};
+use super::frame::Frame;
 use super::memory::Fault;
 use super::number;
 use super::packed::{PackedValue, tensor};
+use super::run::Run;
+use super::value::{from_packed, lanes, packed_value};
 use crate::ir::builder::wrap_int;
 use crate::ir::builtin::{self, StructField};
 use crate::ir::{DataType, DataTypeExt, F64, I32, I64, U8, U16, U64};

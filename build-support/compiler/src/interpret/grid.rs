@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
-use super::machine::{Context, Frame, Run, Stop, lanes};
+use super::frame::{Context, Frame, Stop};
 use super::memory::Fault;
+use super::run::Run;
+use super::value::lanes;
 use crate::error::{CompileError, Result};
 use crate::ir::DataTypeExt;
 

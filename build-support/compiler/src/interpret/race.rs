@@ -3,8 +3,9 @@
 //! For each byte there is the last writer and what is known of the readers. That is enough: of two readers the newer one stands for both if they were
 //! ordered, and `many` stands for readers that were not.
 
-use super::memory::Access;
 use core::ops::Range;
+
+use super::memory::Access;
 
 /// One level of work without an order.
 enum Level {

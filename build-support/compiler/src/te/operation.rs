@@ -9,6 +9,19 @@ use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{Visit, walk_expr};
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor};
 
+impl From<&Operation> for Operation {
+    fn from(op: &Operation) -> Self {
+        op.clone()
+    }
+}
+
+/// What computes the tensor.
+impl From<&Tensor> for Operation {
+    fn from(tensor: &Tensor) -> Self {
+        tensor.op.clone()
+    }
+}
+
 /// The tensors that an operation reads, each once, in order of first use.
 pub fn input_tensors(op: &Operation) -> Vec<Tensor> {
     let mut found = Unique::default();
