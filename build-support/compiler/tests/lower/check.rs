@@ -129,14 +129,18 @@ impl Graph {
     /// The first pass after which the function computes something else.
     fn try_passes(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
         let context = PassContext::default();
-        let mut func = func.clone();
+        let (mut func, mut is_vector) = (func.clone(), false);
         for name in USUAL {
             let run = || -> kernpack_compiler::Result<LoweredFunc> {
                 let after = find(name)?.call((func.clone(), &context))?;
                 Ok(after.to::<LoweredFunc>()?)
             };
             func = run().map_err(|error| format!("{name}: {error}\n{}", print(&func)))?;
-            self.compare(&func, sizes).map_err(|error| format!("after {name}: {error}"))?;
+            // Selects of vectors read lanes that they do not take until the last pass masks them.
+            is_vector |= *name == "VectorizeLoop";
+            if !is_vector || Some(name) == USUAL.last() {
+                self.compare(&func, sizes).map_err(|error| format!("after {name}: {error}"))?;
+            }
         }
         Ok(())
     }
