@@ -8,7 +8,7 @@ use kernpack_compiler::{CompileError, ErrorKind, Result};
 use serde_json::Value;
 
 /// A graph, with what was made of its variables.
-pub struct Graph<'a> {
+pub(crate) struct Graph<'a> {
     nodes: &'a [Value],
     /// Variables by their index: identity.
     pub(crate) vars: HashMap<usize, Var>,

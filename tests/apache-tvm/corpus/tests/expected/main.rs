@@ -18,6 +18,9 @@ use kernpack::Module;
 use kernpack_tvm_corpus::{module, target};
 use serde_json::Value;
 
+/// C functions that modules of the corpus call and that only processes with Apache TVM have.
+const ABSENT: [&str; 5] = ["TVMBackendAnyList", " Dave", " Eve", " Fred", " consume"];
+
 /// What was compared, and what differs.
 #[derive(Default)]
 struct Report {
@@ -90,7 +93,8 @@ fn check(entry: &Value, expected: &[Value], report: &Report) {
     for name in entry["stand_ins"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         stand_ins::register(name);
     }
-    for function in entry["functions"].as_array().into_iter().flatten() {
+    let functions = entry["functions"].as_array().map_or(&[][..], Vec::as_slice);
+    for function in functions {
         if function["convention"] == "packed" {
             check_function(entry, function, &module, expected, report);
         }
@@ -102,6 +106,14 @@ fn check_function(entry: &Value, function: &Value, module: &Module, expected: &[
     let name = symbol.strip_prefix("__tvm_ffi_").unwrap_or(symbol);
     let found = match module.function(name) {
         Ok(found) => found,
+        // C functions of Apache TVM's runtime and of its tests are not in this process.
+        Err(error) if ABSENT.iter().any(|absent| error.message().contains(absent)) => {
+            report.left_out.fetch_add(
+                expected.iter().filter(|row| row["function"] == function["name"]).count(),
+                Ordering::Relaxed,
+            );
+            return;
+        }
         Err(error) => return report.problem(entry, error.to_string()),
     };
     let calls = function["calls"].as_array().map_or(&[][..], Vec::as_slice);

@@ -1,5 +1,6 @@
 //! Packed functions that compiled code calls by name: they note their arguments and return 1.
 
+use core::ffi::CStr;
 use std::cell::RefCell;
 use std::sync::Mutex;
 
@@ -36,6 +37,7 @@ fn note(view: &AnyView<'_>) -> Value {
             type_index::INT | type_index::BOOL => json!([index, payload.v_int64]),
             type_index::FLOAT => json!([index, payload.v_float64]),
             type_index::OPAQUE_PTR => json!([index, pointer(payload.v_ptr as usize)]),
+            type_index::RAW_STR => json!([index, CStr::from_ptr(payload.v_c_str).to_string_lossy()]),
             _ => json!([index, "object"]),
         }
     }
