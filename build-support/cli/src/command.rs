@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use lexopt::{Arg, Error, Parser, ValueExt};
 
 use crate::arguments::{Parsed, message};
+use crate::doctor::PROBE;
+use crate::library::loaded::DESCRIBE;
 use crate::{Result, doctor, inspect, new, outputs, wheel};
 
 const HELP: &str = "\
@@ -38,12 +40,6 @@ pub(crate) enum Command {
     /// In the process that `doctor` starts.
     Probe(String),
 }
-
-/// The command of [`Command::Probe`].
-pub(crate) const PROBE: &str = "probe-in-this-process";
-
-/// The command of [`Command::Describe`].
-pub(crate) const DESCRIBE: &str = "describe-in-this-process";
 
 impl Command {
     /// The command of a command line, without the program's name.

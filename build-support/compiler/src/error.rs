@@ -213,8 +213,27 @@ pub fn take_reported() -> Result<()> {
     }
 }
 
-/// `file:line:column` of a caller.
+thread_local! {
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs work whose caller is not Rust code: errors and spans have this place in place of a line of ours; empty: none.
+pub(crate) fn with_place<R>(place: &str, work: impl FnOnce() -> R) -> R {
+    struct Restore(Option<String>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PLACE.set(self.0.take());
+        }
+    }
+    let _restore = Restore(PLACE.replace(Some(place.to_owned())));
+    work()
+}
+
+/// `file:line:column` of a caller; empty: unknown.
 pub(crate) fn place(location: &Location<'_>) -> String {
+    if let Some(place) = PLACE.with_borrow(Clone::clone) {
+        return place;
+    }
     format!("{}:{}:{}", location.file(), location.line(), location.column())
 }
 

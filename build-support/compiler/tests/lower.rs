@@ -8,8 +8,16 @@ mod choices;
 mod fuzz;
 
 use check::Graph;
-use kernpack_compiler::ir::{Expr, F32, ForKind, Stmt, Var};
-use kernpack_compiler::schedule::Tail;
+use expect_test::expect;
+use kernpack_compiler::Result;
+use kernpack_compiler::interpret::{Block, Machine};
+use kernpack_compiler::ir::verify::{Stage, verify};
+use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, Tensor, Var};
+use kernpack_compiler::pass::PassContext;
+use kernpack_compiler::pass::simplify::simplify;
+use kernpack_compiler::schedule::{
+    Annotation, Argument, Schedule, Tail, TensorIntrin, TensorIntrinNode, create_schedule, lower_function,
+};
 use kernpack_compiler::te::{
     argmax, compute, extern_op, placeholder, reduce_axis, reduce_max, scan, size, sum, thread_axis,
 };
@@ -486,6 +494,457 @@ fn memory_as_asked_for() {
         s.stage(&b).set_store_predicate(Expr::bool(true))?;
         Ok(())
     });
+}
+
+#[test]
+fn caches_and_factored_reductions() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let relu = compute([&m, &n], |[i, j]| c.at([&i, &j]).max(0.0)).named("relu");
+    let graph = Graph::new([&relu], [&m, &n, &l]);
+    let sizes = [[0, 3, 2], [3, 2, 0], [1, 1, 1], [7, 9, 8], [8, 8, 4], [9, 17, 5], [2, 31, 3]];
+    graph.check_all("tile in local memory", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, ii, ji) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&relu).unroll(&ii)?.vectorize(&ji)?;
+        let tile = s.cache_write(&c, "local")?;
+        s.stage(&c).compute_inline()?;
+        s.stage(&tile).compute_at(&relu, &jo)?;
+        let [ci, cj] = s.stage(&tile).axes()?;
+        s.stage(&tile).reorder([&k, &ci, &cj])?.unroll(&ci)?.vectorize(&cj)?;
+        let rows = s.cache_read(&a, "local", [&tile])?;
+        s.stage(&rows).compute_at(&tile, &k)?;
+        let columns = s.cache_read(&b, "local", [&tile])?;
+        s.stage(&columns).compute_at(&relu, &jo)?;
+        Ok(())
+    });
+    graph.check_all("packed panels", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, _, _) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&c).compute_at(&relu, &jo)?;
+        let (ko, ki) = s.stage(&c).split(&k, 3)?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        s.stage(&c).reorder([&ko, &ci, &ki, &cj])?;
+        let packed = s.cache_read(&b, "global", [&c])?;
+        let [_, pj] = s.stage(&packed).axes()?;
+        let (po, _) = s.stage(&packed).split(&pj, 8)?;
+        s.stage(&packed).parallel(&po).map(|_| ())
+    });
+    graph.check_all("panels of another layout", &sizes, |s| {
+        let packed = s.cache_read(&b, "global", [&c])?;
+        let [pk, pj] = s.stage(&packed).axes()?;
+        let (po, pi) = s.stage(&packed).split(&pj, 8)?;
+        s.stage(&packed).reorder([&po, &pk, &pi])?;
+        s.cache_write(&packed, "global")?;
+        s.stage(&packed).compute_inline().map(|_| ())
+    });
+    graph.check_all("blocks of the reduction", &sizes, |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (_, jo, _, _) = s.stage(&relu).tile(&i, &j, 4, 8)?;
+        s.stage(&c).compute_at(&relu, &jo)?;
+        let (ko, _) = s.stage(&c).split(&k, 3)?;
+        let part = s.rfactor(&c, &ko)?;
+        let [k] = s.stage(&c).reduce_axes()?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        s.stage(&c).reorder([&k, &ci, &cj])?;
+        s.stage(&part).compute_at(&c, &k)?;
+        s.stage(&part).set_scope("local").map(|_| ())
+    });
+    graph.check_all("reduced by threads", &[[2, 3, 7], [3, 2, 9]], |s| {
+        let (_, ki) = s.stage(&c).split(&k, 4)?;
+        let part = s.rfactor(&c, &ki)?;
+        let [ci, cj] = s.stage(&c).axes()?;
+        let [k] = s.stage(&c).reduce_axes()?;
+        let thread = thread_axis(Some(4), "threadIdx.x");
+        s.stage(&c).bind(&ci, &thread_axis(None, "blockIdx.y"))?;
+        s.stage(&c).bind(&cj, &thread_axis(None, "blockIdx.x"))?;
+        s.stage(&c).bind(&k, &thread)?;
+        s.stage(&part).compute_at(&c, &k)?;
+        let [i, j] = s.stage(&relu).axes()?;
+        s.stage(&relu).bind(&i, &thread_axis(None, "blockIdx.y"))?;
+        s.stage(&relu).bind(&j, &thread_axis(None, "blockIdx.x")).map(|_| ())
+    });
+    graph.check_all("tiles in shared memory", &[[3, 5, 4], [4, 4, 4], [9, 7, 5]], |s| {
+        let [i, j] = s.stage(&relu).axes()?;
+        let (block_y, block_x) = (thread_axis(None, "blockIdx.y"), thread_axis(None, "blockIdx.x"));
+        let (thread_y, thread_x) = (thread_axis(Some(2), "threadIdx.y"), thread_axis(Some(4), "threadIdx.x"));
+        let (io, jo, ii, ji) = s.stage(&relu).tile(&i, &j, 2, 4)?;
+        s.stage(&relu).bind(&io, &block_y)?.bind(&jo, &block_x)?.bind(&ii, &thread_y)?.bind(&ji, &thread_x)?;
+        s.stage(&c).compute_at(&relu, &ji)?;
+        Ok(())
+    });
+}
+
+/// A tile of 4 by 4 as an instruction: `c = a * b` and `c += a * b`.
+fn tile_intrinsic(adds: bool) -> TensorIntrin {
+    let (a, b) = (placeholder([4, 4], F32, "a"), placeholder([4, 4], F32, "b"));
+    let k = reduce_axis(0, 4, "k");
+    let c = compute([4, 4], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let buffers: Vec<Buffer> = ["a", "b", "c"]
+        .iter()
+        .map(|name| {
+            let strides = ["rows", "columns"].map(|stride| Var::index(format!("{name}.{stride}")).expr().clone());
+            Buffer::from_node(BufferNode {
+                strides: strides.into_iter().collect(),
+                elem_offset: Var::index(format!("{name}.offset")).into(),
+                offset_factor: 1,
+                ..Buffer::new(name, F32, [Expr::int(4), Expr::int(4)], "global").to_node()
+            })
+        })
+        .collect();
+    let at = |buffer: &Buffer, i: &Var, j: &Var| buffer.flat_index(&[i.expr().clone(), j.expr().clone()]);
+    let over = |vars: &[&Var], body: Stmt| {
+        let unrolled = |body, var: &&Var| Stmt::for_loop((*var).clone(), 0, 4, ForKind::Serial, body);
+        vars.iter().rev().fold(body, unrolled)
+    };
+    let zero = || {
+        let (i, j) = (Var::index("i"), Var::index("j"));
+        over(&[&i, &j], Stmt::store(buffers[2].clone(), at(&buffers[2], &i, &j), Expr::float(F32, 0.0)))
+    };
+    let add = || {
+        let (i, j, k) = (Var::index("i"), Var::index("j"), Var::index("k"));
+        let product =
+            Expr::load(&buffers[0], at(&buffers[0], &i, &k)) * Expr::load(&buffers[1], at(&buffers[1], &k, &j));
+        let place = at(&buffers[2], &i, &j);
+        over(&[&i, &j, &k], Stmt::store(buffers[2].clone(), place.clone(), Expr::load(&buffers[2], place) + product))
+    };
+    TensorIntrin::from_node(TensorIntrinNode {
+        name: "tile".into(),
+        op: c.op.clone(),
+        inputs: [a, b].into_iter().collect(),
+        buffers: buffers.iter().cloned().collect(),
+        body: Stmt::seq([zero(), add()]),
+        reduce_init: adds.then(zero),
+        reduce_update: adds.then(add),
+    })
+}
+
+fn tensorize(s: &mut Schedule, tensor: &Tensor, axis: &IterVar, intrin: &TensorIntrin) -> Result<()> {
+    let id = s.stage(tensor).id()?;
+    let attr = s[id].attrs.entry(axis.clone()).or_default();
+    attr.annotation = Some(Annotation::Tensorized);
+    attr.intrin = Some(intrin.clone());
+    Ok(())
+}
+
+#[test]
+fn instructions_in_place_of_loops() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let extents = [m.expr() * 4, n.expr() * 4, l.expr() * 4];
+    let a = placeholder([&extents[0], &extents[2]], F32, "a");
+    let b = placeholder([&extents[2], &extents[1]], F32, "b");
+    let k = reduce_axis(0, &extents[2], "k");
+    let c = compute([&extents[0], &extents[1]], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let graph = Graph::new([&c], [&m, &n, &l]);
+    let sizes = [[1, 1, 1], [2, 3, 1], [1, 2, 3], [3, 0, 2], [2, 2, 0]];
+    let tiles = |s: &mut Schedule, order: fn([&IterVar; 3]) -> [&IterVar; 3], adds: bool| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (io, jo, ii, ji) = s.stage(&c).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&c).split(&k, 4)?;
+        let [x, y, z] = order([&io, &jo, &ko]);
+        s.stage(&c).reorder([x, y, z, &ii, &ji, &ki])?;
+        tensorize(s, &c, &ii, &tile_intrinsic(adds))
+    };
+    graph.check_all("reduction inside out", &sizes, |s| tiles(s, |[i, j, k]| [i, j, k], true));
+    graph.check_all("reduction outermost", &sizes, |s| tiles(s, |[i, j, k]| [k, i, j], true));
+    let problem = graph.problem(|s| tiles(s, |[i, j, k]| [i, j, k], false));
+    assert!(
+        problem.contains("tensorize: `tile` does not fit stage `c`: the reduction goes over `k.outer` outside of it"),
+        "{problem}"
+    );
+    let problem = graph.problem(|s| {
+        let [i, _] = s.stage(&c).axes()?;
+        let (_, ii) = s.stage(&c).split(&i, 4)?;
+        tensorize(s, &c, &ii, &tile_intrinsic(true))
+    });
+    assert!(
+        problem.contains("tensorize: `tile` does not fit stage `c`: `j` goes over n * 4 inside, its `j` over 4"),
+        "{problem}"
+    );
+
+    let other = compute([&extents[0], &extents[1]], |[i, j]| sum(a.at([&i, &k]) + b.at([&k, &j]), &k)).named("other");
+    let graph = Graph::new([&other], [&m, &n, &l]);
+    let problem = graph.problem(|s| {
+        let [i, j] = s.stage(&other).axes()?;
+        let (_, _, ii, ji) = s.stage(&other).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&other).split(&k, 4)?;
+        s.stage(&other).reorder([&ko, &ii, &ji, &ki])?;
+        tensorize(s, &other, &ii, &tile_intrinsic(true))
+    });
+    assert!(problem.contains("tensorize: `tile` does not fit stage `other`: it computes "), "{problem}");
+
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let graph = Graph::new([&c], [&m, &n, &l]);
+    let problem = graph.problem(|s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (_, _, ii, ji) = s.stage(&c).tile(&i, &j, 4, 4)?;
+        let (ko, ki) = s.stage(&c).split(&k, 4)?;
+        s.stage(&c).reorder([&ko, &ii, &ji, &ki])?;
+        tensorize(s, &c, &ii, &tile_intrinsic(true))
+    });
+    assert!(problem.contains("relies on a variable inside it"), "{problem}");
+}
+
+#[test]
+fn arguments_with_strides() {
+    let n = size("n");
+    let (a, b) = (placeholder([&n], F32, "a"), placeholder([&n], F32, "b"));
+    let c = compute([&n], |[i]| a.at([&i]) + b.at([&i])).named("c");
+    let mut s = create_schedule(&[c.op.clone()]);
+    let [i] = s.stage(&c).axes().unwrap();
+    let (_, inner) = s.stage(&c).split(&i, 4).unwrap();
+    s.stage(&c).vectorize(&inner).unwrap();
+    // One element for all of them, every element, every second one, backwards.
+    let buffer = |tensor: &Tensor| {
+        let node = Buffer::new(&tensor.name(), F32, tensor.shape.iter(), "global").to_node();
+        let (stride, offset) = (Var::index("stride"), Var::index("offset"));
+        let strides = [stride.expr().clone()].into_iter().collect();
+        Buffer::from_node(BufferNode { strides, elem_offset: offset.into(), offset_factor: 1, ..node })
+    };
+    let (a_buffer, b_buffer) = (buffer(&a), buffer(&b));
+    let args = [(&a, &a_buffer).into(), (&b, &b_buffer).into(), (&c).into(), (&n).into()];
+    let func = lower_function(&s, &args, "f", &PassContext::default()).unwrap();
+    verify(&func, Stage::Flat).unwrap();
+    let machine = Machine::new(&func).unwrap();
+    for (stride, offset) in [(0, 0), (1, 0), (2, 1), (-1, 6)] {
+        let values = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+        let at = |index: i64| values[usize::try_from(index * stride + offset).unwrap()];
+        let count = 3;
+        let one = Block::from_f64(F32, &[7], &values).strided(&[count], &[stride], offset);
+        let other = Block::from_f64(F32, &[3], &[100.0, 200.0, 300.0]);
+        let result = Block::uninit(F32, &[3]);
+        machine.run("f", &[(&one).into(), (&other).into(), (&result).into(), count.into()]).unwrap();
+        let wanted: Vec<f64> = (0..count).map(|index| at(index) + 100.0 * (index + 1) as f64).collect();
+        assert_eq!(result.to_f64().unwrap(), wanted, "stride {stride}");
+    }
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let (n, m) = (size("n"), size("m"));
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");
+    let c = compute([&m], |[i]| b.at([&i]) + 1.0).named("c");
+    let other = compute([&n], |[i]| i.cast(F32)).named("other");
+    let s = create_schedule(&[c.op.clone()]);
+    let problem = |args: &[Argument]| lower_function(&s, args, "f", &PassContext::default()).unwrap_err().to_string();
+    let cases: [(&[Argument], &str); 5] = [
+        (&[(&c).into()], "LowerError: input `a` is no argument"),
+        (&[(&a).into()], "LowerError: output `c` is no argument"),
+        (&[(&a).into(), (&b).into(), (&c).into()], "LowerError: argument `b` is neither an input nor an output"),
+        (&[(&a).into(), (&other).into()], "LowerError: argument `other` is no tensor of the schedule"),
+        (&[(&a).into(), (&c).into(), (&n).into()], ""),
+    ];
+    for (args, wanted) in cases {
+        if wanted.is_empty() {
+            lower_function(&s, args, "f", &PassContext::default()).unwrap();
+        } else {
+            let problem = problem(args);
+            assert!(problem.starts_with(wanted), "{problem}");
+            assert!(problem.contains("tests/lower.rs:"), "{problem}");
+        }
+    }
+    let half = compute((n.expr().ceil_div(2),), |[i]| i.cast(F32)).named("half");
+    let s = create_schedule(&[half.op.clone()]);
+    let problem = lower_function(&s, &[(&half).into()], "f", &PassContext::default()).unwrap_err().to_string();
+    assert!(problem.starts_with("LowerError: `f`: no argument tells the size `n`"), "{problem}");
+    let mut s = create_schedule(&[half.op.clone()]);
+    let [i] = s.stage(&half).axes().unwrap();
+    s.stage(&half).vectorize(&i).unwrap();
+    let problem =
+        lower_function(&s, &[(&half).into(), (&n).into()], "f", &PassContext::default()).unwrap_err().to_string();
+    assert!(
+        problem.starts_with(
+            "LowerError: loop `i` of stage `half` cannot be vectorized: its extent floordiv(n + 1, 2) is no constant"
+        ),
+        "{problem}"
+    );
+}
+
+/// The lowered function of a schedule, simplified.
+fn text_of(graph: &Graph, make: impl Fn(&mut Schedule) -> Result<()>) -> String {
+    let func = graph.lowered(make).unwrap();
+    simplify(&func, &PassContext::default()).unwrap().to_string()
+}
+
+#[test]
+fn loops_of_a_region_with_a_window() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) * 3.0).named("b");
+    let c = compute([n.expr() - 1], |[i]| b.at([&i]) + b.at([&i + 1])).named("c");
+    let text = text_of(&Graph::new([&c], [&n]), |s| {
+        let [i] = s.stage(&c).axes()?;
+        let (outer, _) = s.stage(&c).split(&i, 8)?;
+        s.stage(&b).compute_at(&c, &outer).map(|_| ())
+    });
+    expect![[r#"
+        func f(a: f32[n], c: mut f32[n - 1], same n: size i64) {
+          for i.outer in 0..floordiv(n + 6, 8) {
+            alloc b: f32[9]
+            for i in 0..9 {
+              if likely(i.outer * 8 + i < n) {
+                b[i] = a[i.outer * 8 + i] * 3.0
+              }
+            }
+            for i.inner in 0..8 {
+              if likely(i.outer * 8 + i.inner + 1 < n) {
+                c[i.outer * 8 + i.inner] = b[i.inner] + b[i.inner + 1]
+              }
+            }
+          }
+        }
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn splits_that_divide_have_no_guards() {
+    let m = size("m");
+    let extent = m.expr() * 16;
+    let a = placeholder([&extent], F32, "a");
+    let b = compute([&extent], |[i]| a.at([&i]) * 3.0).named("b");
+    let text = text_of(&Graph::new([&b], [&m]), |s| {
+        let [i] = s.stage(&b).axes()?;
+        let (outer, inner) = s.stage(&b).split(&i, 8)?;
+        let (x, y) = s.stage(&b).split(&inner, 4)?;
+        let all = s.stage(&b).fuse_all(&[outer, x, y])?;
+        s.stage(&b).split(&all, 2).map(|_| ())
+    });
+    expect![[r#"
+        var m: size i64
+        func f(a: f32[m * 16], b: mut f32[m * 16], same m: size i64) {
+          for i.outer.i.inner.outer.fused.i.inner.inner.fused.outer in 0..m * 8 {
+            for i.outer.i.inner.outer.fused.i.inner.inner.fused.inner in 0..2 {
+              b[i.outer.i.inner.outer.fused.i.inner.inner.fused.outer * 2 + i.outer.i.inner.outer.fused.i.inner.inner.fused.inner] = a[i.outer.i.inner.outer.fused.i.inner.inner.fused.outer * 2 + i.outer.i.inner.outer.fused.i.inner.inner.fused.inner] * 3.0
+            }
+          }
+        }
+    "#]].assert_eq(&text);
+}
+
+#[test]
+fn guards_stand_outside_of_what_they_do_not_depend_on() {
+    let (m, n, l) = (size("m"), size("n"), size("l"));
+    let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
+    let k = reduce_axis(0, &l, "k");
+    let c = compute([&m, &n], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
+    let text = text_of(&Graph::new([&c], [&m, &n, &l]), |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let (_, _, ii, ji) = s.stage(&c).tile(&i, &j, 4, 8)?;
+        s.stage(&c).reorder([&ii, &k, &ji])?.vectorize(&ji).map(|_| ())
+    });
+    expect![[r#"
+        func f(a: f32[m, l], b: f32[l, n], c: mut f32[m, n], same m: size i64, same n: size i64, same l: size i64) {
+          for i.outer in 0..floordiv(m + 3, 4) {
+            for j.outer in 0..floordiv(n + 7, 8) {
+              for i.inner in 0..4 {
+                if likely(i.outer * 4 + i.inner < m) {
+                  vectorized j.inner.init in 0..8 {
+                    if likely(j.outer * 8 + j.inner.init < n) {
+                      c[j.outer * 8 + (i.outer * 4 + i.inner) * n + j.inner.init] = 0.0
+                    }
+                  }
+                  for k in 0..l {
+                    vectorized j.inner in 0..8 {
+                      if likely(j.outer * 8 + j.inner < n) {
+                        c[j.outer * 8 + (i.outer * 4 + i.inner) * n + j.inner] = c[j.outer * 8 + (i.outer * 4 + i.inner) * n + j.inner] + a[(i.outer * 4 + i.inner) * l + k] * b[j.outer * 8 + k * n + j.inner]
+                      }
+                    }
+                  }
+                }
+              }
+            }
+          }
+        }
+    "#]].assert_eq(&text);
+}
+
+#[test]
+fn memory_of_regions_is_constant() {
+    let (h, w) = (size("h"), size("w"));
+    let x = placeholder([&h, &w], F32, "x");
+    let padded = compute((h.expr() + 2, w.expr() + 2), |[i, j]| {
+        let inside = i.greater_equal(1).and(i.less(h.expr() + 1)).and(j.greater_equal(1)).and(j.less(w.expr() + 1));
+        Expr::if_then_else(inside, x.at((&i - 1, &j - 1)), 0.0)
+    })
+    .named("padded");
+    let (r, s) = (reduce_axis(0, 3, "r"), reduce_axis(0, 3, "s"));
+    let y = compute((h.expr().ceil_div(2), w.expr().ceil_div(2)), |[i, j]| {
+        sum(padded.at((&i * 2 + &r, &j * 2 + &s)), [&r, &s])
+    })
+    .named("y");
+    let text = text_of(&Graph::new([&y], [&h, &w]), |sch| {
+        let [i, j] = sch.stage(&y).axes()?;
+        let (_, jo, _, _) = sch.stage(&y).tile(&i, &j, 2, 3)?;
+        sch.stage(&padded).compute_at(&y, &jo).map(|_| ())
+    });
+    expect![[r#"
+        func f(x: f32[h, w], y: mut f32[floordiv(h + 1, 2), floordiv(w + 1, 2)], same h: size i64, same w: size i64) {
+          for i.outer in 0..floordiv(h + 3, 4) {
+            for j.outer in 0..floordiv(w + 5, 6) {
+              alloc padded: f32[5, 7]
+              for i in 0..5 {
+                if likely(i.outer * 4 + i < h + 2) {
+                  for j in 0..7 {
+                    if likely(j.outer * 6 + j < w + 2) {
+                      padded[i * 7 + j] = if_then_else(0 < i.outer * 4 + i && i.outer * 4 + i <= h && 0 < j.outer * 6 + j && j.outer * 6 + j <= w, x[j.outer * 6 + (i.outer * 4 + i - 1) * w + j - 1], 0.0)
+                    }
+                  }
+                }
+              }
+              for i.inner in 0..2 {
+                if likely(i.outer * 2 + i.inner < floordiv(h + 1, 2)) {
+                  for j.inner in 0..3 {
+                    if likely(j.outer * 3 + j.inner < floordiv(w + 1, 2)) {
+                      y[j.outer * 3 + (i.outer * 2 + i.inner) * floordiv(w + 1, 2) + j.inner] = 0.0
+                      for r in 0..3 {
+                        for s in 0..3 {
+                          y[j.outer * 3 + (i.outer * 2 + i.inner) * floordiv(w + 1, 2) + j.inner] = y[j.outer * 3 + (i.outer * 2 + i.inner) * floordiv(w + 1, 2) + j.inner] + padded[i.inner * 14 + r * 7 + j.inner * 2 + s]
+                        }
+                      }
+                    }
+                  }
+                }
+              }
+            }
+          }
+        }
+    "#]].assert_eq(&text);
+
+    // Rows of a fused loop, and every second column of them.
+    let b = compute((&h, 12), |[i, j]| x.at((&i, &j)) + 1.0).named("b");
+    let c = compute((&h, 6), |[i, j]| b.at((&i, &j * 2))).named("c");
+    let text = text_of(&Graph::new([&c], [&h, &w]), |s| {
+        let [i, j] = s.stage(&c).axes()?;
+        let fused = s.stage(&c).fuse(&i, &j)?;
+        let (outer, _) = s.stage(&c).split(&fused, 8)?;
+        s.stage(&b).compute_at(&c, &outer).map(|_| ())
+    });
+    expect![[r#"
+        func f(x: f32[h, w], c: mut f32[h, 6], same h: size i64, same w: size i64) {
+          for i.j.fused.outer in 0..floordiv(h * 3 + 3, 4) {
+            alloc b: f32[3, 11]
+            for i in 0..3 {
+              if likely(i + floordiv(i.j.fused.outer * 4, 3) < h) {
+                for j in 0..11 {
+                  b[i * 11 + j] = x[(i + floordiv(i.j.fused.outer * 4, 3)) * w + j] + 1.0
+                }
+              }
+            }
+            for i.j.fused.inner in 0..8 {
+              if likely(i.j.fused.outer * 8 + i.j.fused.inner < h * 6) {
+                c[i.j.fused.outer * 8 + i.j.fused.inner] = b[floordiv(i.j.fused.outer * 8 + i.j.fused.inner, 6) * 11 + floormod(i.j.fused.outer * 8 + i.j.fused.inner, 6) * 2 - floordiv(i.j.fused.outer * 4, 3) * 11]
+              }
+            }
+          }
+        }
+    "#]].assert_eq(&text);
 }
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.

@@ -427,6 +427,24 @@ fn mistakes_are_reported_with_the_line_and_the_fix() {
                 drop(te::scan([&made], [&made], [&made]));
             }),
         ),
+        ("compute `compute`: dimension 0 is -1, less than 0", Box::new(|| drop(compute([-1], |[i]| i.expr())))),
+        (
+            "placeholder `x`: dimension 0 depends on the elements of a tensor",
+            Box::new(|| drop(placeholder([b.at((0,))], F32, "x"))),
+        ),
+        (
+            "compute: the range of `r` depends on the element `i`",
+            Box::new(|| {
+                drop(compute([4], |[i]| {
+                    let r = reduce_axis(0, &i + 1, "r");
+                    sum(b.at([&r]), &r)
+                }));
+            }),
+        ),
+        (
+            "beginning_with: the initial value depends on the axis `k`",
+            Box::new(|| drop(sum(a.at([&k, &k]), &k).beginning_with(a.at([&k, &k])))),
+        ),
         ("extern_op `f` has no result", Box::new(|| drop(te::extern_op("f", [&a]).call_c("f", ())))),
     ];
     for (expected, wrong) in rows {

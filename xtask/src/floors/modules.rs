@@ -101,6 +101,12 @@ impl Modules {
                     let inner = folder.join(&name);
                     match module.content {
                         Some((_, items)) => self.read_items(base, file, &inner, child, items)?,
+                        None if let Some(path) = path_of(&module.attrs) => {
+                            // Relative to the file, and the child modules' files are beside that one.
+                            let path = base.join(file).with_file_name(path);
+                            let inner = path.parent().unwrap_or(folder).to_path_buf();
+                            self.read_file(base, &path, &inner, child)?;
+                        }
                         None => {
                             let beside = folder.join(format!("{name}.rs"));
                             let path = if beside.is_file() { beside } else { inner.join("mod.rs") };
@@ -226,6 +232,18 @@ impl Modules {
         }
         Some(at)
     }
+}
+
+/// The file of `#[path = "FILE"]`.
+fn path_of(attributes: &[Attribute]) -> Option<String> {
+    attributes.iter().find_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(syn::MetaNameValue {
+            path,
+            value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(file), .. }),
+            ..
+        }) if path.is_ident("path") => Some(file.value()),
+        _ => None,
+    })
 }
 
 /// The path of something that a `use` line brings, and its name here; a glob has none.

@@ -40,6 +40,21 @@ impl Drop for Fake {
 }
 
 #[test]
+fn files_of_path_attributes_are_read() {
+    let fake = Fake::new(
+        "path",
+        "| `a` | low < high |",
+        &[
+            ("lib.rs", "#[path = \"down/mod.rs\"] mod low; mod high;\n"),
+            ("down/mod.rs", "mod inner;\n"),
+            ("down/inner.rs", "use crate::high::X;\n"),
+            ("high.rs", "pub struct X;\n"),
+        ],
+    );
+    assert_eq!(fake.problems(), ["a/src/down/inner.rs:1: low (floor 1) reaches up to high (floor 2): crate::high::X"]);
+}
+
+#[test]
 fn use_lines_code_and_macros_are_seen() {
     let low = "//! crate::high::X in a comment is none.\n\
         use crate::{high::X, low};\n\

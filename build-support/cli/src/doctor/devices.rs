@@ -8,7 +8,9 @@ use super::environment;
 use super::finding::{Finding, State};
 use super::install::{self, Install};
 use crate::Result;
-use crate::command::PROBE;
+
+/// The command of the process that asks one library.
+pub(crate) const PROBE: &str = "probe-in-this-process";
 
 /// The CUDA driver, NVRTC and OpenCL.
 pub(super) fn devices() -> Vec<Finding> {

@@ -14,6 +14,7 @@ mod python;
 mod report;
 mod rust;
 
+pub(crate) use devices::PROBE;
 pub(crate) use options::{HELP, Options, parse};
 pub(crate) use probe::probe;
 

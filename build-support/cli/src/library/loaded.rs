@@ -13,10 +13,12 @@ use kernpack::{Any, AnyView, Array, Function, Module, Str};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::command::DESCRIBE;
 
 /// The other process's answer: `functions`, `types`, `global_functions`, `problem` (why the library did not load).
 pub(crate) struct Loaded(Value);
+
+/// The command of the process that loads the library.
+pub(crate) const DESCRIBE: &str = "describe-in-this-process";
 
 /// Stands before the answer, because a library may print something, too.
 const MARK: &str = "\u{1}kernpack-describes\n";

@@ -56,22 +56,9 @@ impl State {
                 sum = reduced;
                 continue;
             }
-            // floordiv(x, c) < b is x < b*c, and b < floordiv(x, c) is (b + 1)*c - 1 < x.
-            if let [term] = &sum.terms[..]
-                && term.upper == WHOLE
-                && term.lower > 1
-                && let Some(mut base) = sum.base.checked_mul(term.lower)
-            {
-                if term.scale < 0 {
-                    base = base.saturating_add(term.lower - 1);
-                }
-                let (scale, index) = (term.scale, term.index.clone());
-                if scale.abs() == 1 {
-                    let mut whole = Sum::constant(sum.dtype, base);
-                    self.add(&mut whole, &index, scale);
-                    sum = self.finished(whole, &index);
-                    continue;
-                }
+            if let Some(dividend) = self.dividend_negative(&sum) {
+                sum = dividend;
+                continue;
             }
             break;
         }
@@ -87,6 +74,23 @@ impl State {
             return parts;
         }
         render_negative(&sum, expr)
+    }
+
+    /// `floordiv(x, c) < b` is `x < b*c`, and `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`.
+    fn dividend_negative(&mut self, sum: &Sum) -> Option<Sum> {
+        let [term] = &sum.terms[..] else { return None };
+        if term.upper != WHOLE || term.lower == 1 || term.scale.abs() != 1 {
+            return None;
+        }
+        let mut base = sum.base.checked_mul(term.lower)?;
+        if term.scale < 0 {
+            base = base.checked_add(term.lower - 1)?;
+        }
+        let mut dividend = Sum::constant(sum.dtype, 0);
+        dividend.add_base(base);
+        self.add(&mut dividend, &term.index, term.scale);
+        let dividend = self.taken_apart(dividend);
+        dividend.fits().then_some(dividend)
     }
 
     /// `sum < 0` without a common factor, and without terms that cannot change the result.

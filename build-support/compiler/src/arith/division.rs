@@ -54,6 +54,12 @@ impl State {
                 self.floor_mod(left, right, expr)
             };
         }
+        if right.as_constant().is_none() {
+            let (quotient, rest) = self.without_products(&left, &right);
+            if rest.as_constant() == Some(0) {
+                return if op == BinaryOp::Div { quotient } else { rest };
+            }
+        }
         if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
             && let Some(value) = crate::ir::builder::fold_int(op, left.dtype, a, b)
         {
@@ -254,6 +260,10 @@ impl State {
         {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
+        if let Some(whole) = without_remainders(&rest, c) {
+            let whole = self.taken_apart(whole);
+            return self.floor_mod_const(whole, c, None);
+        }
         self.composite(&rest, 1, c, hint)
     }
 
@@ -339,6 +349,21 @@ impl State {
         let node = self.rebuilt(BinaryOp::FloorMod, &rest, &right, expr);
         self.opaque(node, range, ModularSet::new(common.max(1), 0))
     }
+}
+
+/// The sum without inner remainders that do not change its own one: `floormod(floormod(x, 16) + y, 4)` is `floormod(x + y, 4)`. None: there are none.
+fn without_remainders(sum: &Sum, c: i64) -> Option<Sum> {
+    let inner = |term: &Term| {
+        term.upper != WHOLE && (term.upper / term.lower).checked_mul(term.scale).is_some_and(|period| period % c == 0)
+    };
+    if !sum.terms.iter().any(inner) {
+        return None;
+    }
+    let mut whole = Sum::constant(sum.dtype, sum.base);
+    for term in &sum.terms {
+        whole.add_term(if inner(term) { term.with(term.lower, WHOLE, term.scale) } else { term.clone() });
+    }
+    Some(whole)
 }
 
 /// What is divided: where its nodes can be taken for the simplified one.

@@ -162,6 +162,10 @@ impl State {
                 if is_index(a) {
                     let difference = self.sum_of(a).minus(&self.sum_of(b));
                     self.assume_relation(if holds { *op } else { negated(*op) }, difference);
+                    // An inequality is a linear fact, and found as such.
+                    if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
+                        return;
+                    }
                 }
                 self.assume_literal(condition, holds);
             }
@@ -368,7 +372,7 @@ impl State {
                 && let Some(most) = bounds.max.checked_add(1).and_then(|next| next.checked_mul(term.lower))
             {
                 let mut fact = index.clone();
-                fact.add_base(1 - most);
+                fact.add_base(1i64.saturating_sub(most));
                 self.assume_not_positive(&fact, depth - 1);
             }
             if bounds.min != i64::MIN

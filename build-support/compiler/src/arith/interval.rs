@@ -135,7 +135,9 @@ impl ConstInterval {
             return None;
         }
         let block = self.min.div_euclid(c);
-        (block == self.max.div_euclid(c)).then_some(block)
+        // Callers take `block * c` away, which has to fit.
+        let fits = block.checked_mul(c).and_then(i64::checked_neg).is_some();
+        (fits && block == self.max.div_euclid(c)).then_some(block)
     }
 
     /// `self * factor`.

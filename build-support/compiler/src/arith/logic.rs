@@ -316,31 +316,57 @@ impl State {
         parts.fold(first, |a, b| Expr::from_node(ExprNode::Logic { op, a, b }))
     }
 
-    /// Leaves out comparisons that follow from parts behind them.
+    /// Leaves out comparisons that follow from one behind them; those that follow from one before them are gone already.
     fn drop_implied(&mut self, op: LogicOp, kept: &mut Vec<Expr>) -> bool {
-        let and = op == LogicOp::And;
+        let sums: Vec<Option<Sum>> = kept.iter().map(|part| self.not_positive_form(part)).collect();
+        let equal: Vec<Option<Sum>> = kept.iter().map(|part| self.zero_form(part)).collect();
         let before = kept.len();
-        for place in (0..kept.len()).rev() {
-            let (inner, _) = kept[place].without_likely();
-            if !matches!(&*inner, ExprNode::Compare { a, .. } if is_index(a)) || !is_movable(&inner) {
-                continue;
-            }
-            let mark = self.mark();
-            for (other, condition) in kept.iter().enumerate() {
-                if other != place {
-                    self.assume(condition, and);
-                }
-            }
-            let new = self.simplify(&inner);
-            self.restore(mark);
-            if (new.is_true() && and || new.is_false() && !and) && kept.len() > 1 {
+        for place in (0..before).rev() {
+            let Some(own) = &sums[place] else { continue };
+            let weaker = sums[place + 1..].iter().flatten().any(|other| {
+                // With equal terms the larger constant is the stronger condition.
+                let stronger = if op == LogicOp::And { own.base <= other.base } else { own.base >= other.base };
+                stronger && own.multiple_of_terms(other) == Some(1)
+            });
+            let decided = op == LogicOp::And
+                && equal[place + 1..].iter().flatten().any(|other| match own.multiple_of_terms(other) {
+                    // own - base = factor * (other - base), and other is 0.
+                    Some(factor @ (1 | -1)) => own.base <= factor * other.base,
+                    _ => false,
+                });
+            if weaker || decided {
                 kept.remove(place);
-            } else if new.is_true() || new.is_false() {
-                *kept = vec![Expr::bool(!and)];
-                return true;
             }
         }
         kept.len() != before
+    }
+
+    /// The sum that is not positive where an inequality of an index type holds.
+    fn not_positive_form(&mut self, condition: &Expr) -> Option<Sum> {
+        let inner = condition.without_likely().0;
+        let ExprNode::Compare { op, a, b } = &*inner else { return None };
+        if !is_index(a) || matches!(op, CompareOp::Eq | CompareOp::Ne) {
+            return None;
+        }
+        let mut sum = self.sum_of(a).minus(&self.sum_of(b));
+        if matches!(op, CompareOp::Gt | CompareOp::Ge) {
+            sum = sum.scaled(-1);
+        }
+        if matches!(op, CompareOp::Lt | CompareOp::Gt) {
+            sum.add_base(1);
+        }
+        (!sum.overflow).then_some(sum)
+    }
+
+    /// The sum that is 0 where an equation of an index type holds.
+    fn zero_form(&mut self, condition: &Expr) -> Option<Sum> {
+        let inner = condition.without_likely().0;
+        let ExprNode::Compare { op: CompareOp::Eq, a, b } = &*inner else { return None };
+        if !is_index(a) {
+            return None;
+        }
+        let sum = self.sum_of(a).minus(&self.sum_of(b));
+        (!sum.overflow).then_some(sum)
     }
 
     pub(crate) fn const_interval(&mut self, expr: &Expr) -> ConstInterval {

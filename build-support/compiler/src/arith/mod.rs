@@ -13,6 +13,7 @@ mod linear;
 mod logic;
 mod modular;
 mod normalize;
+mod packed;
 mod prove;
 mod render;
 mod same;

@@ -88,8 +88,8 @@ impl State {
         sum
     }
 
-    /// Takes sums for indices that became whole, and joins what belongs together; the expression itself if numbers do not fit.
-    pub(crate) fn finished(&mut self, mut sum: Sum, expr: &Expr) -> Sum {
+    /// Takes sums for indices that became whole, and joins what belongs together.
+    pub(crate) fn taken_apart(&mut self, mut sum: Sum) -> Sum {
         while !sum.overflow
             && let Some(place) = sum.terms.iter().position(|term| term.composite && term.is_whole())
         {
@@ -99,6 +99,12 @@ impl State {
         }
         self.join_multiples(&mut sum);
         self.join_products(&mut sum);
+        sum
+    }
+
+    /// [`taken_apart`](Self::taken_apart); the expression itself if numbers do not fit.
+    pub(crate) fn finished(&mut self, sum: Sum, expr: &Expr) -> Sum {
+        let sum = self.taken_apart(sum);
         if sum.fits() {
             return sum;
         }

@@ -52,7 +52,7 @@ impl State {
             return false;
         }
         self.proving = true;
-        let proved = self.prove(sum, &mut Effort { depth: 2, steps: 8 });
+        let proved = self.prove(sum, &mut Effort { depth: 4, steps: 8 });
         self.proving = false;
         proved
     }
@@ -97,7 +97,7 @@ impl State {
                 let index = self.sum_of(&term.index);
                 whole.add_scaled(&index, scale);
                 whole.add_term(self.refined(term.with(1, term.lower, 1)).with_scale(-scale));
-                let whole = self.finished_difference(whole);
+                let whole = self.taken_apart(whole);
                 return self.prove(&whole, effort);
             }
             if !term.is_whole() {
@@ -125,19 +125,6 @@ impl State {
             return proved;
         }
         false
-    }
-
-    /// Composite indices that became whole are taken apart.
-    fn finished_difference(&mut self, sum: Sum) -> Sum {
-        let mut sum = sum;
-        while !sum.overflow
-            && let Some(place) = sum.terms.iter().position(|term| term.composite && term.is_whole())
-        {
-            let term = sum.terms.remove(place);
-            let index = term.index.clone();
-            self.add(&mut sum, &index, term.scale);
-        }
-        sum
     }
 
     /// Adds a multiple of a fact such that a term goes away.

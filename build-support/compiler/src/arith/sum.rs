@@ -5,7 +5,6 @@ use kernpack::DataType;
 use super::interval::ConstInterval;
 use super::modular::{ModularSet, gcd};
 use super::same::same;
-use crate::ir::builder::floor_div;
 use crate::ir::{DataTypeExt, Expr};
 
 /// No upper bound: the whole index is meant, not a remainder of it.
@@ -137,8 +136,9 @@ impl Sum {
     /// Adds a constant.
     pub(crate) fn add_base(&mut self, value: i64) {
         match self.base.checked_add(value) {
-            Some(base) => self.base = base,
-            None => self.overflow = true,
+            // Numbers that cannot be negated are kept out of sums.
+            Some(base) if base != i64::MIN => self.base = base,
+            _ => self.overflow = true,
         }
     }
 
@@ -179,8 +179,8 @@ impl Sum {
             return self;
         }
         let mut scale = |number: &mut i64| match number.checked_mul(factor) {
-            Some(product) => *number = product,
-            None => self.overflow = true,
+            Some(product) if product != i64::MIN => *number = product,
+            _ => self.overflow = true,
         };
         scale(&mut self.base);
         self.terms.iter_mut().for_each(|term| scale(&mut term.scale));
@@ -197,6 +197,10 @@ impl Sum {
     /// Adds a term: equal values are merged, and quotient and remainder of one index are joined.
     pub(crate) fn add_term(&mut self, mut term: Term) {
         loop {
+            if term.scale == i64::MIN {
+                self.overflow = true;
+                return;
+            }
             let mut index = 0;
             let joined = loop {
                 let Some(own) = self.terms.get_mut(index) else { break None };
@@ -204,11 +208,11 @@ impl Sum {
                     if own.lower == term.lower && own.upper == term.upper {
                         match own.scale.checked_add(term.scale) {
                             Some(0) => drop(self.terms.remove(index)),
-                            Some(scale) => {
+                            Some(scale) if scale != i64::MIN => {
                                 own.scale = scale;
                                 own.range = own.range.intersect(term.range);
                             }
-                            None => self.overflow = true,
+                            _ => self.overflow = true,
                         }
                         return;
                     }
@@ -327,5 +331,5 @@ fn join(high: &Term, other: &Term) -> Option<Term> {
 
 /// Quotient rounded up; the divisor is positive.
 pub(crate) fn ceil_div(a: i64, b: i64) -> i64 {
-    -floor_div(-a, b)
+    a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)
 }

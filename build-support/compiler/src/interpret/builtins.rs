@@ -1,10 +1,12 @@
 //! Builtins that are neither math nor control: bits, memory, FFI values.
 
 use super::code::{Operand, Value};
-use super::machine::{Frame, Run, from_packed, lanes, packed_value};
+use super::frame::Frame;
 use super::memory::Fault;
 use super::number;
 use super::packed::{PackedValue, tensor};
+use super::run::Run;
+use super::value::{from_packed, lanes, packed_value};
 use crate::ir::builder::wrap_int;
 use crate::ir::builtin::{self, StructField};
 use crate::ir::{DataType, DataTypeExt, F64, I32, I64, U8, U16, U64};
@@ -14,6 +16,7 @@ const ANY_SIZE: u64 = 16;
 /// Type indices of FFI values.
 const ANY_INT: i32 = 1;
 const ANY_FLOAT: i32 = 3;
+const ANY_TEXT: i32 = 8;
 
 /// Where a field lies in its structure, the size of the structure, and the field's type in memory.
 fn layout(field: StructField, dtype: DataType) -> (u64, u64, DataType) {
@@ -105,7 +108,14 @@ impl Run<'_> {
                 Value::One(if dtype.is_handle() { bits } else { number::cast(kind, dtype, bits) })
             }
             builtin::STRUCT_SET => {
-                let (data, from) = value(3)?;
+                let text;
+                let (data, from) = match args.get(3) {
+                    Some(Operand::Text(chars)) => {
+                        text = Value::One(self.text(chars)?);
+                        (&text, crate::ir::POINTER)
+                    }
+                    _ => value(3)?,
+                };
                 let field = field(bits(2)?)?;
                 let (offset, size, kind) = layout(field, from);
                 let at = bits(0)?.wrapping_add(bits(1)?.wrapping_mul(size)).wrapping_add(offset);
@@ -115,7 +125,7 @@ impl Run<'_> {
                 Value::One(0)
             }
             builtin::STACK_ALLOCA => {
-                let size = match &args[..] {
+                let size = match args {
                     [Operand::Text(kind), _] if kind == "any" => ANY_SIZE,
                     [Operand::Text(kind), _] if kind == "shape" => 8,
                     [Operand::Text(kind), _] if kind == "array" => tensor::SIZE,
@@ -139,16 +149,57 @@ impl Run<'_> {
                 Value::One(0)
             }
             builtin::THROW_LAST_ERROR => return Err("`throw_last_error`".to_owned()),
-            builtin::CALL_PACKED_LOWERED => self.call_lowered(frame, args, dtype, stmt)?,
+            builtin::STATIC_HANDLE => {
+                if let Some(address) = self.handles.get(&stmt) {
+                    return Ok(Value::One(*address));
+                }
+                let address = self.memory.allocate("handle", 8, false)?;
+                self.memory.write(address, U64, 0, stmt)?;
+                self.handles.insert(stmt, address);
+                Value::One(address)
+            }
+            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED => {
+                self.call_lowered(frame, args, dtype, stmt)?
+            }
             _ => return Err(format!("the interpreter does not know `{name}` here")),
         })
     }
 
-    /// `call_packed_lowered(name, stack, begin, end)`: arguments are FFI values from `begin` to `end`, slot `end` gets the result.
+    /// The address of a text in memory, with a 0 at its end.
+    fn text(&mut self, text: &str) -> Result<u64, Fault> {
+        let bytes: Vec<u8> = text.bytes().chain([0]).collect();
+        let known = vec![true; bytes.len()];
+        self.memory.insert("text", bytes, known, 0, false, false)
+    }
+
+    /// The text whose address is in memory.
+    fn read_text(&mut self, at: u64, stmt: u32) -> Result<String, Fault> {
+        let first = self.memory.read(at, U64, stmt)?;
+        let mut bytes = Vec::new();
+        for address in first.. {
+            match self.memory.read(address, U8, stmt)? {
+                0 => break,
+                byte => bytes.push(byte as u8),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// `call_packed_lowered(name, stack, begin, end)`, with a value behind them in place of none: arguments are FFI values from `begin` to `end`, slot `end` gets the result.
     fn call_lowered(&mut self, frame: &Frame, args: &[Operand], dtype: DataType, stmt: u32) -> Result<Value, Fault> {
-        let [Operand::Text(name), Operand::Value(stack, _), Operand::Value(begin, _), Operand::Value(end, _)] = args
+        let [
+            Operand::Text(name),
+            Operand::Value(stack, _),
+            Operand::Value(begin, _),
+            Operand::Value(end, _),
+            rest @ ..,
+        ] = args
         else {
             return Err("`call_packed_lowered` takes a name, a stack, and two positions".to_owned());
+        };
+        let traced = match rest {
+            [Operand::Value(traced, _)] => Some(frame.get(*traced)?.clone()),
+            _ => None,
         };
         let (stack, begin, end) = (frame.bits(*stack)?, frame.bits(*begin)?, frame.bits(*end)?);
         let mut values = Vec::new();
@@ -157,6 +208,7 @@ impl Run<'_> {
             values.push(match self.memory.read(at, I32, stmt)? as i32 {
                 0 => PackedValue::Nothing,
                 ANY_FLOAT => PackedValue::Float(f64::from_bits(self.memory.read(at + 8, F64, stmt)?)),
+                ANY_TEXT => PackedValue::Text(self.read_text(at + 8, stmt)?),
                 kind => match (kind, self.memory.read(at + 8, U64, stmt)?) {
                     (ANY_INT | 2, bits) => PackedValue::Int(bits as i64),
                     (_, 0) => PackedValue::Nothing,
@@ -176,8 +228,10 @@ impl Run<'_> {
         self.memory.write(at, I32, kind as u64, stmt)?;
         self.memory.write(at + 4, I32, 0, stmt)?;
         self.memory.write(at + 8, U64, bits, stmt)?;
-        // In generated code the value of the call is its status.
-        if dtype == I32 { Ok(Value::One(0)) } else { from_packed(result, dtype) }
+        if let (PackedValue::Nothing, Some(traced)) = (&result, traced) {
+            return Ok(traced);
+        }
+        from_packed(result, dtype)
     }
 
     /// A C function: one that the test gives, or a math function of the C library by its name.

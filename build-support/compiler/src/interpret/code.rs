@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::number::Lane;
-use crate::ir::{BinaryOp, CompareOp, DataType, LogicOp, Stmt, Var};
+use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt, LogicOp, Stmt, Var};
 
 /// A register of a frame.
 pub(super) type Reg = usize;
@@ -29,6 +29,27 @@ pub(super) struct Place {
     pub(super) name: Rc<str>,
     /// Type of an element, which may have lanes.
     pub(super) dtype: DataType,
+    /// Bytes of a scalar element that needs no change between memory and a register; 0: another one.
+    pub(super) plain: usize,
+}
+
+impl Place {
+    pub(super) fn new(data: Reg, view: Option<Reg>, name: &str, dtype: DataType) -> Self {
+        let signed = dtype.is_int() && dtype.bits() < 64;
+        let plain = dtype.is_scalar() && !signed && !dtype.is_bool();
+        Self { data, view, name: name.into(), dtype, plain: if plain { dtype.lane_bytes() } else { 0 } }
+    }
+}
+
+/// Arithmetic that most programs do most of the time, on scalars.
+#[derive(Clone, Copy)]
+pub(super) enum Quick {
+    /// 64-bit integers; `checked`: an overflow is an error.
+    Index(BinaryOp, bool),
+    /// Single precision.
+    Single(BinaryOp),
+    /// 64-bit integers, signed.
+    Compare(CompareOp),
 }
 
 /// An argument of a call.
@@ -106,6 +127,12 @@ pub(super) enum Op {
         checked: bool,
         active: Option<Reg>,
     },
+    Quick {
+        to: Reg,
+        quick: Quick,
+        a: Reg,
+        b: Reg,
+    },
     Compare {
         to: Reg,
         op: CompareOp,
@@ -150,6 +177,13 @@ pub(super) enum Op {
         to: Reg,
         vectors: Vec<Reg>,
         indices: Vec<usize>,
+    },
+    MakeTensor {
+        to: Reg,
+        data: Reg,
+        dtype: DataType,
+        shape: Vec<Reg>,
+        strides: Vec<Reg>,
     },
     Address {
         to: Reg,
@@ -222,6 +256,7 @@ pub(super) enum Op {
         var: Reg,
         end: Reg,
         lane: Lane,
+        signed: bool,
         target: usize,
     },
     EnterParallel,

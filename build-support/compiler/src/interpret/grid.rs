@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
-use super::machine::{Context, Frame, Run, Stop, lanes};
+use super::frame::{Context, Frame, Stop};
 use super::memory::Fault;
+use super::run::Run;
+use super::value::lanes;
 use crate::error::{CompileError, Result};
 use crate::ir::DataTypeExt;
 
@@ -54,7 +56,7 @@ impl Thread {
     pub(super) fn describe(&self) -> String {
         let [bx, by, bz] = self.block;
         let [tx, ty, tz] = self.index;
-        let mut text = format!("by thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})");
+        let mut text = format!("thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})");
         if !self.path.is_empty() {
             let copies: Vec<String> = self.path.iter().map(|(_, copy)| copy.to_string()).collect();
             text.push_str(&format!(", copy {}", copies.join(", ")));
@@ -78,6 +80,9 @@ struct Member {
     state: State,
     parent: Option<usize>,
 }
+
+/// Threads that are combined: their position with the axes that differ at 0, and the copies of virtual threads.
+type ReductionKey = ([i64; 3], Vec<(usize, i64)>);
 
 /// What a waiting thread gives to a reduction across threads.
 struct Part {
@@ -244,14 +249,12 @@ impl Run<'_> {
             });
             if together(self, |stop| matches!(stop, Stop::Sync(Group::Warp))) && !any_done {
                 self.memory.races.warp_barrier(warp as usize);
-                for at in group {
+                for at in group.iter().copied() {
                     members[at].state = State::Ready;
                 }
                 progress = true;
-            } else if together(self, |stop| matches!(stop, Stop::Shuffle)) {
-                self.shuffle(members, &group)?;
-                progress = true;
             }
+            progress |= self.shuffles(members, &group)?;
         }
         let live: Vec<usize> = (0..members.len()).filter(|at| members[*at].is_live()).collect();
         let Some(first) = live.first() else { return Ok(progress) };
@@ -278,6 +281,39 @@ impl Run<'_> {
         Ok(progress)
     }
 
+    /// Runs the shuffles of a warp for which all lanes that their masks name have come.
+    fn shuffles(&mut self, members: &mut [Member], warp: &[usize]) -> Result<bool> {
+        let machine = self.machine;
+        let mut progress = false;
+        let mut waiting: Vec<usize> =
+            warp.iter().copied().filter(|at| matches!(members[*at].state, State::Waiting(Stop::Shuffle))).collect();
+        while let Some(first) = waiting.first() {
+            let place = self.waits_at(&members[*first]);
+            let (group, rest): (Vec<usize>, Vec<usize>) =
+                waiting.iter().partition(|at| self.waits_at(&members[**at]) == place);
+            waiting = rest;
+            let Op::WarpShuffle { mask, .. } = &machine.functions[place.0].ops[place.1] else {
+                unreachable!("a member that waits for a shuffle is at one")
+            };
+            let lane = |at: usize| members[at].thread().linear % machine.warp_size;
+            let arrived = group.iter().fold(0u64, |arrived, at| arrived | 1 << lane(*at));
+            let number = members[group[0]].thread().warp;
+            let present = members.iter().filter(|member| member.thread().warp == number);
+            let present = present.fold(0u64, |lanes, member| lanes | 1 << (member.thread().linear % machine.warp_size));
+            let mut complete = true;
+            for at in &group {
+                let mask = members[*at].frame().bits(*mask);
+                let mask = mask.map_err(|fault| self.fault_at(&members[*at], fault))?;
+                complete &= mask & present & !arrived == 0;
+            }
+            if complete {
+                self.shuffle(members, &group)?;
+                progress = true;
+            }
+        }
+        Ok(progress)
+    }
+
     fn divergence(&self, members: &[Member], waiting: &Member) -> CompileError {
         let what = match waiting.state {
             State::Waiting(Stop::Sync(_)) => "barrier",
@@ -297,7 +333,7 @@ impl Run<'_> {
             Some(other) if matches!(other.state, State::Done) => {
                 error.note(format!("the kernel is at its end for {}", other.thread().describe()))
             }
-            Some(other) => error.note(format!("another one is waited at {}", other.thread().describe())),
+            Some(other) => error.note(format!("{} waits elsewhere", other.thread().describe())),
             None => error,
         }
     }
@@ -377,7 +413,7 @@ impl Run<'_> {
         let Op::AllReduce(reduce) = &machine.functions[function].ops[pc] else {
             unreachable!("a member that waits for a reduction is at one")
         };
-        let mut groups: HashMap<([i64; 3], Vec<(usize, i64)>), Vec<Part>> = HashMap::new();
+        let mut groups: HashMap<ReductionKey, Vec<Part>> = HashMap::new();
         for at in live {
             let part = part(&members[*at], *at, reduce).map_err(|fault| self.fault_at(&members[*at], fault))?;
             let thread = members[*at].thread();

@@ -10,6 +10,9 @@ const OFFSET_BITS: u32 = 40;
 /// Offset of a region's first byte: addresses before it still name the region.
 const ORIGIN: u64 = 1 << (OFFSET_BITS - 1);
 
+/// More elements than a region has.
+const ELEMENT_LIMIT: i64 = 1 << 34;
+
 /// A part of the memory.
 pub(super) struct Region {
     pub(super) name: String,
@@ -165,13 +168,69 @@ impl Memory {
         Ok((index, offset as usize))
     }
 
+    /// The place of an element of `size` bytes, if nothing speaks against the access; else the slow way finds the words.
+    #[inline]
+    fn place(&mut self, data: u64, index: i64, size: usize, access: Access, stmt: u32) -> Option<(usize, usize)> {
+        if !(-ELEMENT_LIMIT..ELEMENT_LIMIT).contains(&index) {
+            return None;
+        }
+        let number = ((data >> OFFSET_BITS) as usize).wrapping_sub(1);
+        let region = self.regions.get(number)?;
+        let from_origin = (data & ((1 << OFFSET_BITS) - 1)) as i64 - ORIGIN as i64 + index * size as i64;
+        let offset = from_origin - region.misalignment as i64;
+        let length = region.bytes.len();
+        if offset < 0 || offset as usize + size > length || from_origin as usize & (size - 1) != 0 {
+            return None;
+        }
+        let offset = offset as usize;
+        if region.freed || access == Access::Write && !region.writable {
+            return None;
+        }
+        if !self.races.is_empty() {
+            self.races.touch(number, offset..offset + size, length, region.private, access, stmt).ok()?;
+        }
+        Some((number, offset))
+    }
+
+    /// Reads an element of 1, 2, 4 or 8 bytes; none: it cannot be read, or another way has to be taken. Not extended by its sign.
+    #[inline]
+    pub(super) fn quick_read(&mut self, data: u64, index: i64, size: usize, stmt: u32) -> Option<u64> {
+        let (number, offset) = self.place(data, index, size, Access::Read, stmt)?;
+        let region = &self.regions[number];
+        if region.known[offset..offset + size].contains(&false) {
+            return None;
+        }
+        let bytes = &region.bytes[offset..offset + size];
+        Some(match *bytes {
+            [a] => u64::from(a),
+            [a, b] => u64::from(u16::from_le_bytes([a, b])),
+            [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => return None,
+        })
+    }
+
+    /// Writes an element of 1, 2, 4 or 8 bytes; none: it was not written.
+    #[inline]
+    pub(super) fn quick_write(&mut self, data: u64, index: i64, size: usize, bits: u64, stmt: u32) -> Option<()> {
+        let (number, offset) = self.place(data, index, size, Access::Write, stmt)?;
+        let region = &mut self.regions[number];
+        region.bytes[offset..offset + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+        region.known[offset..offset + size].fill(true);
+        Some(())
+    }
+
     /// Reads a lane.
     pub(super) fn read(&mut self, address: u64, dtype: DataType, stmt: u32) -> Result<u64, Fault> {
         let size = dtype.lane_bytes();
         let (index, offset) = self.check(address, size, size, Access::Read, stmt)?;
         let region = &self.regions[index];
         if let Some(byte) = region.known[offset..offset + size].iter().position(|known| !known) {
-            return Err(format!("`{}` is read at byte {}, which has no value yet", region.name, offset + byte));
+            let mut text = format!("`{}` is read at byte {}, which has no value yet", region.name, offset + byte);
+            if self.races.has_threads() && !region.private {
+                text.push_str("; another thread may write it: is there a barrier between?");
+            }
+            return Err(text);
         }
         let bits = read_lane(dtype, &region.bytes[offset..offset + size]);
         if dtype.is_bool() && bits > 1 {

@@ -37,10 +37,17 @@
 //! Loops that will be vectors or unrolled run serially. Blocks of a device's threads run one after the other, the threads of a block in turns from barrier to
 //! barrier. Copies of a virtual thread count as one thread when races are looked for.
 
+mod access;
+mod arguments;
 mod block;
 mod builtins;
 mod code;
 mod compile;
+mod compile_call;
+mod compile_expr;
+mod compile_stmt;
+mod compile_thread;
+mod frame;
 mod grid;
 mod machine;
 mod memory;
@@ -48,6 +55,9 @@ mod number;
 mod packed;
 mod race;
 mod report;
+mod run;
+mod step;
+mod value;
 
 pub use block::{Arg, Block};
 pub use machine::Machine;

@@ -329,3 +329,107 @@ pub(super) fn show(dtype: DataType, bits: u64) -> String {
         bits.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{BF16, F16, F32, I8, I32, U64};
+
+    #[test]
+    fn every_small_float_survives() {
+        for dtype in [F16, BF16] {
+            for bits in 0..=u64::from(u16::MAX) {
+                let value = to_f64(dtype, bits);
+                if value.is_nan() {
+                    assert!(to_f64(dtype, from_f64(dtype, value)).is_nan());
+                } else {
+                    assert_eq!(from_f64(dtype, value), bits, "{} {bits:#x}", dtype.short_name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_floats_are_rounded_to_even() {
+        // Between each pair of neighbours: the middle goes to the even one, just beside it to the nearer one.
+        for (dtype, infinity) in [(F16, 0x7c00u64), (BF16, 0x7f80)] {
+            for bits in 0..infinity - 1 {
+                let (low, high) = (to_f64(dtype, bits), to_f64(dtype, bits + 1));
+                let middle = low + (high - low) / 2.0;
+                let even = if bits & 1 == 0 { bits } else { bits + 1 };
+                assert_eq!(from_f64(dtype, middle), even, "{bits:#x}");
+                assert_eq!(from_f64(dtype, middle.next_up()), bits + 1, "{bits:#x}");
+                assert_eq!(from_f64(dtype, middle.next_down()), bits, "{bits:#x}");
+            }
+        }
+    }
+
+    /// A value as a multiple of 2^-48, exactly.
+    fn fixed(value: f64) -> i128 {
+        (value * 2f64.powi(24)) as i128 * (1 << 24)
+    }
+
+    #[test]
+    fn half_precision_fma_is_rounded_once() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Finite ones of any size.
+            let bits = state >> 48;
+            bits & 0x83ff | (((bits >> 10) & 0x1f) % 31) << 10
+        };
+        for _ in 0..200_000 {
+            let (a, b, c) = (next(), next(), next());
+            let [x, y, z] = [a, b, c].map(|bits| to_f64(F16, bits));
+            let product = (x * 2f64.powi(24)) as i128 * (y * 2f64.powi(24)) as i128;
+            let exact = product + fixed(z);
+            let found = to_f64(F16, fma(Lane::Small(F16), a, b, c).unwrap());
+            if found.is_infinite() {
+                assert!(exact.abs() >= (65520i128) << 48, "{x} * {y} + {z} is {found}");
+                continue;
+            }
+            let error = (exact - fixed(found)).abs();
+            let bits = from_f64(F16, found.abs());
+            for neighbour in [bits + 1, bits.saturating_sub(1)] {
+                let other = to_f64(F16, neighbour.min(0x7bff)).copysign(found);
+                let better = (exact - fixed(other)).abs() < error;
+                assert!(!better, "{x} * {y} + {z} is {found}, {} is nearer", to_f64(F16, neighbour));
+            }
+        }
+    }
+
+    #[test]
+    fn single_precision_stays_single() {
+        let (a, b) = (0.1f32, 0.7f32);
+        let bits = |value: f32| u64::from(value.to_bits());
+        for (op, expected) in [
+            (BinaryOp::Add, a + b),
+            (BinaryOp::Sub, a - b),
+            (BinaryOp::Mul, a * b),
+            (BinaryOp::Div, a / b),
+            (BinaryOp::Min, a),
+            (BinaryOp::Max, b),
+        ] {
+            assert_eq!(binary(op, Lane::Single, bits(a), bits(b), false), Ok(bits(expected)));
+        }
+        assert!(binary(BinaryOp::BitAnd, Lane::Single, 0, 0, false).is_err());
+        // i64 to f32 is rounded once.
+        assert_eq!(
+            cast(crate::ir::I64, F32, (1u64 << 60) + (1 << 36) + 1),
+            bits(((1u64 << 60) + (1 << 36) + 1) as f32)
+        );
+    }
+
+    #[test]
+    fn overflow_is_found_where_it_is_looked_for() {
+        let lane = Lane::Integer(I32);
+        let (max, min) = (i64::from(i32::MAX) as u64, i64::from(i32::MIN) as u64);
+        assert_eq!(binary(BinaryOp::Add, lane, max, 1, false), Ok(min));
+        assert!(binary(BinaryOp::Add, lane, max, 1, true).is_err());
+        assert!(binary(BinaryOp::Mul, lane, max, 2, true).is_err());
+        assert!(binary(BinaryOp::FloorDiv, lane, min, -1i64 as u64, true).is_err());
+        assert!(binary(BinaryOp::Mod, lane, 1, 0, false).is_err());
+        assert!(compare(CompareOp::Gt, Lane::Integer(U64), u64::MAX, 1));
+        assert!(compare(CompareOp::Lt, Lane::Integer(I8), -1i64 as u64, 1));
+    }
+}

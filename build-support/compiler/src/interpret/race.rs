@@ -4,7 +4,6 @@
 //! ordered, and `many` stands for readers that were not.
 
 use core::ops::Range;
-use std::collections::HashMap;
 
 use super::memory::Access;
 
@@ -16,7 +15,7 @@ enum Level {
         current: u32,
         /// Regions with this number and above belong to one iteration.
         newer: usize,
-        shadows: HashMap<usize, Vec<Task>>,
+        shadows: Shadows<Task>,
         what: &'static str,
     },
     /// Threads of a block.
@@ -28,8 +27,44 @@ enum Level {
         epoch: u32,
         /// Barriers so far of each warp.
         warp_epochs: Vec<u32>,
-        shadows: HashMap<usize, Vec<Thread>>,
+        shadows: Shadows<Thread>,
     },
+}
+
+/// What is known of the bytes of each region, by its number.
+struct Shadows<T>(Vec<Shadow<T>>);
+
+/// What is known of the bytes of a region: a cell for so many bytes, as long as all accesses are of multiples of that.
+struct Shadow<T> {
+    unit: usize,
+    cells: Vec<T>,
+}
+
+impl<T> Default for Shadows<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy + Default> Shadows<T> {
+    /// The cells of some bytes of a region of `length` bytes, and how many bytes each is of.
+    #[inline]
+    fn cells(&mut self, region: usize, bytes: &Range<usize>, length: usize) -> (&mut [T], usize) {
+        if self.0.len() <= region {
+            self.0.resize_with(region + 1, || Shadow { unit: 0, cells: Vec::new() });
+        }
+        let shadow = &mut self.0[region];
+        if shadow.unit == 0 {
+            shadow.unit = bytes.len().max(1);
+            shadow.cells = vec![T::default(); length.div_ceil(shadow.unit)];
+        }
+        if !bytes.start.is_multiple_of(shadow.unit) || !bytes.end.is_multiple_of(shadow.unit) {
+            let cells = core::mem::take(&mut shadow.cells);
+            shadow.cells = cells.iter().flat_map(|cell| core::iter::repeat_n(*cell, shadow.unit)).collect();
+            shadow.unit = 1;
+        }
+        (&mut shadow.cells[bytes.start / shadow.unit..bytes.end / shadow.unit], shadow.unit)
+    }
 }
 
 /// Who touched a byte: tasks counted from 1, 0: none.
@@ -84,6 +119,11 @@ impl Races {
         self.levels.is_empty()
     }
 
+    /// Whether a block of threads runs.
+    pub(super) fn has_threads(&self) -> bool {
+        matches!(self.levels.last(), Some(Level::Threads { .. }))
+    }
+
     pub(super) fn depth(&self) -> usize {
         self.levels.len()
     }
@@ -94,7 +134,7 @@ impl Races {
 
     /// A loop whose iterations have no order begins; regions from number `newer` on are of single iterations.
     pub(super) fn enter_tasks(&mut self, newer: usize, what: &'static str) {
-        self.levels.push(Level::Tasks { current: 0, newer, shadows: HashMap::new(), what });
+        self.levels.push(Level::Tasks { current: 0, newer, shadows: Shadows::default(), what });
     }
 
     /// The next iteration begins.
@@ -112,7 +152,7 @@ impl Races {
             warp_size,
             epoch: 0,
             warp_epochs: vec![0; warps],
-            shadows: HashMap::new(),
+            shadows: Shadows::default(),
         });
     }
 
@@ -151,30 +191,29 @@ impl Races {
         access: Access,
         stmt: u32,
     ) -> Result<(), Race> {
-        let found = &mut self.other;
-        let mut race = |byte, (text, other)| {
-            *found = Some(other);
-            Race { byte, text }
-        };
         for level in &mut self.levels {
-            match level {
+            let conflict = match level {
                 Level::Tasks { current, newer, shadows, what } if region < *newer => {
-                    let shadow = shadows.entry(region).or_insert_with(|| vec![Task::default(); length]);
-                    for byte in bytes.clone() {
-                        touch_task(&mut shadow[byte], *current, access, stmt, what)
-                            .map_err(|conflict| race(byte, conflict))?;
-                    }
+                    let (cells, unit) = shadows.cells(region, &bytes, length);
+                    cells.iter_mut().enumerate().find_map(|(position, cell)| {
+                        let conflict = touch_task(cell, *current, access, stmt, what).err()?;
+                        Some((bytes.start + position * unit, conflict))
+                    })
                 }
                 Level::Threads { current, warp_size, epoch, warp_epochs, shadows } if !private => {
                     let warp = (*current - 1) / *warp_size;
                     let now = Touch { thread: *current, epoch: *epoch, warp_epoch: warp_epochs[warp as usize], stmt };
-                    let shadow = shadows.entry(region).or_insert_with(|| vec![Thread::default(); length]);
-                    for byte in bytes.clone() {
-                        touch_thread(&mut shadow[byte], now, *warp_size, access)
-                            .map_err(|conflict| race(byte, conflict))?;
-                    }
+                    let (cells, unit) = shadows.cells(region, &bytes, length);
+                    cells.iter_mut().enumerate().find_map(|(position, cell)| {
+                        let conflict = touch_thread(cell, now, *warp_size, access).err()?;
+                        Some((bytes.start + position * unit, conflict))
+                    })
                 }
-                _ => {}
+                _ => None,
+            };
+            if let Some((byte, (text, other))) = conflict {
+                self.other = Some(other);
+                return Err(Race { byte, text });
             }
         }
         Ok(())
@@ -189,6 +228,9 @@ fn verb(access: Access) -> &'static str {
 }
 
 fn touch_task(seen: &mut Task, current: u32, access: Access, stmt: u32, what: &str) -> Result<(), (String, u32)> {
+    if seen.writer == current {
+        return Ok(());
+    }
     let (now, verb) = (current - 1, verb(access));
     if seen.writer != 0 && seen.writer != current {
         let other = seen.writer - 1;
@@ -217,13 +259,22 @@ fn touch_task(seen: &mut Task, current: u32, access: Access, stmt: u32, what: &s
 }
 
 fn touch_thread(seen: &mut Thread, now: Touch, warp_size: u32, access: Access) -> Result<(), (String, u32)> {
+    let ours = seen.write.thread == now.thread && seen.write.epoch == now.epoch;
+    if ours && seen.read.thread == now.thread && seen.readers == Readers::One && seen.write.warp_epoch == now.warp_epoch
+    {
+        seen.read = if access == Access::Read { now } else { seen.read };
+        return Ok(());
+    }
     let same_warp = |other: &Touch| (other.thread - 1) / warp_size == (now.thread - 1) / warp_size;
     // Whether a barrier lies between the two.
     let ordered = |other: &Touch| other.epoch < now.epoch || same_warp(other) && other.warp_epoch < now.warp_epoch;
-    let this = format_args!("thread {} {}", now.thread - 1, verb(access)).to_string();
+    let this = || format!("thread {} {}", now.thread - 1, verb(access));
     let write = &seen.write;
     if write.thread != 0 && write.thread != now.thread && !ordered(write) {
-        return Err((format!("{this} what thread {} writes without a barrier between", write.thread - 1), write.stmt));
+        return Err((
+            format!("{} what thread {} writes without a barrier between", this(), write.thread - 1),
+            write.stmt,
+        ));
     }
     let read = &seen.read;
     let none = read.thread == 0 || read.epoch < now.epoch;
@@ -253,7 +304,7 @@ fn touch_thread(seen: &mut Thread, now: Touch, warp_size: u32, access: Access) -
                     Readers::One => format!("thread {}", read.thread - 1),
                     _ => "several threads".to_owned(),
                 };
-                return Err((format!("{this} what {who} read without a barrier between"), read.stmt));
+                return Err((format!("{} what {who} read without a barrier between", this()), read.stmt));
             }
             seen.write = now;
         }

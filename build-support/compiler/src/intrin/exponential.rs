@@ -72,7 +72,7 @@ struct Reduced<'a> {
 }
 
 fn reduce<'a>(format: &Format, x: Value<'a>) -> Reduced<'a> {
-    let (count, n) = format.rounded(x.mul_add(LOG2_E, format.magic));
+    let (count, n) = format.round_product(x, LOG2_E);
     let [high_part, low_part] = format.ln2;
     // Exact.
     let high = count.neg_mul_add(high_part, x);

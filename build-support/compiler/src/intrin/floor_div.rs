@@ -1,5 +1,6 @@
 //! Division that rounds down, in terms of shifts, masks and the division that rounds to zero.
 
+use super::Features;
 use super::formula::Formula;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr};
 
@@ -36,7 +37,7 @@ pub fn lower_floor_div(op: BinaryOp, a: &Expr, b: &Expr, nonneg: bool) -> Expr {
     if nonneg || dtype.is_uint() {
         return Expr::binary(rounds_to_zero, a, b);
     }
-    let formula = Formula::new(dtype.lanes(), false);
+    let formula = Formula::new(dtype.lanes(), Features::default());
     let (a, b) = (formula.value(a.clone()), formula.value(b.clone()));
     let remainder = formula.value(Expr::binary(BinaryOp::Mod, a.expr(), b.expr()));
     let quotient = || formula.value(Expr::binary(BinaryOp::Div, a.expr(), b.expr()));

@@ -3,7 +3,7 @@
 use kernpack::DataType;
 
 use super::formula::Value;
-use crate::ir::{F32, F64};
+use crate::ir::{F32, F64, I32, I64};
 
 /// A format of floating point numbers.
 #[derive(Clone, Copy)]
@@ -57,14 +57,27 @@ impl Format {
         if self.is_double() { double } else { single }
     }
 
-    /// The nearest integer, half to even, of a small number: as a float, and as an integer.
+    /// The nearest integer of a small number, half to even: as a float, and as an integer.
     pub(super) fn round<'a>(&self, x: Value<'a>) -> (Value<'a>, Value<'a>) {
-        self.rounded(x + self.magic)
+        if x.formula().reassociates() { self.by_instruction(x) } else { self.in_sum(x + self.magic) }
     }
 
-    /// The integer in a sum with `magic`: as a float, and as an integer.
-    pub(super) fn rounded<'a>(&self, sum: Value<'a>) -> (Value<'a>, Value<'a>) {
+    /// The integer nearest to `x * factor`.
+    pub(super) fn round_product<'a>(&self, x: Value<'a>, factor: f64) -> (Value<'a>, Value<'a>) {
+        if x.formula().reassociates() {
+            self.by_instruction(x * factor)
+        } else {
+            self.in_sum(x.mul_add(factor, self.magic))
+        }
+    }
+
+    fn in_sum<'a>(&self, sum: Value<'a>) -> (Value<'a>, Value<'a>) {
         (sum - self.magic, sum.bits() - self.magic_bits)
+    }
+
+    fn by_instruction<'a>(&self, x: Value<'a>) -> (Value<'a>, Value<'a>) {
+        let rounded = x.round();
+        (rounded, rounded.cast(self.pick(I32, I64)))
     }
 
     /// A small integer as a float.

@@ -4,9 +4,10 @@ use core::cell::RefCell;
 use core::ops;
 use std::collections::HashMap;
 
-use kernpack::{Array, DataType};
+use kernpack::DataType;
 
-use crate::ir::builtin::{FMA, REINTERPRET};
+use super::Features;
+use crate::ir::builtin::{ANY_LANE, FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
     BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
@@ -15,7 +16,7 @@ use crate::ir::{
 /// A formula in the making: the values so far, as variables, for each open scope.
 pub(super) struct Formula {
     lanes: u16,
-    fma: bool,
+    features: Features,
     values: RefCell<Vec<Expr>>,
     scopes: RefCell<Vec<Vec<(Var, Expr)>>>,
 }
@@ -28,14 +29,19 @@ pub(super) struct Value<'a> {
 }
 
 impl Formula {
-    /// A formula over vectors of so many lanes; `fma`: `a * b + c` is rounded once.
-    pub(super) fn new(lanes: u16, fma: bool) -> Self {
-        Self { lanes, fma, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
+    /// A formula over vectors of so many lanes.
+    pub(super) fn new(lanes: u16, features: Features) -> Self {
+        Self { lanes, features, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
     }
 
     /// Whether `a * b + c` is rounded once.
     pub(super) fn has_fma(&self) -> bool {
-        self.fma
+        self.features.fma
+    }
+
+    /// Whether sums may be done in another order.
+    pub(super) fn reassociates(&self) -> bool {
+        self.features.reassociates
     }
 
     /// A value for an expression.
@@ -100,24 +106,11 @@ impl Formula {
             let rare = rare.take().map_or(usual_value, |rare| rare());
             condition.select(rare, usual_value)
         });
-        let any = self.any(&condition.expr());
+        let any = match condition.expr() {
+            one if one.lanes() == 1 => one,
+            lanes => Expr::builtin(ANY_LANE, BOOLEAN, [lanes]),
+        };
         self.value(Expr::if_then_else(any, rare, usual_value.expr()))
-    }
-
-    /// Whether a condition holds in one lane: halves are joined until one lane is left.
-    fn any(&self, condition: &Expr) -> Expr {
-        let mut any = self.value(condition.clone());
-        while any.expr().lanes() > 1 {
-            let lanes = i64::from(any.expr().lanes());
-            let half = (lanes + 1) / 2;
-            let part = |first: i64| {
-                let indices: Array<i64> = (first..first + half).collect();
-                let vectors: Array<Expr> = [any.expr()].into_iter().collect();
-                Expr::from_node(ExprNode::Shuffle { vectors, indices })
-            };
-            any = self.value(part(0).or(part(lanes - half)));
-        }
-        any.expr()
     }
 }
 
@@ -196,13 +189,18 @@ impl<'a> Value<'a> {
     /// `self * b + c`, rounded once where that is as fast.
     pub(super) fn mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
         let (b, c) = (b.beside(self), c.beside(self));
-        if self.formula.fma { self.math(FMA, &[b, c]) } else { self * b + c }
+        if self.formula.has_fma() { self.math(FMA, &[b, c]) } else { self * b + c }
     }
 
     /// `c - self * b`, rounded once where that is as fast.
     pub(super) fn neg_mul_add(self, b: impl Operand<'a>, c: impl Operand<'a>) -> Self {
         let (b, c) = (b.beside(self), c.beside(self));
-        if self.formula.fma { (-self).math(FMA, &[b, c]) } else { c - self * b }
+        if self.formula.has_fma() { (-self).math(FMA, &[b, c]) } else { c - self * b }
+    }
+
+    /// The nearest integer, half to even.
+    pub(super) fn round(self) -> Self {
+        self.math("round", &[])
     }
 
     pub(super) fn abs(self) -> Self {

@@ -25,6 +25,9 @@ use crate::ir::{DataTypeExt, Expr, F32};
 pub struct Features {
     /// `a * b + c` in one instruction, rounded once.
     pub fma: bool,
+    /// Sums may be done in another order (`fastmath` of `reassoc` or `fast`): integers are found by instructions then, and not by sums that lose their
+    /// fraction. Digits are lost.
+    pub reassociates: bool,
 }
 
 /// A math function as arithmetic on floats and integers of the same number of lanes; none: the function is not in the table above, has other arguments, or
@@ -35,7 +38,7 @@ pub struct Features {
 /// use kernpack_compiler::ir::{Expr, F32, Var};
 ///
 /// let x = Var::new("x", F32);
-/// let lowered = lower_math("exp", &[x.expr().clone()], &Features { fma: true }).unwrap();
+/// let lowered = lower_math("exp", &[x.expr().clone()], &Features { fma: true, ..Features::default() }).unwrap();
 /// assert_eq!(lowered.dtype(), F32);
 /// assert!(lower_math("sqrt", &[x.expr().clone()], &Features::default()).is_none());
 /// ```
@@ -44,7 +47,7 @@ pub fn lower_math(name: &str, args: &[Expr], features: &Features) -> Option<Expr
     if !dtype.is_float() || args.iter().any(|arg| arg.dtype() != dtype) {
         return None;
     }
-    let formula = Formula::new(dtype.lanes(), features.fma);
+    let formula = Formula::new(dtype.lanes(), *features);
     let values: Vec<Value<'_>> = args.iter().map(|arg| formula.value(arg.clone())).collect();
     let format = if dtype.bits() == 64 { &DOUBLE } else { &SINGLE };
     // Half precision is computed in single precision.

@@ -120,6 +120,9 @@ fn with_specials<'a>(format: &Format, x: Value<'a>, y: Value<'a>, power: Value<'
 
 /// Whether a positive number below 2^52 is an integer.
 fn whole<'a>(format: &Format, value: Value<'a>) -> Value<'a> {
+    if value.formula().reassociates() {
+        return value.round().eq(value);
+    }
     // The sum with 2^52 is exact for integers only.
     let step = 2f64.powi(format.mantissa as i32);
     ((value + step) - step).eq(value)

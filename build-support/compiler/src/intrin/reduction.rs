@@ -57,7 +57,6 @@ const TWO_OVER_PI: [u32; 38] = [
     0xfc7b_6bab,
 ];
 
-const TWO_OVER_PI_ROUNDED: f64 = core::f64::consts::FRAC_2_PI;
 /// pi / 2 in two doubles.
 const HALF_PI: [f64; 2] = [core::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17];
 /// pi / 2 in parts of 33 bits, and the rest.
@@ -75,7 +74,7 @@ pub(super) const LIMIT64: f64 = 1_600_000.0;
 
 /// A single angle below [`LIMIT32`], in single precision; products are not rounded.
 pub(super) fn single<'a>(x: Value<'a>) -> Angle<'a> {
-    let (count, quadrant) = SINGLE.rounded(x.mul_add(f64::from(TWO_OVER_PI_ROUNDED as f32), SINGLE.magic));
+    let (count, quadrant) = SINGLE.round_product(x, core::f64::consts::FRAC_2_PI);
     let r = HALF_PI32.iter().fold(x, |r, part| count.neg_mul_add(*part, r));
     Angle { quadrant, r, low: None }
 }
@@ -83,14 +82,14 @@ pub(super) fn single<'a>(x: Value<'a>) -> Angle<'a> {
 /// A single angle below [`LIMIT64`], as a double.
 pub(super) fn single_by_double<'a>(x: Value<'a>) -> Angle<'a> {
     let x = x.cast(F64);
-    let (count, n) = DOUBLE.rounded(x * TWO_OVER_PI_ROUNDED + DOUBLE.magic);
+    let (count, n) = DOUBLE.round_product(x, core::f64::consts::FRAC_2_PI);
     let r = count.neg_mul_add(HALF_PI_REST, count.neg_mul_add(HALF_PI_PARTS[0], x));
     Angle { quadrant: n.cast(I32), r, low: None }
 }
 
 /// A double below [`LIMIT64`].
 pub(super) fn double<'a>(x: Value<'a>) -> Angle<'a> {
-    let (count, quadrant) = DOUBLE.rounded(x * TWO_OVER_PI_ROUNDED + DOUBLE.magic);
+    let (count, quadrant) = DOUBLE.round_product(x, core::f64::consts::FRAC_2_PI);
     let [first, second, third, fourth] = HALF_PI_PARTS;
     // Both products are exact, and so is the first difference.
     let high = count.neg_mul_add(first, x);

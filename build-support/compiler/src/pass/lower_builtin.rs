@@ -76,11 +76,13 @@ impl LowerBuiltin {
         let mut stmts = Vec::new();
         let mut workspaces = Vec::new();
         for stmt in body.to_stmts() {
-            if let StmtNode::Alloc { buffer, .. } = &*stmt
-                && needs_workspace(buffer)
-            {
-                stmts.extend(self.workspace(buffer));
-                workspaces.push(buffer.data.clone());
+            if let StmtNode::Alloc { buffer, .. } = &*stmt {
+                if needs_workspace(buffer) {
+                    stmts.extend(self.workspace(buffer));
+                    workspaces.push(buffer.data.clone());
+                } else {
+                    stmts.push(stmt.clone());
+                }
                 continue;
             }
             let lowered = self.mutate_stmt(&stmt)?;

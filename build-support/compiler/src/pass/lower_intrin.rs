@@ -1,20 +1,25 @@
-//! LowerIntrin: arithmetic that a target has no instruction for, in terms of what it has.
+//! LowerIntrin: arithmetic and math functions that a target has no instruction for, in terms of what it has.
 
 use crate::arith::Analyzer;
 use crate::codegen::Target;
 use crate::error::Result;
-use crate::intrin::lower_floor_div;
+use crate::intrin::{Features, lower_floor_div, lower_math};
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Range, Stmt, StmtNode, builtin};
+use crate::ir::{
+    BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Range, Stmt, StmtNode, builtin,
+};
 
-/// A function without floor division, with `a * b + c` of floats as one operation where the target has it.
+/// A function without floor division and math functions, with `a * b + c` of floats as one operation where the target has it.
 ///
 /// # Errors
 /// None of its own.
 pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFunc> {
     let fast_math = function.attr("fastmath").and_then(|value| value.to::<kernpack::Str>().ok());
-    let contracts = target.has_fma() && fast_math.is_none_or(|flags| flags.as_str() != "off");
-    let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts };
+    let contracts = target.has_fma() && fast_math.as_ref().is_none_or(|flags| flags.as_str() != "off");
+    let reassociates =
+        fast_math.is_some_and(|flags| flags.as_str().contains("reassoc") || flags.as_str().contains("fast"));
+    let features = Features { fma: target.has_fma(), reassociates };
+    let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts, features };
     for param in function.params.iter() {
         if param.var.is_size() {
             lower.analyzer.enter(&param.var.greater_equal(Expr::constant(param.var.dtype(), 0)));
@@ -26,6 +31,7 @@ pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFu
 struct LowerIntrin {
     analyzer: Analyzer,
     contracts: bool,
+    features: Features,
 }
 
 impl LowerIntrin {
@@ -62,6 +68,10 @@ impl LowerIntrin {
 impl Mutate for LowerIntrin {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let lowered = mutate_expr_parts(self, expr)?;
+        if let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &*lowered {
+            // What comes back stays as it is: its products and sums are rounded where they should be.
+            return Ok(lower_math(name.as_str(), &args.to_vec(), &self.features).unwrap_or(lowered));
+        }
         let ExprNode::Binary { op, a, b, dtype } = &*lowered else { return Ok(lowered) };
         match op {
             BinaryOp::FloorDiv | BinaryOp::FloorMod => {

@@ -11,10 +11,11 @@ use super::PassContext;
 use crate::arith::Analyzer;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::refresh::fresh_copy;
 use crate::ir::{
-    Buffer, DataTypeExt, Expr, ExprNode, ForKind, I32, POINTER, Range, Stmt, StmtNode, Tensor, Var, builtin,
+    Buffer, DataTypeExt, Expr, ExprNode, ForKind, I32, POINTER, Range, Stmt, StmtNode, Tensor, Var, VarMap, builtin,
 };
-use crate::schedule::bound_buffer;
+use crate::schedule::{bound_buffer, bound_region};
 
 /// Bytes that a prefetch brings.
 const LINE: i64 = 64;
@@ -92,9 +93,13 @@ impl StorageFlatten {
         Stmt::from_node(StmtNode::Alloc { buffer, annotations: kept })
     }
 
-    /// Lets a buffer of an extern operation be a view of the memory of its tensor.
-    fn bind_buffer(&self, buffer: &Buffer, tensor: &Tensor) -> Result<Vec<Stmt>> {
+    /// Lets a buffer be a view of the memory of a tensor, or of a part of it.
+    fn bind_buffer(&self, buffer: &Buffer, tensor: &Tensor, region: Option<&[Range]>) -> Result<Vec<Stmt>> {
         let memory = self.memory_of(tensor)?;
+        let whole: Vec<Range> = tensor.shape.iter().map(Range::until).collect();
+        let region = region.unwrap_or(&whole);
+        // Dimensions before those of the buffer have one element.
+        let extra = region.len().saturating_sub(buffer.shape.len());
         let mut stmts = Vec::new();
         let mut same = |what: String, wanted: &Expr, found: &Expr| -> Result<()> {
             match Var::of(wanted) {
@@ -105,42 +110,48 @@ impl StorageFlatten {
                     return Err(CompileError::new(
                         ErrorKind::Lower,
                         format!(
-                            "buffer `{}` of an extern operation: {what} is {}, but that of tensor `{}` is {}",
+                            "{what} of buffer `{}` is {wanted}, but that of tensor `{}` is {found}",
                             buffer.name,
-                            crate::text::print(wanted),
-                            tensor.name(),
-                            crate::text::print(found)
+                            tensor.name()
                         ),
                     )
-                    .at(tensor.op.span()));
+                    .at(tensor.op.span())
+                    .note("give the buffer a variable there, which takes what is found"));
                 }
                 None => {
-                    let message = format!("{what} of tensor {} does not fit an extern operation", tensor.name());
+                    let message = format!("{what} of tensor {} is not that of buffer {}", tensor.name(), buffer.name);
                     stmts.push(Stmt::assert(wanted.equals(found), "ValueError", [message.as_str().into()]));
                 }
             }
             Ok(())
         };
-        for (dimension, (wanted, found)) in buffer.shape.iter().zip(tensor.shape.iter()).enumerate() {
-            same(format!("extent {dimension}"), &wanted, &found)?;
+        for (dimension, (wanted, range)) in buffer.shape.iter().zip(&region[extra..]).enumerate() {
+            same(format!("extent {dimension}"), &wanted, &range.extent)?;
         }
         let wanted = buffer.full_strides();
-        for (dimension, (wanted, found)) in wanted.iter().zip(&memory.strides).enumerate() {
+        for (dimension, (wanted, found)) in wanted.iter().zip(memory.strides.iter().skip(extra)).enumerate() {
             // A stride over one element is not used.
-            if !tensor.shape.get(dimension).is_some_and(|extent| extent.is_int(1)) {
+            if !region[extra + dimension].extent.is_int(1) || Var::of(wanted).is_some() {
                 same(format!("stride {dimension}"), wanted, found)?;
             }
         }
-        // Extern operations see whole tensors: the memory begins with the first element.
-        let offset = &memory.buffer.elem_offset;
-        let data = if buffer.offset_factor > 0 || Var::of(&buffer.elem_offset).is_some() {
-            same("offset".to_owned(), &buffer.elem_offset, offset)?;
-            memory.buffer.data.expr().clone()
-        } else if offset.is_int(0) {
-            memory.buffer.data.expr().clone()
+        let first: Array<Expr> = region.iter().map(|range| range.min.clone()).collect();
+        let offset = self.analyzer.simplify(&memory.index(&first));
+        let data = memory.buffer.data.expr().clone();
+        let data = if Var::of(&buffer.elem_offset).is_some() {
+            if buffer.offset_factor > 1 {
+                same("remainder of the offset".to_owned(), &Expr::int(0), &offset.floor_mod(buffer.offset_factor))?;
+            }
+            same("offset".to_owned(), &buffer.elem_offset, &offset)?;
+            data
         } else {
-            let bytes = offset * (memory.buffer.dtype.lane_bytes() as i64);
-            Expr::builtin(builtin::HANDLE_ADD_BYTE_OFFSET, POINTER, [memory.buffer.data.expr().clone(), bytes])
+            match &offset - &buffer.elem_offset {
+                offset if offset.is_int(0) => data,
+                offset => {
+                    let bytes = offset * (memory.buffer.dtype.lane_bytes() as i64);
+                    Expr::builtin(builtin::HANDLE_ADD_BYTE_OFFSET, POINTER, [data, bytes])
+                }
+            }
         };
         stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
         Ok(stmts)
@@ -210,9 +221,12 @@ impl Mutate for StorageFlatten {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         if let Some((buffer, tensor)) = bound_buffer(stmt) {
             let StmtNode::Attr { body, .. } = &**stmt else { return Ok(stmt.clone()) };
-            let mut stmts = self.bind_buffer(&buffer, &tensor)?;
+            let region = bound_region(stmt);
+            let mut stmts = self.bind_buffer(&buffer, &tensor, region.as_deref())?;
             stmts.push(self.mutate_stmt(body)?);
-            return Ok(Stmt::seq(stmts));
+            let bound = Stmt::seq(stmts);
+            // An instruction can stand at several places, with the buffers of each.
+            return Ok(if region.is_some() { fresh_copy(&bound, VarMap::new()) } else { bound });
         }
         match &**stmt {
             StmtNode::Realize { tensor, region, scope, annotations } => {

@@ -150,7 +150,7 @@ impl Schedule {
             reduce_axes: Array::default(),
             bodies: copies,
         });
-        self.restart(id, &copy, &format!("computed by `{cache_name}` since cache_write at {place}"));
+        self.restart(id, &copy, &format!("computed by `{cache_name}` since cache_write{}", context.at_place()));
         let mut cached = Stage::of(&cache);
         scope.clone_into(&mut cached.scope);
         self.insert_stage(cached, id, false);

@@ -6,8 +6,9 @@ use super::infer_bound::own_range;
 use super::pass_down::RangeMap;
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{Visit, for_each_expr, walk_expr};
-use crate::ir::{BinaryOp, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
 use crate::te::operation::{bodies_once, input_tensors, root_axes};
 
 /// What is read of each result of an operation: for each dimension the set, or nothing yet.
@@ -27,11 +28,18 @@ impl TensorRegions {
         }
     }
 
-    /// Adds what a reader touches.
+    /// Adds what a reader touches. The analyzer knows the loops around the place where the ends are computed.
     pub(crate) fn add_all(&mut self, reads: Self, analyzer: &Analyzer) {
-        for (output, dims) in reads.outputs.iter().enumerate() {
-            for (dimension, set) in dims.iter().enumerate() {
-                self.add(output, dimension, set, analyzer);
+        for (output, dims) in reads.outputs.into_iter().enumerate() {
+            for (dimension, set) in dims.into_iter().enumerate() {
+                let set = match set {
+                    IntSet::Nothing => continue,
+                    IntSet::Interval { min, max } => IntSet::Interval {
+                        min: min.map(|min| without_faults(&min, analyzer)),
+                        max: max.map(|max| without_faults(&max, analyzer)),
+                    },
+                };
+                self.add(output, dimension, &set, analyzer);
             }
         }
     }
@@ -188,6 +196,33 @@ fn untangled(set: IntSet) -> IntSet {
         IntSet::Nothing => IntSet::Nothing,
         IntSet::Interval { min, max } => IntSet::Interval { min: simple(min), max: simple(max) },
     }
+}
+
+/// The expression without divisions by 0. An end of a region is computed also where the loops over the region are not run: there the extent of a fused axis
+/// can be 0.
+fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
+    struct Safe<'a>(&'a Analyzer);
+
+    impl Mutate for Safe<'_> {
+        fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+            let expr = mutate_expr_parts(self, expr)?;
+            match &*expr {
+                ExprNode::Binary {
+                    op: op @ (BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod),
+                    a,
+                    b,
+                    ..
+                } if b.as_int().is_none() && b.dtype().is_int() && !self.0.can_prove(&b.greater(0)) => {
+                    let is_natural = self.0.can_prove(&b.greater_equal(0));
+                    let divisor = if is_natural { b.max(1) } else { Expr::select(b.equals(0), 1, b) };
+                    Ok(Expr::binary(*op, a, divisor))
+                }
+                _ => Ok(expr),
+            }
+        }
+    }
+
+    Safe(analyzer).mutate_expr(expr).unwrap_or_else(|_| expr.clone())
 }
 
 /// Minima and maxima in one end of a region.

@@ -4,15 +4,16 @@
 //! and others are inside, and take all of theirs. The sets of the loops are passed up to the consumer's axes, through its index expressions to the dimensions
 //! of the producer, and the union over all reads is what the producer has to compute.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::attach::{Attachments, is_computed};
 use super::gather::{TensorRegions, gather, propagate};
 use super::pass_down::{RangeMap, loops, pass_down_ranges, pass_up_sets, thread_of};
+use super::relations::Relation;
 use super::stage::{Schedule, Stage, StageId};
 use crate::arith::{Analyzer, IntSet};
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::{Expr, IterVar, OperationNode, Range, Var};
+use crate::ir::{Expr, IterVar, OperationNode, Range, Var, visit};
 use crate::te::operation::root_axes;
 
 /// The range of every axis of a normalized schedule, and of every thread. Ranges of a stage can depend on the loops around the place where it is computed.
@@ -24,7 +25,7 @@ use crate::te::operation::root_axes;
 ///
 /// let a = placeholder([64], F32, "a");
 /// let b = compute([64], |[i]| a.at([i]) + 1.0).named("b");
-/// let schedule = create_schedule(&[b.op.clone()]).normalize().unwrap();
+/// let schedule = create_schedule([&b]).normalize().unwrap();
 /// let bounds = infer_bound(&schedule).unwrap();
 /// let stage = schedule.stage_of(&b.op).unwrap();
 /// assert!(bounds[&schedule[stage].leaves[0]].extent.is_int(64));
@@ -78,12 +79,28 @@ pub(crate) fn bind_loops_around(
     }
 }
 
-/// Tells an analyzer what a loop is.
+/// Tells an analyzer what a loop is, and that the axes that it goes over are not empty.
 pub(crate) fn bind_loop(stage: &Stage, axis: &IterVar, ranges: &RangeMap, analyzer: &Analyzer) {
     let Some(range) = ranges.get(axis) else { return };
     match thread_of(stage, axis) {
         Some(thread) => analyzer.bind(&thread.var, &Range::until(&range.extent)),
         None => analyzer.bind(&axis.var, range),
+    }
+    let mut running = HashSet::from([axis]);
+    for relation in stage.relations.iter().rev() {
+        let parents: &[&IterVar] = match relation {
+            Relation::Split { parent, outer, factor: Some(_), .. } if running.contains(outer) => &[parent],
+            Relation::Split { parent, inner, factor: None, .. } if running.contains(inner) => &[parent],
+            Relation::Fuse { outer, inner, fused } if running.contains(fused) => &[outer, inner],
+            Relation::Rebase { parent, rebased } if running.contains(rebased) => &[parent],
+            _ => continue,
+        };
+        for parent in parents {
+            running.insert(parent);
+            if let Some(range) = ranges.get(parent).filter(|range| range.extent.as_int().is_none()) {
+                analyzer.enter(&range.extent.greater_equal(1));
+            }
+        }
     }
 }
 
@@ -140,11 +157,47 @@ impl Inference<'_> {
             Some(regions) if !matches!(**op, OperationNode::Extern { .. }) => gather(op, &regions, &self.analyzer)?,
             _ => root_axes(op).into_iter().map(|axis| (axis.clone(), own_range(&axis))).collect(),
         };
+        self.check_threads(id, &ranges)?;
         for (axis, range) in ranges {
             // A region between the ends of others can have an extent below 0 where it has none.
             let is_own = axis.dom.as_ref().is_some_and(|dom| dom.same_as(&range));
             let range = if is_own { range } else { Range::new(&range.min, natural(&range.extent, &self.shapes)) };
             self.ranges.insert(axis, range);
+        }
+        Ok(())
+    }
+
+    /// What a thread reads from memory of its own is computed by that thread.
+    fn check_threads(&self, id: StageId, ranges: &RangeMap) -> Result<()> {
+        let around: HashSet<Var> = self
+            .attachments
+            .path(id)
+            .iter()
+            .filter_map(|enclosing| thread_of(&self.schedule[enclosing.stage], &enclosing.axis))
+            .map(|thread| thread.var.clone())
+            .collect();
+        for consumer in self.attachments.consumers(self.schedule[id].operation()) {
+            let stage = &self.schedule[*consumer];
+            let own = loops(stage).filter_map(|leaf| thread_of(stage, leaf));
+            let outer = self.attachments.path(*consumer).iter();
+            let outer = outer.filter_map(|enclosing| thread_of(&self.schedule[enclosing.stage], &enclosing.axis));
+            for thread in own.chain(outer).filter(|thread| !around.contains(&thread.var)) {
+                let uses = |expr: &Expr| visit::uses_var(expr, |var| *var == thread.var);
+                if ranges.values().any(|range| uses(&range.min) || uses(&range.extent)) {
+                    let name = self.schedule[id].name();
+                    let scope = scope_of(self.schedule, self.attachments, id);
+                    return Err(CompileError::new(
+                        ErrorKind::Bound,
+                        format!(
+                            "stage `{name}` is in {scope} memory, and `{}` reads it in `{}`, outside of which it is computed",
+                            stage.name(),
+                            thread.thread_tag
+                        ),
+                    )
+                    .at(self.schedule[id].operation().span())
+                    .note(format!("compute `{name}` inside the loop that is bound to the thread, or in memory that threads share")));
+                }
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::attach::{Attachments, is_computed};
 use super::infer_bound::{bind_loop, bind_loops_around, natural, scope_of, shape_facts};
 use super::lower_compute::binding;
 use super::lower_scan::BUFFER_BIND;
+use super::lower_tensorize::bound_region;
 use super::memory::constant_extent;
 use super::nest::{Header, Level};
 use super::pass_down::{RangeMap, thread_of};
@@ -78,6 +79,11 @@ impl Lowering<'_> {
             self.analyzer.restore(mark);
         }
         Ok(stmts)
+    }
+
+    /// The first stage that stands at a place.
+    pub(crate) fn first_stage_at(&self, place: &Place) -> Option<StageId> {
+        self.children.get(place).and_then(|stages| stages.first()).copied()
     }
 
     fn stage(&mut self, id: StageId, stmts: &mut Vec<Stmt>) -> Result<()> {
@@ -463,7 +469,10 @@ impl Mutate for OriginalTensors<'_> {
                 if let Ok(tensor) = node.to::<Tensor>() {
                     Stmt::attr(key.as_str(), self.tensor(&tensor), value, body.clone())
                 } else if let Some((buffer, tensor)) = bound_buffer(stmt) {
-                    Stmt::attr(key.as_str(), binding(&buffer, &self.tensor(&tensor)), value, body.clone())
+                    let mut node = binding(&buffer, &self.tensor(&tensor)).to_vec();
+                    node.extend(bound_region(stmt).into_iter().flatten().map(Any::from));
+                    let node: Array<Any> = node.into_iter().collect();
+                    Stmt::attr(key.as_str(), node, value, body.clone())
                 } else {
                     new
                 }

@@ -9,7 +9,7 @@ use super::infer_bound::{scope_of, scope_rank};
 use super::lower::{Lowering, Nest};
 use super::nest::nest;
 use super::pass_down::{loops, made_of, pass_up_values, thread_of};
-use super::stage::{Annotation, StageId};
+use super::stage::StageId;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
     Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap,
@@ -44,11 +44,8 @@ impl Lowering<'_> {
             crate::error::fail!(Internal, "`{}` is not computed by expressions", op.name());
         };
         let leaves: Vec<IterVar> = loops(stage).cloned().collect();
-        if leaves
-            .iter()
-            .any(|leaf| stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Tensorized)))
-        {
-            return self.tensorized(id, &leaves);
+        if let Some((position, intrin)) = self.tensorized_at(id, &leaves) {
+            return self.tensorized(id, &leaves, position, &intrin);
         }
         if let Some(reduction) = bodies.get(0).and_then(|body| Reduction::of(&body)) {
             let is_reduced = self.reduced_axes(id);
@@ -63,10 +60,6 @@ impl Lowering<'_> {
         let values = root_values(&main);
         let bodies: Vec<Expr> = bodies.iter().map(|body| substitute(&body, &values)).collect();
         Ok(nest(&levels, conditions, self.writes(id, &main, &bodies)))
-    }
-
-    fn tensorized(&mut self, id: StageId, _leaves: &[IterVar]) -> Result<Stmt> {
-        crate::error::fail!(Lower, "stage `{}`: tensorize", self.schedule[id].name());
     }
 
     /// The axes of the reduction and what is made of them.
@@ -105,10 +98,10 @@ impl Lowering<'_> {
         let init_levels = self.levels(id, &init_leaves, &mut init)?;
         // Memory of its own has room for what is outside of the tensor.
         let is_shared = stage.is_output || self.scans.is_part(stage.operation());
-        let conditions = self.conditions(id, &mut init, is_reduced, is_shared)?;
+        let mut init_conditions = self.conditions(id, &mut init, is_reduced, is_shared)?;
         let values = root_values(&init);
         let identity: Vec<Expr> = reduction.first.iter().map(|value| substitute(value, &values)).collect();
-        let init_nest = nest(&init_levels, conditions, self.writes(id, &init, &identity));
+        let identity = self.writes(id, &init, &identity);
         self.close_threads(open);
 
         let levels = self.levels(id, &leaves[first..], &mut main)?;
@@ -118,7 +111,18 @@ impl Lowering<'_> {
             conditions.push(substitute(&reduction.condition, &values));
         }
         let update = self.updates(id, &main, reduction);
-        Ok(nest(&common, Vec::new(), Stmt::seq([init_nest, nest(&levels, conditions, update)])))
+        // What both depend on stands around both, unless other stages are computed between: threads may wait for each other there.
+        let mut shared = Vec::new();
+        if levels.iter().all(|level| level.before.is_empty()) {
+            let same = |a: &Expr, b: &Expr| kernpack::structural::equal(a, b).unwrap_or(false);
+            shared = init_conditions.iter().filter(|a| conditions.iter().any(|b| same(a, b))).cloned().collect();
+            for both in &shared {
+                init_conditions.retain(|condition| !same(condition, both));
+                conditions.retain(|condition| !same(condition, both));
+            }
+        }
+        let body = [nest(&init_levels, init_conditions, identity), nest(&levels, conditions, update)];
+        Ok(nest(&common, shared, Stmt::seq(body)))
     }
 
     /// The conditions of a nest, after the values of all axes are found.

@@ -2,7 +2,7 @@
 
 use kernpack::{Any, Map, Str};
 
-use crate::ir::{Expr, ForKind, IterVar, Stmt, StmtNode, Tensor, Var, visit};
+use crate::ir::{BinaryOp, Expr, ExprNode, ForKind, IterVar, Stmt, StmtNode, Tensor, Var, visit};
 
 /// How a leaf becomes a statement.
 pub(crate) enum Header {
@@ -50,7 +50,7 @@ impl Level {
         }
         match &self.header {
             Header::Open => true,
-            Header::For { var, .. } => !visit::uses_var(condition, |used| used == var),
+            Header::For { var, .. } => !visit::uses_var(condition, |used| used == var) && !may_fault(condition),
             // Threads run the same statements: none is left out of a barrier.
             Header::Threads { .. } => false,
         }
@@ -77,6 +77,18 @@ impl Level {
         }
         body
     }
+}
+
+/// Whether an expression divides by what may be 0: by the extent of a loop, it is only evaluated inside that loop.
+fn may_fault(condition: &Expr) -> bool {
+    let mut found = false;
+    visit::for_each_expr(condition, |part| {
+        if let ExprNode::Binary { op, b, .. } = &**part {
+            let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+            found |= divides && b.as_int().is_none_or(|divisor| divisor == 0);
+        }
+    });
+    found
 }
 
 /// Key of the attribute in a loop that says which tensor to touch ahead, and how many iterations; `InjectPrefetch` takes it away.

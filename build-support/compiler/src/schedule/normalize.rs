@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use kernpack::Array;
 
 use super::relations::Relation;
-use super::stage::{Attach, Schedule, StageId};
-use crate::error::Result;
+use super::stage::{Annotation, Attach, Schedule, Stage, StageId};
+use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, VarMap, substitute};
 use crate::te::operation::{input_tensors, replace_inputs};
@@ -15,12 +15,57 @@ impl Schedule {
     /// A copy with inlined stages put into their readers and with a [`Relation::Rebase`] for each leaf that is a root axis without a thread.
     ///
     /// # Errors
-    /// A stage to inline that has no single expression.
+    /// A stage to inline whose expression cannot stand where it is read; a parallel loop inside another one.
     pub fn normalize(&self) -> Result<Self> {
+        self.check_parallel()?;
         let mut schedule = self.clone();
         schedule.inline_stages()?;
         schedule.rebase();
         Ok(schedule)
+    }
+
+    /// The stage and loop in which a stage is computed: its own, or those of the group that it is in.
+    pub(crate) fn point_of(&self, mut id: StageId) -> Option<(StageId, &IterVar)> {
+        while let (Attach::Root, Some(group)) = (&self[id].attach, self[id].group) {
+            id = group;
+        }
+        self[id].attach.point()
+    }
+
+    /// Threads do not start threads.
+    fn check_parallel(&self) -> Result<()> {
+        let is_parallel = |stage: &Stage, leaf: &IterVar| {
+            stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Parallel))
+        };
+        for id in self.order.iter().copied() {
+            let stage = &self[id];
+            let Some(inner) = stage.leaves.iter().find(|leaf| is_parallel(stage, leaf)) else { continue };
+            let mut inside = id;
+            // Attach points cannot be in a circle: `compute_at` sees to it.
+            while let Some((at, axis)) = self.point_of(inside) {
+                let around = &self[at];
+                let position = around.leaf_position(axis).unwrap_or(0);
+                let outer = around.leaves.iter().take(position + 1).find(|leaf| is_parallel(around, leaf));
+                if let Some(outer) = outer {
+                    let what = format!(
+                        "`{}` of stage `{}` is inside `{}` of stage `{}`, and both are parallel",
+                        inner.name(),
+                        stage.name(),
+                        outer.name(),
+                        around.name()
+                    );
+                    let mut error = CompileError::new(ErrorKind::Schedule, what);
+                    for (stage, leaf) in [(stage, inner), (around, outer)] {
+                        if let Some(attr) = stage.attr(leaf) {
+                            error = error.note(format!("`{}` was {}", leaf.name(), attr.note));
+                        }
+                    }
+                    return Err(error.note("a nested parallel loop is not supported: keep the outer one"));
+                }
+                inside = at;
+            }
+        }
+        Ok(())
     }
 
     fn inline_stages(&mut self) -> Result<()> {
@@ -35,7 +80,8 @@ impl Schedule {
             let op = self[id].operation().clone();
             let OperationNode::Compute { axes, bodies, .. } = &*op else { unreachable!("checked") };
             let mut inline = InlineReads { op: &op, axes, bodies, memo: HashMap::new() };
-            for reader in self.order[position..].to_vec() {
+            for later in position..self.order.len() {
+                let reader = self.order[later];
                 let reader_op = self[reader].operation().clone();
                 let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*reader_op else {
                     continue;

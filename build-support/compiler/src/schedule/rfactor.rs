@@ -7,7 +7,7 @@ use kernpack::Array;
 use super::cache::{data_axis, operation, read};
 use super::derive::{own_ranges, roots_of_leaves};
 use super::pass_down::made_of;
-use super::primitives::Context;
+use super::primitives::{Context, at_place};
 use super::relations::Relation;
 use super::stage::{Schedule, Stage};
 use crate::arith::Analyzer;
@@ -206,11 +206,10 @@ fn with_reduction(op: &Operation, axis: &IterVar, bodies: Array<Expr>) -> Operat
 
 /// The loops over the dimensions stay; those of the reduction become one, in the place of the loop that is a dimension now.
 fn keep_data_loops(stage: &mut Stage, of_reduction: &HashSet<IterVar>, axis: &IterVar, last: &IterVar, place: &str) {
+    let name = stage.name().to_owned();
+    let at = at_place(place);
     for gone in stage.all_axes.iter().filter(|own| of_reduction.contains(*own)) {
-        stage.consumed.insert(
-            gone.clone(),
-            format!("taken into `{}.rf` by rfactor at {place}", stage.op.as_ref().map_or("", |op| op.name())),
-        );
+        stage.consumed.insert(gone.clone(), format!("taken into `{name}.rf` by rfactor{at}"));
         stage.attrs.remove(gone);
     }
     stage.relations.retain(|relation: &Relation| {

@@ -54,7 +54,9 @@ fn checked_range(what: &str, min: Expr, extent: Expr, here: &Location<'_>) -> Ra
 /// A scalar integer of 64 bits, a constant at least `least`; else reported, and 1.
 pub(crate) fn checked_extent(what: &str, value: Expr, least: i64, here: &Location<'_>) -> Expr {
     let value = as_index(value);
-    let error = if value.dtype() != I64 {
+    let error = if super::operation::reads_tensor(&value) {
+        format!("{what} depends on the elements of a tensor")
+    } else if value.dtype() != I64 {
         format!("{what} is {} of type {}, not an integer", describe(&value), value.dtype().short_name())
     } else if value.as_int().is_some_and(|value| value < least) {
         format!("{what} is {}, less than {least}", describe(&value))

@@ -10,6 +10,7 @@ use super::exprs::{ExprArray, Exprs};
 use super::placeholder::{checked_shape, counted};
 use super::reduce::check_reduction_places;
 use crate::error::{CompileError, ErrorKind, place, report};
+use crate::ir::visit::uses_var;
 use crate::ir::{DataTypeExt, Expr, ExprNode, F32, IterKind, IterVar, Operation, OperationNode, Range, Tensor, Var};
 
 /// What the closure of [`compute`] gives: one expression for one tensor, several for several tensors of one shape.
@@ -86,42 +87,35 @@ pub fn compute<const N: usize, B: Bodies>(
     body: impl FnOnce([IterVar; N]) -> B,
 ) -> B::Tensors {
     let here = Location::caller();
-    let (shape, axes) = axes_of(shape.into_exprs(), here);
+    let axes = axes_of(shape.into_exprs(), here);
     let array: [IterVar; N] = core::array::from_fn(|index| axes[index].clone());
     let bodies = body(array).into_bodies();
-    B::tensors(checked_compute("compute", shape, axes, bodies, here))
+    B::tensors(checked_compute(axes, bodies, here))
 }
 
 /// [`compute`] with a number of dimensions that is known at run time.
 #[track_caller]
 pub fn compute_dyn<B: Bodies>(shape: impl Exprs, body: impl FnOnce(&[IterVar]) -> B) -> B::Tensors {
     let here = Location::caller();
-    let (shape, axes) = axes_of(shape.into_exprs(), here);
+    let axes = axes_of(shape.into_exprs(), here);
     let bodies = body(&axes).into_bodies();
-    B::tensors(checked_compute("compute", shape, axes, bodies, here))
+    B::tensors(checked_compute(axes, bodies, here))
 }
 
 const NAMES: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
 
-fn axes_of(shape: Vec<Expr>, here: &Location<'_>) -> (Vec<Expr>, Vec<IterVar>) {
+fn axes_of(shape: Vec<Expr>, here: &Location<'_>) -> Vec<IterVar> {
     let shape = checked_shape("compute", "compute", shape, here);
     let axes = shape.iter().enumerate().map(|(index, extent)| {
         let name = NAMES.get(index).map_or_else(|| format!("i{index}"), |name| (*name).to_owned());
         axis_of(&name, Some(Range::until(extent)), IterKind::DataPar, "", here)
     });
-    let axes = axes.collect();
-    (shape, axes)
+    axes.collect()
 }
 
 /// The outputs of a new operation; bodies that do not fit are reported and replaced by zeros.
-fn checked_compute(
-    name: &str,
-    _shape: Vec<Expr>,
-    axes: Vec<IterVar>,
-    mut bodies: Vec<Expr>,
-    here: &Location<'_>,
-) -> Vec<Tensor> {
-    if let Err(error) = check_bodies(&bodies) {
+fn checked_compute(axes: Vec<IterVar>, mut bodies: Vec<Expr>, here: &Location<'_>) -> Vec<Tensor> {
+    if let Err(error) = check_bodies(&axes, &bodies) {
         report(error.at(place(here)));
         let count = bodies.len().max(1);
         bodies = bodies
@@ -136,7 +130,7 @@ fn checked_compute(
         _ => Array::default(),
     };
     let op = Operation::from_node(OperationNode::Compute {
-        name: name.into(),
+        name: "compute".into(),
         span: place(here).into(),
         tag: "".into(),
         attrs: Map::default(),
@@ -155,7 +149,7 @@ fn rounded(body: Expr) -> Expr {
     }
 }
 
-fn check_bodies(bodies: &[Expr]) -> Result<(), CompileError> {
+fn check_bodies(axes: &[IterVar], bodies: &[Expr]) -> Result<(), CompileError> {
     let fail = |text: String| Err(CompileError::new(ErrorKind::Type, text));
     if bodies.is_empty() {
         return fail("compute: no expression".to_owned());
@@ -175,6 +169,9 @@ fn check_bodies(bodies: &[Expr]) -> Result<(), CompileError> {
         return fail("compute: some of several expressions are reductions and some are not".to_owned())
             .map_err(|error| error.note("compute the reductions as tensors of their own"));
     }
+    if let Some(ExprNode::Reduce { axes: reduced, .. }) = bodies.first().map(|body| &**body) {
+        check_ranges(axes, reduced)?;
+    }
     let mut seen = HashMap::new();
     for (index, body) in bodies.iter().enumerate() {
         let ExprNode::Reduce { reducer, sources, axes, value_index, .. } = &**body else { unreachable!("counted") };
@@ -192,6 +189,22 @@ fn check_bodies(bodies: &[Expr]) -> Result<(), CompileError> {
                 ),
             );
             return Err(error.note("a reduction of several values gives all of them: return its array as it is"));
+        }
+    }
+    Ok(())
+}
+
+/// What a reduction goes over is the same for all elements.
+fn check_ranges(axes: &[IterVar], reduced: &Array<IterVar>) -> Result<(), CompileError> {
+    for axis in reduced.iter() {
+        let Some(dom) = &axis.dom else { continue };
+        for own in axes {
+            if uses_var(&dom.min, |var| *var == own.var) || uses_var(&dom.extent, |var| *var == own.var) {
+                let what = format!("compute: the range of `{}` depends on the element `{}`", axis.name(), own.name());
+                return Err(CompileError::new(ErrorKind::Type, what)
+                    .at(&axis.span)
+                    .note("reduce over the largest range, and leave elements out with `.only_where(condition)`"));
+            }
         }
     }
     Ok(())

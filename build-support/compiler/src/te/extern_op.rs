@@ -5,10 +5,10 @@ use core::panic::Location;
 use kernpack::{DataType, Map};
 
 use super::exprs::Exprs;
-use super::placeholder::checked_shape;
+use super::placeholder::{checked_shape, counted};
 use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::builtin::{ACCESS_PTR, CALL_PACKED, MAKE_TENSOR};
-use crate::ir::{Buffer, CallKind, Expr, I32, Operation, OperationNode, Stmt, Tensor};
+use crate::ir::{Buffer, CallKind, DataTypeExt, Expr, I32, Operation, OperationNode, Stmt, Tensor};
 
 /// Builds an extern operation: inputs, then the results' shapes, then what computes them.
 #[must_use = "`body` makes the tensors"]
@@ -104,6 +104,50 @@ impl ExternOp {
             let args = sources.chain(results).chain(extra);
             Stmt::evaluate(Expr::call(CallKind::Extern, function, I32, args))
         })
+    }
+}
+
+impl Buffer {
+    /// The element at these indices, for statements of extern operations and instructions: `buffer.read([&i, &j])`.
+    ///
+    /// A wrong number of indices is reported.
+    #[track_caller]
+    pub fn read(&self, indices: impl Exprs) -> Expr {
+        let index = self.checked_index(indices.into_exprs(), Location::caller());
+        Expr::load(self, index)
+    }
+
+    /// Sets the element at these indices. A constant takes the buffer's type.
+    ///
+    /// A wrong number of indices, and a value of another type, are reported.
+    #[track_caller]
+    pub fn write(&self, indices: impl Exprs, value: impl Into<Expr>) -> Stmt {
+        let here = Location::caller();
+        let index = self.checked_index(indices.into_exprs(), here);
+        let mut value = value.into();
+        let is_constant = value.as_int().is_some_and(|int| self.dtype.can_hold(int))
+            || value.as_float().is_some() && self.dtype.is_float();
+        if is_constant {
+            value = value.cast(self.dtype);
+        }
+        if value.dtype() != self.dtype {
+            let (own, given) = (self.dtype.short_name(), value.dtype().short_name());
+            let error = format!("`{}` has elements of type {own}, got {given}", self.name);
+            report(CompileError::new(ErrorKind::Type, error).at(place(here)));
+            value = Expr::constant(self.dtype, 0);
+        }
+        Stmt::store(self.clone(), index, value)
+    }
+
+    fn checked_index(&self, mut indices: Vec<Expr>, here: &Location<'_>) -> Expr {
+        let rank = self.shape.len();
+        if indices.len() != rank {
+            let given = counted(indices.len(), "index");
+            let error = format!("buffer `{}` has {}, got {given}", self.name, counted(rank, "dimension"));
+            report(CompileError::new(ErrorKind::Type, error).at(place(here)));
+            indices.resize(rank, Expr::int(0));
+        }
+        self.flat_index(&indices)
     }
 }
 

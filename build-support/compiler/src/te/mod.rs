@@ -19,6 +19,7 @@ pub mod exprs;
 pub mod extern_op;
 pub mod math;
 pub mod operation;
+pub(crate) mod packed;
 pub mod placeholder;
 pub mod reduce;
 pub mod reducer;

@@ -8,7 +8,7 @@ use kernpack::{Array, DataType};
 use super::exprs::Axes;
 use super::placeholder::counted;
 use crate::error::{CompileError, ErrorKind, Result, place, report};
-use crate::ir::visit::{Visit, walk_expr};
+use crate::ir::visit::{Visit, uses_var, walk_expr};
 use crate::ir::{BOOLEAN, DataTypeExt, Expr, ExprNode, IterKind, IterVar, Reducer, ReducerNode, Var};
 
 /// The sum over axes; of nothing: 0.
@@ -199,6 +199,10 @@ fn check(
         {
             fail!(Type, "{name}: initial value {index} is of type {}", first.dtype().short_name());
         }
+    }
+    for (value, axis) in init.iter().flat_map(|value| axes.iter().map(move |axis| (value, axis))) {
+        let depends = uses_var(value, |var| *var == axis.var);
+        require!(!depends, Type, "{name}: the initial value depends on the axis `{}`", axis.name());
     }
     for part in sources.iter().chain([condition]).chain(init) {
         if contains_reduction(part) {

@@ -6,8 +6,8 @@ use super::names::{quoted, string};
 use super::printer::Printer;
 use crate::ir::dtype::NOTHING;
 use crate::ir::{
-    Buffer, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, I64, IrModule, LoweredFunc, Param, Stmt, StmtNode, Var,
-    visit, with_stack,
+    Buffer, DataTypeExt, ExprNode, ForKind, FuncKind, I64, IrModule, LoweredFunc, Param, Stmt, StmtNode, Var,
+    with_stack,
 };
 
 impl Printer {

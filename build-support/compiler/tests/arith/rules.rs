@@ -200,6 +200,14 @@ const QUOTIENTS: &[Rule] = &[
         let (x, c, k) = (s.any("x"), s.c(2, 9), s.c(2, 4));
         sides(x.floor_mod(c * k).floor_mod(c), x.floor_mod(c))
     }),
+    ("floormod(floormod(x, c*k) + y, c)", |s| {
+        let (x, y, c, k) = (s.any("x"), s.any("y"), s.c(2, 9), s.c(2, 4));
+        sides((x.floor_mod(c * k) + &y).floor_mod(c), (x + y).floor_mod(c))
+    }),
+    ("floormod(y - floormod(x, c*k)*2, c)", |s| {
+        let (x, y, c, k) = (s.any("x"), s.any("y"), s.c(3, 9), s.c(2, 4));
+        sides((&y - x.floor_mod(c * k) * 2).floor_mod(c), (y - x * 2).floor_mod(c))
+    }),
     ("floormod(floordiv(x, c1), c2) of a small x", |s| {
         let (a, b) = (s.c(2, 6), s.c(2, 6));
         let x = s.within("x", 0, a * b);
@@ -300,6 +308,14 @@ const SYMBOLIC: &[Rule] = &[
     ("floordiv(x, n)*n + floormod(x, n)", |s| {
         let (x, n) = (s.any("x"), s.any("n"));
         sides(x.floor_div(&n) * &n + x.floor_mod(&n), x)
+    }),
+    ("truncating division of a product", |s| {
+        let (x, n) = (s.any("x"), s.any("n"));
+        sides((&n * &x * 4) / (&n * 2), x * 2)
+    }),
+    ("truncating remainder of a product", |s| {
+        let (x, n) = (s.any("x"), s.any("n"));
+        sides((&n * &x * 4) % (&n * 2), 0)
     }),
     ("floordiv(n*(x + 1), n)", |s| {
         let (x, n) = (s.any("x"), s.any("n"));
@@ -475,6 +491,14 @@ const LOGIC: &[Rule] = &[
     ("x < c1 && x < c2", |s| {
         let (x, a, b) = (s.any("x"), s.c(-9, 9), s.c(-9, 9));
         sides(x.less(a).and(x.less(b)), x.less(a.min(b)))
+    }),
+    ("x < c1 && x == c2", |s| {
+        let (x, a, b) = (s.any("x"), s.c(0, 9), s.c(-9, -1));
+        sides(x.less(a).and(x.equals(b)), x.equals(b))
+    }),
+    ("y < x + c && x == y", |s| {
+        let (x, y, c) = (s.any("x"), s.any("y"), s.c(1, 9));
+        sides(y.less(&x + c).and(x.equals(&y)), x.equals(&y))
     }),
     ("x < c1 || x < c2", |s| {
         let (x, a, b) = (s.any("x"), s.c(-9, 9), s.c(-9, 9));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::ir::{
     Buffer, DataType, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Var,
 };
@@ -52,7 +52,8 @@ pub(crate) const WAYS: &[(&str, &[&str])] = &[
 pub(crate) fn run(name: &str, way: (&str, &[&str]), functions: &[LoweredFunc], main: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("c").join(format!("{name}-{}", way.0));
     std::fs::create_dir_all(&folder).unwrap();
-    let source = c::source(&IrModule::new(functions.iter().cloned())).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let source = c::source(&IrModule::new(functions.iter().cloned()), &RuntimeSymbols::Direct)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     std::fs::write(folder.join("kernel.c"), &source).unwrap();
     std::fs::write(folder.join("main.c"), main).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());

@@ -1,6 +1,6 @@
 //! Statements: loops, conditions, what is evaluated when, memory of all kinds of indices.
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::ir::builtin::{BREAK_LOOP, CONTINUE_LOOP};
 use kernpack_compiler::ir::{
     BOOLEAN, Buffer, CallKind, DataTypeExt, Expr, ExprNode, F32, ForKind, I32, I64, IrModule, Stmt, StmtNode, Var,
@@ -222,7 +222,7 @@ fn what_c_does_not_have_is_an_error_with_the_fix() {
         (returning("1f", [], I32, Stmt::nothing()), "which is no identifier of C"),
     ];
     for (function, expected) in cases {
-        let error = c::source(&IrModule::new([function])).unwrap_err().to_string();
+        let error = c::source(&IrModule::new([function]), &RuntimeSymbols::Direct).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     assert_eq!(F32.with_lanes(4).short_name(), "f32x4");

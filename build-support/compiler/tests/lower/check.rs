@@ -4,7 +4,7 @@ use kernpack_compiler::Result;
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::verify::{Stage, verify};
-use kernpack_compiler::ir::{Expr, OperationNode, Tensor, Var, VarMap, substitute};
+use kernpack_compiler::ir::{Expr, LoweredFunc, OperationNode, Tensor, Var, VarMap, substitute};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::eval::{Elements, Evaluator};
@@ -87,13 +87,12 @@ impl Graph {
         self.try_lists(&[], make).expect_err("the schedule is wrong")
     }
 
-    /// The first difference or error, in words.
-    pub(crate) fn try_lists(
-        &self,
-        sizes: &[Vec<i64>],
-        make: impl Fn(&mut Schedule) -> Result<()>,
-    ) -> Result<(), String> {
-        let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
+    /// The function of a schedule.
+    pub(crate) fn lowered(&self, make: impl Fn(&mut Schedule) -> Result<()>) -> Result<LoweredFunc> {
+        self.lower(&self.schedule(make)?)
+    }
+
+    fn lower(&self, schedule: &Schedule) -> Result<LoweredFunc> {
         let args: Vec<Argument> = self
             .inputs
             .iter()
@@ -101,8 +100,17 @@ impl Graph {
             .map(Argument::from)
             .chain(self.sizes.iter().map(Argument::from))
             .collect();
-        let func = lower_function(&schedule, &args, "f", &PassContext::default())
-            .map_err(|error| format!("lowering: {error}"))?;
+        lower_function(schedule, &args, "f", &PassContext::default())
+    }
+
+    /// The first difference or error, in words.
+    pub(crate) fn try_lists(
+        &self,
+        sizes: &[Vec<i64>],
+        make: impl Fn(&mut Schedule) -> Result<()>,
+    ) -> Result<(), String> {
+        let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
+        let func = self.lower(&schedule).map_err(|error| format!("lowering: {error}"))?;
         verify(&func, Stage::Flat).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
         let machine = Machine::new(&func).map_err(|error| format!("lowered: {error}\n{}", print(&func)))?;
         let machine = machine.with_step_limit(MOST_STEPS);

@@ -2,9 +2,9 @@
 
 use kernpack_compiler::Result;
 use kernpack_compiler::arith::Analyzer;
-use kernpack_compiler::ir::{DataType, Expr, F64, I32, IterKind, IterVar, Range, Tensor, Var};
+use kernpack_compiler::ir::{DataType, Expr, F64, I32, IterKind, IterVar, OperationNode, Range, Tensor, Var};
 use kernpack_compiler::schedule::{Schedule, Tail};
-use kernpack_compiler::te::{compute_dyn, placeholder, reduce_axis, reduce_max, reduce_min, size, sum};
+use kernpack_compiler::te::{compute_dyn, placeholder, reduce_axis, reduce_max, reduce_min, size, sum, thread_axis};
 
 use crate::check::Graph;
 use crate::choices::Choices;
@@ -218,23 +218,31 @@ impl Random {
 
     /// Random primitives on it; what they were comes back in words.
     pub(crate) fn schedule(&self, s: &mut Schedule, choices: &mut Choices) -> Result<Vec<String>> {
-        let mut log = Vec::new();
+        let is_device = choices.rarely(5);
+        let mut plan = Plan { s, choices, log: Vec::new(), is_device };
         let mut inlined = vec![false; self.stages.len()];
-        // Loops around what is inside of each loop of a stage, the loop itself included.
-        let mut around: Vec<Vec<(usize, IterVar)>> = vec![Vec::new(); self.stages.len()];
+        // Loops around what a stage reads, from the outermost to the innermost.
+        let mut around: Vec<Vec<Place>> = vec![Vec::new(); self.stages.len()];
+        // How many of the loops of a reader are outside of the stage.
+        let mut depth: Vec<Vec<Place>> = vec![Vec::new(); self.stages.len()];
         for number in (0..self.stages.len()).rev() {
             let tensor = &self.stages[number];
+            let name = format!("s{number}");
             let consumers = self.readers(number, &inlined);
-            let is_reduction = s.stage(tensor).get()?.leaves.iter().any(|leaf| leaf.kind == IterKind::CommReduce);
             let is_output = self.is_output[number];
+            let is_reduction = plan.s.stage(tensor).get()?.leaves.iter().any(|leaf| leaf.kind == IterKind::CommReduce);
             let several = tensor.op.num_outputs() > 1;
-            if !is_output && !is_reduction && !several && choices.rarely(4) {
-                s.stage(tensor).compute_inline()?;
+            if !is_output && !is_reduction && !several && plan.choices.rarely(4) {
+                plan.s.stage(tensor).compute_inline()?;
                 inlined[number] = true;
-                log.push(format!("s.stage(&s{number}).compute_inline()"));
+                plan.log.push(format!("{name}.compute_inline()"));
                 continue;
             }
-            let mut places: Option<Vec<(usize, IterVar)>> = None;
+            let cached = match plan.choices.rarely(7) {
+                true => Some(plan.cache_write(tensor, &name)?),
+                false => None,
+            };
+            let mut places: Option<Vec<Place>> = None;
             for &consumer in &consumers {
                 let here = &around[consumer];
                 places = Some(match places {
@@ -242,30 +250,56 @@ impl Random {
                     Some(places) => places.into_iter().filter(|place| here.contains(place)).collect(),
                 });
             }
-            let places = places.unwrap_or_default();
-            let mut enclosing = Vec::new();
-            if !is_output && !places.is_empty() && choices.below(4) < 3 {
-                let at = choices.below(places.len());
-                let (stage, axis) = places[at].clone();
-                s.stage(tensor).compute_at(&self.stages[stage], &axis)?;
-                log.push(format!("s.stage(&s{number}).compute_at(&s{stage}, {})", axis.name()));
-                let outer = &around[stage];
-                let position = outer.iter().position(|place| *place == (stage, axis.clone())).expect("a place");
-                enclosing = outer[..=position].to_vec();
-            }
-            self.loops(s, number, enclosing.is_empty(), choices, &mut log)?;
-            if choices.rarely(10) {
-                let axes = s.stage(tensor).get()?.all_axes.clone();
-                if let Some(axis) = axes.first().filter(|axis| !is_output && axis.kind == IterKind::DataPar) {
-                    s.stage(tensor).storage_align(axis, 4, 1)?;
-                    log.push(format!("s.stage(&s{number}).storage_align({}, 4, 1)", axis.name()));
+            let places = if is_output { Vec::new() } else { places.unwrap_or_default() };
+            let path = plan.stage(tensor, &name, &places, 0)?;
+            depth[number] = path.clone();
+            let mut inner = plan.loops(tensor, &name, path)?;
+            if let Some(cached) = cached {
+                let path = plan.stage(&cached, &format!("{name}.cache"), &inner, 0)?;
+                inner = plan.loops(&cached, &format!("{name}.cache"), path)?;
+                if plan.choices.rarely(3) {
+                    inner = plan.rfactor(&cached, &format!("{name}.cache"), inner)?;
                 }
+            } else if is_reduction && plan.choices.rarely(5) {
+                inner = plan.rfactor(tensor, &name, inner)?;
             }
-            let leaves = s.stage(tensor).get()?.leaves.clone();
-            enclosing.extend(leaves.into_iter().map(|leaf| (number, leaf)));
-            around[number] = enclosing;
+            around[number] = inner;
         }
-        Ok(log)
+        for _ in 0..plan.choices.below(3) {
+            self.cache_read(&mut plan, &inlined, &around, &depth)?;
+        }
+        Ok(plan.log)
+    }
+
+    /// Lets one stage read a copy of a tensor.
+    fn cache_read(
+        &self,
+        plan: &mut Plan<'_>,
+        inlined: &[bool],
+        around: &[Vec<Place>],
+        depth: &[Vec<Place>],
+    ) -> Result<()> {
+        let reader = plan.choices.below(self.stages.len());
+        let Some(last) = around[reader].last().filter(|_| !inlined[reader]) else { return Ok(()) };
+        // Caches and factored reductions read in place of their stage: the last loop is theirs.
+        let id = plan.s.stage(&last.stage).id()?;
+        let inputs = kernpack_compiler::te::operation::input_tensors(plan.s[id].operation());
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let input = plan.choices.one(&inputs);
+        let producer =
+            self.stages.iter().position(|stage| plan.s.stage(stage).id().ok() == plan.s.stage(&input).id().ok());
+        let is_input = matches!(*input.op, OperationNode::Placeholder { .. });
+        if producer.map_or(!is_input, |producer| inlined[producer]) {
+            return Ok(());
+        }
+        let outside = producer.map_or(0, |producer| depth[producer].len());
+        let copy = plan.s.cache_read(&input, "global", [&last.stage])?;
+        plan.log.push(format!("cache_read({}, {})", input.name(), last.stage.name()));
+        let path = plan.stage(&copy, "copy", &around[reader], outside)?;
+        plan.loops(&copy, "copy", path)?;
+        Ok(())
     }
 
     /// The stages whose loops read a stage: readers of inlined readers.
@@ -283,16 +317,88 @@ impl Random {
         }
         readers
     }
+}
 
-    fn loops(
-        &self,
-        s: &mut Schedule,
-        number: usize,
-        is_root: bool,
-        choices: &mut Choices,
-        log: &mut Vec<String>,
-    ) -> Result<()> {
-        let tensor = &self.stages[number];
+/// A loop of a stage.
+#[derive(Clone)]
+struct Place {
+    stage: Tensor,
+    axis: IterVar,
+    /// Whether each thread of a device has the inside for itself.
+    is_local: bool,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.stage.is(&other.stage) && self.axis == other.axis
+    }
+}
+
+/// A schedule in the making.
+struct Plan<'a> {
+    s: &'a mut Schedule,
+    choices: &'a mut Choices,
+    log: Vec<String>,
+    is_device: bool,
+}
+
+impl Plan<'_> {
+    fn cache_write(&mut self, tensor: &Tensor, name: &str) -> Result<Tensor> {
+        if self.choices.rarely(3) {
+            // Another layout.
+            let leaves = self.s.stage(tensor).get()?.leaves.clone();
+            if let Some(leaf) = leaves.first().filter(|leaf| leaf.kind == IterKind::DataPar) {
+                let (outer, inner) = self.s.stage(tensor).split(leaf, 4)?;
+                self.s.stage(tensor).reorder([&inner, &outer])?;
+                self.log.push(format!("{name}: layout split by 4"));
+            }
+        }
+        self.log.push(format!("{name}.cache = cache_write({name})"));
+        self.s.cache_write(tensor, "global")
+    }
+
+    /// Computes a stage at one of these loops, or not: then it has no loops around. The first `outside` ones have to be.
+    fn stage(&mut self, tensor: &Tensor, name: &str, places: &[Place], outside: usize) -> Result<Vec<Place>> {
+        let first = outside.saturating_sub(1);
+        let allowed: Vec<usize> =
+            (first..places.len()).filter(|&position| !self.is_device || places[position].is_local).collect();
+        if allowed.is_empty() || (outside == 0 && self.choices.below(4) == 3) {
+            return Ok(Vec::new());
+        }
+        let position = self.choices.one(&allowed);
+        let place = &places[position];
+        self.s.stage(tensor).compute_at(&place.stage, &place.axis)?;
+        if self.is_device {
+            self.s.stage(tensor).set_scope("local")?;
+        }
+        self.log.push(format!("{name}.compute_at({}, {})", place.stage.name(), place.axis.name()));
+        Ok(places[..=position].to_vec())
+    }
+
+    /// A loop of a reduction as a tensor's own dimension.
+    fn rfactor(&mut self, tensor: &Tensor, name: &str, around: Vec<Place>) -> Result<Vec<Place>> {
+        let leaves = self.s.stage(tensor).get()?.leaves.clone();
+        let reduced: Vec<IterVar> = leaves.into_iter().filter(|leaf| leaf.kind == IterKind::CommReduce).collect();
+        if reduced.is_empty() {
+            return Ok(around);
+        }
+        let leaf = self.choices.one(&reduced);
+        let own = around.iter().position(|place| place.stage.is(tensor)).unwrap_or(around.len());
+        let Ok(part) = self.s.rfactor(tensor, &leaf) else { return Ok(around) };
+        self.log.push(format!("{name}.rf = rfactor({name}, {})", leaf.name()));
+        let mut places = around[..own].to_vec();
+        let is_local = places.last().is_some_and(|place| place.is_local);
+        for axis in self.s.stage(tensor).get()?.leaves.clone() {
+            places.push(Place { stage: tensor.clone(), axis, is_local });
+        }
+        let path = self.stage(&part, &format!("{name}.rf"), &places, 0)?;
+        self.loops(&part, &format!("{name}.rf"), path)
+    }
+
+    /// Changes the loops of a stage at random; all loops around its inside come back.
+    fn loops(&mut self, tensor: &Tensor, name: &str, around: Vec<Place>) -> Result<Vec<Place>> {
+        let is_root = around.is_empty();
+        let Self { s, choices, log, is_device } = self;
         let mut fixed: Vec<IterVar> = Vec::new();
         let mut shifted = false;
         for _ in 0..choices.below(5) {
@@ -301,58 +407,80 @@ impl Random {
                 break;
             }
             let leaf = choices.one(&leaves);
-            let name = leaf.name().to_owned();
+            let axis = leaf.name().to_owned();
             let mut stage = s.stage(tensor);
             match choices.below(8) {
                 0..=2 => {
                     let factor = choices.one(&[2, 3, 4, 1, 5, 8]);
                     let (_, inner) = stage.split(&leaf, factor)?;
                     fixed.push(inner);
-                    log.push(format!("s.stage(&s{number}).split({name}, {factor})"));
+                    log.push(format!("{name}.split({axis}, {factor})"));
                 }
                 3 => {
                     let parts = choices.one(&[2, 3, 1, 5]);
                     let (outer, _) = stage.split_nparts(&leaf, parts)?;
                     fixed.push(outer);
-                    log.push(format!("s.stage(&s{number}).split_nparts({name}, {parts})"));
+                    log.push(format!("{name}.split_nparts({axis}, {parts})"));
                 }
                 4 | 5 => {
                     let position = leaves.iter().position(|other| *other == leaf).expect("a leaf");
                     if let Some(next) = leaves.get(position + 1).filter(|next| next.kind == leaf.kind) {
                         stage.fuse(&leaf, next)?;
-                        log.push(format!("s.stage(&s{number}).fuse({name}, {})", next.name()));
+                        log.push(format!("{name}.fuse({axis}, {})", next.name()));
                     }
                 }
                 6 => {
                     let other = choices.one(&leaves);
                     if other != leaf {
                         stage.reorder([&other, &leaf])?;
-                        log.push(format!("s.stage(&s{number}).reorder({}, {name})", other.name()));
+                        log.push(format!("{name}.reorder({}, {axis})", other.name()));
                     }
                 }
                 _ => {
                     if stage.split_tail(&leaf, 4, Tail::ShiftInwards).is_ok() {
                         shifted = true;
-                        log.push(format!("s.stage(&s{number}).split_tail({name}, 4, ShiftInwards)"));
+                        log.push(format!("{name}.split_tail({axis}, 4, ShiftInwards)"));
                     }
                 }
             }
         }
         let leaves = s.stage(tensor).get()?.leaves.clone();
+        let first = leaves.first().filter(|leaf| is_root && !shifted && leaf.kind == IterKind::DataPar).cloned();
+        let mut threads = None;
+        if let Some(leaf) = first {
+            if *is_device {
+                let (outer, inner) = s.stage(tensor).split(&leaf, 4)?;
+                s.stage(tensor).bind(&outer, &thread_axis(None, "blockIdx.x"))?;
+                s.stage(tensor).bind(&inner, &thread_axis(Some(4), "threadIdx.x"))?;
+                log.push(format!("{name}: {} bound in parts of 4", leaf.name()));
+                threads = Some(inner);
+            } else if choices.rarely(3) && s.stage(tensor).parallel(&leaf).is_ok() {
+                log.push(format!("{name}.parallel({})", leaf.name()));
+            }
+        }
+        let leaves = s.stage(tensor).get()?.leaves.clone();
         if let Some(leaf) = leaves.iter().rev().find(|leaf| fixed.contains(leaf)).filter(|_| choices.rarely(3)) {
-            if leaf.kind == IterKind::DataPar && choices.below(2) == 0 {
-                s.stage(tensor).vectorize(leaf)?;
-                log.push(format!("s.stage(&s{number}).vectorize({})", leaf.name()));
-            } else {
-                s.stage(tensor).unroll(leaf)?;
-                log.push(format!("s.stage(&s{number}).unroll({})", leaf.name()));
+            let vector = leaf.kind == IterKind::DataPar && choices.below(2) == 0;
+            if vector && s.stage(tensor).vectorize(leaf).is_ok() {
+                log.push(format!("{name}.vectorize({})", leaf.name()));
+            } else if s.stage(tensor).unroll(leaf).is_ok() {
+                log.push(format!("{name}.unroll({})", leaf.name()));
             }
         }
-        if let Some(leaf) = leaves.first().filter(|leaf| is_root && !shifted && leaf.kind == IterKind::DataPar) {
-            if choices.rarely(3) && s.stage(tensor).parallel(leaf).is_ok() {
-                log.push(format!("s.stage(&s{number}).parallel({})", leaf.name()));
+        if choices.rarely(10) {
+            let axes = s.stage(tensor).get()?.all_axes.clone();
+            if let Some(axis) = axes.first().filter(|axis| axis.kind == IterKind::DataPar) {
+                if s.stage(tensor).storage_align(axis, 4, 1).is_ok() {
+                    log.push(format!("{name}.storage_align({}, 4, 1)", axis.name()));
+                }
             }
         }
-        Ok(())
+        let mut is_local = around.last().is_some_and(|place| place.is_local);
+        let mut around = around;
+        for axis in leaves {
+            is_local |= threads.as_ref() == Some(&axis);
+            around.push(Place { stage: tensor.clone(), axis, is_local });
+        }
+        Ok(around)
     }
 }

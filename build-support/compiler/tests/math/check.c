@@ -63,50 +63,89 @@ static void note_wrong(int i) {
   if (wrong++ == 0) wrong_x = x[i], wrong_y = y[i], wrong_out = out[i];
 }
 
+static void compare_one(int i);
+
+#if DOUBLE
 static void compare(int n) {
-  const wide limit = ldexp(1, MAX_EXPONENT) * (wide)2;
+  for (int i = 0; i < n; ++i) compare_one(i);
+}
+#else
+// A loop of vectors for what is not special.
+static void compare(int n) {
+  static double ulps[BLOCK];
+  double largest = 0, smallest = 0;
   for (int i = 0; i < n; ++i) {
-    wide e = expected[i];
-    real o = out[i];
-    if (e != e || o != o) {
-      if ((e != e) != (o != o)) note_wrong(i);
-      continue;
-    }
-    if (!signbit(e) != !signbit(o) && (o == 0 || e == 0 || isinf(o))) {
-      note_wrong(i);
-      continue;
-    }
-    // Infinity is one digit above the largest number; what libm has beyond it is as well.
-    if (isinf(e) && !isinf(o)) {
-      note_wrong(i);
-      continue;
-    }
-    wide a = e < 0 ? -e : e, b = o < 0 ? -(wide)o : (wide)o;
-    if (a > limit) a = limit;
-    if (isinf(o)) b = limit;
-    if ((e < 0) != (o < 0)) b = -b;
-    int exponent;
-#if DOUBLE
-    frexpl(a, &exponent);
-#else
+    double e = expected[i];
+    float o = out[i], rounded = (float)e;
     uint64_t bits;
-    memcpy(&bits, &a, 8);
-    exponent = (int)(bits >> 52) - 1022;
-#endif
-    exponent -= 1;
-    if (exponent < MIN_EXPONENT || a == 0) exponent = MIN_EXPONENT;
-    if (exponent > MAX_EXPONENT) exponent = MAX_EXPONENT;
-#if DOUBLE
-    double ulps = (double)ldexpl(a - b, DIGITS - exponent);
-#else
-    uint64_t scale_bits = (uint64_t)(1023 + DIGITS - exponent) << 52;
+    uint32_t own, right;
+    memcpy(&bits, &e, 8);
+    memcpy(&own, &o, 4);
+    memcpy(&right, &rounded, 4);
+    int same = (own == right) | ((e != e) & (o != o));
+    int64_t exponent = (int64_t)(bits >> 52 & 0x7ff);
+    exponent = exponent < 1023 + MIN_EXPONENT ? 1023 + MIN_EXPONENT : exponent;
+    exponent = exponent > 1023 + MAX_EXPONENT ? 1023 + MAX_EXPONENT : exponent;
+    bits = (uint64_t)(2 * 1023 + DIGITS - exponent) << 52;
     double scale;
-    memcpy(&scale, &scale_bits, 8);
-    double ulps = (a - b) * scale;
-#endif
-    ulps = fabs(ulps);
-    if (ulps > worst) worst = ulps, worst_x = x[i], worst_y = y[i];
+    memcpy(&scale, &bits, 8);
+    int plain = (e != 0) & (o != 0) & (fabs(e) < 0x1p128) & (fabsf(o) < INFINITY);
+    double error = fabs(e - (double)o) * scale;
+    ulps[i] = plain ? error : same ? 0 : -1;
   }
+  for (int i = 0; i < n; ++i) {
+    largest = ulps[i] > largest ? ulps[i] : largest;
+    smallest = ulps[i] < smallest ? ulps[i] : smallest;
+  }
+  if (largest <= worst && smallest >= 0) return;
+  for (int i = 0; i < n; ++i) {
+    if (ulps[i] < 0 || ulps[i] > worst) compare_one(i);
+  }
+}
+#endif
+
+static void compare_one(int i) {
+  const wide limit = ldexp(1, MAX_EXPONENT) * (wide)2;
+  wide e = expected[i];
+  real o = out[i];
+  if (e != e || o != o) {
+    if ((e != e) != (o != o)) note_wrong(i);
+    return;
+  }
+  if (!signbit(e) != !signbit(o) && (o == 0 || e == 0 || isinf(o))) {
+    note_wrong(i);
+    return;
+  }
+  // Infinity is one digit above the largest number; what libm has beyond it is as well.
+  if (isinf(e) && !isinf(o)) {
+    note_wrong(i);
+    return;
+  }
+  wide a = e < 0 ? -e : e, b = o < 0 ? -(wide)o : (wide)o;
+  if (a > limit) a = limit;
+  if (isinf(o)) b = limit;
+  if ((e < 0) != (o < 0)) b = -b;
+  int exponent;
+#if DOUBLE
+  frexpl(a, &exponent);
+#else
+  uint64_t bits;
+  memcpy(&bits, &a, 8);
+  exponent = (int)(bits >> 52) - 1022;
+#endif
+  exponent -= 1;
+  if (exponent < MIN_EXPONENT || a == 0) exponent = MIN_EXPONENT;
+  if (exponent > MAX_EXPONENT) exponent = MAX_EXPONENT;
+#if DOUBLE
+  double ulps = (double)ldexpl(a - b, DIGITS - exponent);
+#else
+  uint64_t scale_bits = (uint64_t)(1023 + DIGITS - exponent) << 52;
+  double scale;
+  memcpy(&scale, &scale_bits, 8);
+  double ulps = (a - b) * scale;
+#endif
+  ulps = fabs(ulps);
+  if (ulps > worst) worst = ulps, worst_x = x[i], worst_y = y[i];
 }
 
 static uint64_t state;

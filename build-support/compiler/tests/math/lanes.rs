@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::intrin::{FUNCTIONS, Features};
 use kernpack_compiler::ir::builder::round_float;
 use kernpack_compiler::ir::{BF16, DataType, DataTypeExt, F16, F32, F64};
@@ -39,7 +39,11 @@ int main(void) {
 /// The results of all functions, as one run of bytes.
 fn dump(name: &str, dtype: DataType, lanes: u16, features: Features, options: &[&str]) -> Vec<u8> {
     let folder = folder(name);
-    std::fs::write(folder.join("kernel.c"), c::source(&module(dtype, lanes, features)).unwrap()).unwrap();
+    std::fs::write(
+        folder.join("kernel.c"),
+        c::source(&module(dtype, lanes, features), &RuntimeSymbols::Direct).unwrap(),
+    )
+    .unwrap();
     std::fs::write(folder.join("dump.c"), DUMP).unwrap();
     let table: Vec<String> = FUNCTIONS.iter().map(|(name, arity)| format!("X{arity}({name})")).collect();
     let table = format!("-DFUNCTIONS={}", table.join(" "));
@@ -54,7 +58,7 @@ fn dump(name: &str, dtype: DataType, lanes: u16, features: Features, options: &[
 
 #[test]
 fn vectors_have_the_values_of_scalars() {
-    let features = Features { fma: has_fma() };
+    let features = Features { fma: has_fma(), ..Features::default() };
     for (title, dtype, lanes) in [("f32", F32, 16), ("f64", F64, 4)] {
         let scalars = dump(&format!("scalars-{title}"), dtype, 1, features, &["-O1"]);
         let vectors = dump(&format!("vectors-{title}"), dtype, lanes, features, &["-O1"]);
@@ -115,7 +119,7 @@ fn half(dtype: DataType, bits: u16) -> f64 {
 
 #[test]
 fn half_precision_is_rounded_from_single_precision() {
-    let features = Features { fma: has_fma() };
+    let features = Features { fma: has_fma(), ..Features::default() };
     for (title, dtype) in [("f16", F16), ("bf16", BF16)] {
         let results = dump(&format!("half-{title}"), dtype, 1, features, &["-O1"]);
         let mut checked = 0;

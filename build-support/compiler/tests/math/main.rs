@@ -5,5 +5,6 @@
 
 mod accuracy;
 mod lanes;
+mod llvm;
 mod program;
 mod speed;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernpack_compiler::codegen::c;
+use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::intrin::{FUNCTIONS, Features, lower_math};
 use kernpack_compiler::ir::{
     Buffer, DataType, DataTypeExt, Expr, ForKind, FuncKind, I64, IrModule, LoweredFunc, LoweredFuncNode, Param,
@@ -60,8 +60,8 @@ pub(crate) fn has_fma() -> bool {
 /// Compiler options for a CPU with these features.
 pub(crate) fn cpu(features: Features) -> &'static [&'static str] {
     match (cfg!(target_arch = "x86_64"), features.fma) {
-        (true, true) => &["-march=native"],
-        (true, false) => &["-msse4.2", "-mno-fma"],
+        (true, true) if has_fma() => &["-march=native"],
+        (true, _) => &["-msse4.2", "-mno-fma"],
         _ => &[],
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn cc(args: &[&str], folder: &Path) {
 pub(crate) fn build(name: &str, dtype: DataType, lanes: u16, features: Features) -> PathBuf {
     let folder = folder(name);
     let module = module(dtype, lanes, features);
-    std::fs::write(folder.join("kernel.c"), c::source(&module).unwrap()).unwrap();
+    std::fs::write(folder.join("kernel.c"), c::source(&module, &RuntimeSymbols::Direct).unwrap()).unwrap();
     let names: Vec<String> = FUNCTIONS
         .iter()
         .filter(|(name, _)| module.functions.iter().any(|function| function.name.as_str() == format!("run_{name}")))
@@ -100,8 +100,11 @@ pub(crate) fn build(name: &str, dtype: DataType, lanes: u16, features: Features)
     let kernel: Vec<&str> = [&["-O3", "-c", "kernel.c"][..], c::FLAGS, cpu(features)].concat();
     cc(&kernel, &folder);
     // In double precision the vectors of libm are as good a reference, and faster; its headers have them for OpenMP.
-    let vectors = if dtype.bits() == 64 { &[][..] } else { &["-fopenmp-simd", "-D_OPENMP=201307", "-march=native"] };
-    cc(&[&["-O3", "-fno-math-errno", double, "-c", reference, "-o", "reference.o"], vectors].concat(), &folder);
-    cc(&["-O2", double, &table, source, "kernel.o", "reference.o", "-o", "check", "-lm"], &folder);
+    let vectors = if dtype.bits() == 64 { &[][..] } else { &["-fopenmp-simd", "-D_OPENMP=201307"] };
+    let native = cpu(Features { fma: true, ..Features::default() });
+    let flags = ["-O3", "-fno-math-errno", "-ffp-contract=off", double];
+    cc(&[&flags, &["-c", reference, "-o", "reference.o"], vectors, native].concat(), &folder);
+    let objects = [&table, source, "kernel.o", "reference.o", "-o", "check", "-lm"];
+    cc(&[&flags, &objects[..], native].concat(), &folder);
     folder.join("check")
 }

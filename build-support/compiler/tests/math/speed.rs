@@ -10,7 +10,7 @@ use crate::program::{build, has_fma};
 #[test]
 #[ignore = "a benchmark"]
 fn speed() {
-    let features = Features { fma: has_fma() };
+    let features = Features { fma: has_fma(), ..Features::default() };
     for (title, dtype, lanes) in [("f32", F32, 1), ("f32x16", F32, 16), ("f64", F64, 1), ("f64x8", F64, 8)] {
         let program = build(&format!("speed-{title}"), dtype, lanes, features);
         println!("{title}: name, ns per element, ns of libm (scalar)");

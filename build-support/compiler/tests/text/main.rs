@@ -44,6 +44,7 @@ fn a_function_reads_back() {
 }
 
 mod mistakes;
+mod pipeline;
 mod programs;
 mod properties;
 mod verify;

@@ -1,10 +1,12 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::abi::{TVMFFIAny, type_index};
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{
+    Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle, sequence, views,
+};
 
 /// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
 #[repr(transparent)]
@@ -13,33 +15,7 @@ pub struct Array<T> {
     elements: PhantomData<fn() -> T>,
 }
 
-raw_handle!(T => Array<T>, "`ffi.Array` whose elements all convert to `T`", elements: PhantomData);
-
-/// The elements of an `ffi.Array` or `ffi.List` as views.
-///
-/// # Safety
-/// `object` is an array or list that lives for `'a`, and it does not change meanwhile.
-unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
-    // SAFETY: promised by the caller; a view is transparent over the raw struct, and owned elements are valid views.
-    unsafe {
-        let elements = embedded::seq::elements(object);
-        core::slice::from_raw_parts(elements.as_ptr().cast(), elements.len())
-    }
-}
-
-/// The elements of a value that is an array or list.
-#[doc(hidden)]
-pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
-    let object = value.object().ok_or(Mismatch::TYPE)?;
-    // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
-    // argument of: the ABI's contract for mutable containers.
-    unsafe {
-        match (*object).type_index {
-            type_index::ARRAY | type_index::LIST => Ok(views(object)),
-            _ => Err(Mismatch::TYPE),
-        }
-    }
-}
+raw_handle!(ObjRef: T => Array<T>, "`ffi.Array` whose elements all convert to `T`", elements: PhantomData);
 
 /// Says which element of a sequence did not convert.
 pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize, value: &AnyView<'_>) -> Mismatch {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle};
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
 ///
@@ -22,7 +22,7 @@ pub struct Map<K, V> {
     entries: PhantomData<fn() -> (K, V)>,
 }
 
-raw_handle!(K V => Map<K, V>, "`ffi.Map` whose keys all convert to `K` and whose values all convert to `V`", entries: PhantomData);
+raw_handle!(ObjRef: K V => Map<K, V>, "`ffi.Map` whose keys all convert to `K` and whose values all convert to `V`", entries: PhantomData);
 
 /// The entries of a value that is a map or dict, as views.
 fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>, Mismatch> {

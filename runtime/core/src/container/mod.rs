@@ -14,8 +14,8 @@ mod map;
 mod shape;
 mod tuple;
 
-pub use array::Array;
 #[doc(hidden)]
-pub use array::sequence;
+pub use crate::value::sequence;
+pub use array::Array;
 pub use map::Map;
 pub use shape::Shape;

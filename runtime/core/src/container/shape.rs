@@ -1,11 +1,10 @@
 use core::fmt;
 use core::ops::Deref;
 
-use super::array::sequence;
 use crate::abi::type_index;
 use crate::embedded;
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, raw_handle, sequence};
 
 /// Dimensions of a tensor, in elements.
 ///
@@ -20,7 +19,7 @@ pub struct Shape {
     object: ObjRef<ObjectRoot>,
 }
 
-raw_handle!(=> Shape, "`ffi.Shape`");
+raw_handle!(ObjRef: => Shape, "`ffi.Shape`");
 
 impl Shape {
     /// Copies.

@@ -1,5 +1,5 @@
-use super::array::{array_of, in_element, sequence};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use super::array::{array_of, in_element};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, sequence};
 
 macro_rules! tuple {
     ($count:literal; $($name:ident $index:tt)+) => {

@@ -4,8 +4,9 @@ use core::ptr;
 
 use super::{Args, TypedFunction};
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIFunctionCell, type_index};
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
+use crate::value::{
+    Any, AnyView, Arg, Counted, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle,
+};
 use crate::{Error, Result, embedded};
 
 /// A function of any language, type-erased: takes any values, returns one or an error.
@@ -14,10 +15,10 @@ use crate::{Error, Result, embedded};
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Function {
-    object: ObjRef<ObjectRoot>,
+    object: Counted,
 }
 
-raw_handle!(=> Function, "`ffi.Function`");
+raw_handle!(Counted: => Function, "`ffi.Function`");
 
 impl Function {
     /// A function whose entry point is a C function that needs no context.
@@ -222,12 +223,5 @@ impl ToArg for Function {
 impl From<Function> for Any {
     fn from(function: Function) -> Self {
         function.into_any()
-    }
-}
-
-/// Every object reference can be seen as a reference to the root type.
-impl From<Function> for ObjRef<ObjectRoot> {
-    fn from(function: Function) -> Self {
-        function.object
     }
 }

@@ -3,9 +3,8 @@
 use super::FunctionInfo;
 use super::panic::guard;
 use crate::abi::TVMFFIAny;
-use crate::container::sequence;
 use crate::layout::byte_range;
-use crate::value::{AnyView, FromArg, IntoAny, Mismatch};
+use crate::value::{AnyView, FromArg, IntoAny, Mismatch, sequence};
 use crate::{Error, Result, embedded};
 
 /// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.

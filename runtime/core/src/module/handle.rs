@@ -9,9 +9,9 @@ use super::object::{implementation, new_module};
 use super::{files, operations};
 use crate::abi::{TVMFFIObject, type_index};
 use crate::function::{Function, did_you_mean};
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
+use crate::object::{ObjRef, ObjectRoot};
 use crate::provider::{self, Origin};
-use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
+use crate::value::{Any, AnyView, Arg, Bytes, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, raw_handle};
 use crate::{Result, embedded};
 
 /// A counted reference to a module: a loaded library, a device image, or a module of any other kind.
@@ -21,7 +21,7 @@ pub struct Module {
     object: ObjRef<ObjectRoot>,
 }
 
-raw_handle!(=> Module, "`ffi.Module`");
+raw_handle!(ObjRef: => Module, "`ffi.Module`");
 
 // The provider's global functions do the work, where it has them: they may have been replaced.
 impl Module {

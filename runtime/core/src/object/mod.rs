@@ -33,7 +33,6 @@ mod fields;
 mod foreign;
 mod identity;
 mod methods;
-mod raw_handle;
 mod reference;
 mod registration;
 mod root;
@@ -59,7 +58,6 @@ pub use field_value::{Field, FieldValue, MutableField};
 pub use foreign::is_made_by_rust;
 pub use identity::Identity;
 pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
-pub(crate) use raw_handle::raw_handle;
 pub use reference::ObjRef;
 #[doc(hidden)]
 pub use registration::register_attr;

@@ -10,7 +10,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::value::{
     Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, ToArg, TypeSchema, type_key,
 };
-use crate::{embedded, provider};
+use crate::{Function, embedded, provider};
 
 /// A counted reference to an object of type `T` or of a type derived from it. Never null; cloning adds a reference.
 #[repr(transparent)]
@@ -287,6 +287,14 @@ impl<T: Object> Drop for ObjRef<T> {
 impl<T: Object> From<T> for ObjRef<T> {
     fn from(value: T) -> Self {
         Self::new(value)
+    }
+}
+
+/// Every object reference can be seen as a reference to the root type.
+impl From<Function> for ObjRef<ObjectRoot> {
+    fn from(function: Function) -> Self {
+        // SAFETY: every object is an `ffi.Object`; the function's reference goes over.
+        unsafe { Self::from_raw(function.into_raw()) }
     }
 }
 

@@ -5,8 +5,10 @@ use super::{TensorView, TensorViewMut};
 use crate::abi::{DLManagedTensorVersioned, DLTensor, type_index};
 use crate::layout::Element;
 use crate::layout::{Layout, count, row_major};
-use crate::object::{ObjRef, ObjectRoot, raw_handle};
-use crate::value::{Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{
+    Any, AnyView, Arg, DataType, Device, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle,
+};
 use crate::{Error, Result, embedded, provider};
 
 /// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
@@ -29,7 +31,7 @@ struct Body<S> {
 unsafe impl<S: Send> Send for Body<S> {}
 
 // Another handle of the object may be where the pointer comes from, so its data is not written to in place.
-raw_handle!(=> Tensor, "`ffi.Tensor`", exclusive: false);
+raw_handle!(ObjRef: => Tensor, "`ffi.Tensor`", exclusive: false);
 
 impl Tensor {
     /// A tensor on the CPU that takes over `values`, in row-major order. Nothing is copied.

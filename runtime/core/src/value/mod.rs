@@ -9,23 +9,31 @@
 
 mod any;
 mod convert;
+mod counted;
 mod data_type;
 mod device;
 mod error;
 mod optional;
+mod raw_handle;
 mod scalar;
 mod schema;
 mod seen;
+mod sequence;
 mod text;
 mod type_name;
 
 pub use any::{Any, AnyView};
 pub use convert::{Arg, FromAny, FromArg, IntoAny, IntoReturn, Mismatch, ToArg};
+pub(crate) use counted::Counted;
 pub use data_type::DataType;
 pub use device::Device;
+pub(crate) use raw_handle::raw_handle;
 pub use schema::{Schema, Storage, TypeSchema};
 #[doc(hidden)]
 pub use seen::{Changed, Narrow, Shown};
+#[doc(hidden)]
+pub use sequence::sequence;
+pub(crate) use sequence::views;
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

@@ -50,6 +50,8 @@ pub(super) struct Body<'a> {
     pub(super) names: Names,
     pub(super) locals: HashMap<Var, Local>,
     pub(super) lines: Vec<String>,
+    /// What is done before the function ends, last one first.
+    pub(super) cleanup: Vec<String>,
     /// Declarations at the beginning of the function.
     pub(super) hoisted: Vec<String>,
     pub(super) indent: usize,
@@ -58,6 +60,8 @@ pub(super) struct Body<'a> {
     pub(super) noalias: bool,
     /// `(task_id, group)` in a task of a parallel loop.
     pub(super) in_task: bool,
+    /// How many loops are around.
+    pub(super) in_loop: usize,
     /// Whether loads and calls of the statement are done one after the other, since one of them changes memory.
     pub(super) ordered: bool,
     /// Whether an index is being written.
@@ -65,6 +69,26 @@ pub(super) struct Body<'a> {
 }
 
 impl Body<'_> {
+    /// The inside of another function that returns a status, while this one is being written.
+    pub(super) fn nested(&mut self, symbol: &str, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<String> {
+        let exit = core::mem::replace(&mut self.exit, Exit::Status);
+        let indent = core::mem::replace(&mut self.indent, 1);
+        let hoisted = core::mem::take(&mut self.hoisted);
+        let cleanup = core::mem::take(&mut self.cleanup);
+        let function = core::mem::replace(&mut self.function, symbol.to_owned());
+        let (names, locals) = (self.names.clone(), self.locals.clone());
+        let written = self.apart(work);
+        let text = written.map(|((), lines)| self.finish(Some("int32_t"), lines, true));
+        self.names = names;
+        self.locals = locals;
+        self.function = function;
+        self.cleanup = cleanup;
+        self.hoisted = hoisted;
+        self.indent = indent;
+        self.exit = exit;
+        text
+    }
+
     /// Adds a line.
     pub(super) fn line(&mut self, text: impl AsRef<str>) {
         let indent = "  ".repeat(self.indent);

@@ -4,6 +4,7 @@ use kernpack::DataType;
 
 use super::body::{Body, Exit};
 use super::expr::{DONE, is_void};
+use super::runtime::{ALLOC_WORKSPACE, BARRIER, CALL, FREE_WORKSPACE, INIT_ONCE, LOOK_UP};
 use super::types::scalar as scalar_type;
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail, require};
@@ -109,7 +110,7 @@ impl Body<'_> {
                     () => Ok(scalar::reinterpret(self.unit, from, dtype, &value)),
                 }
             }
-            builtin::ADDRESS_OF => match &**arg(0)? {
+            builtin::ADDRESS_OF | builtin::ACCESS_PTR => match &**arg(0)? {
                 ExprNode::Load { buffer, index, .. } => {
                     let pointer = self.pointer(buffer)?;
                     let first = match &**index {
@@ -121,14 +122,8 @@ impl Body<'_> {
                     let scale = if lanes > 1 { format!(" * {lanes}") } else { String::new() };
                     Ok(format!("((void*)({pointer} + {index}{scale}))"))
                 }
-                _ => fail!(Type, "address_of takes a load"),
+                _ => fail!(Type, "`{name}` takes a load"),
             },
-            builtin::ACCESS_PTR => {
-                let (handle, offset) = (self.value(arg(0)?)?, self.index(arg(1)?)?);
-                // The type of the call is that of the elements, or a pointer to bytes.
-                let memory = if dtype.is_handle() { "char".to_owned() } else { self.unit.memory_type(dtype)? };
-                Ok(format!("((void*)(({memory}*){handle} + {offset}))"))
-            }
             builtin::ISNULLPTR => Ok(format!("({} == NULL)", self.value(arg(0)?)?)),
             builtin::HANDLE_ADD_BYTE_OFFSET => {
                 let (pointer, bytes) = (self.value(arg(0)?)?, self.index(arg(1)?)?);
@@ -160,19 +155,23 @@ impl Body<'_> {
                 Ok(format!("KP_PREFETCH({address}, {}, {})", hint(1).clamp(0, 1), hint(2).clamp(0, 3)))
             }
             builtin::ASSUME => Ok(DONE.to_owned()),
-            builtin::ALLOC_WORKSPACE => {
-                let params = ["int", "int", "uint64_t", "int", "int"].map(str::to_owned);
-                self.unit.external("TVMBackendAllocWorkspace", "void*", &params)?;
+            builtin::ALLOC_WORKSPACE | builtin::FREE_WORKSPACE => {
+                let is_alloc = name == builtin::ALLOC_WORKSPACE;
+                let function = self.unit.runtime(if is_alloc { &ALLOC_WORKSPACE } else { &FREE_WORKSPACE });
                 let args = self.values(args)?;
-                Ok(format!("TVMBackendAllocWorkspace({})", args.join(", ")))
+                Ok(format!("{function}({})", args.join(", ")))
             }
-            builtin::FREE_WORKSPACE => {
-                let params = ["int", "int", "void*"].map(str::to_owned);
-                self.unit.external("TVMBackendFreeWorkspace", "int", &params)?;
-                let args = self.values(args)?;
-                Ok(format!("TVMBackendFreeWorkspace({})", args.join(", ")))
+            builtin::STATIC_HANDLE => {
+                let handle = self.unit.names.unique("static_handle");
+                self.unit.functions.push_str(&format!("static void* {handle};\n"));
+                Ok(format!("((void*)&{handle})"))
             }
-            builtin::CALL_PACKED_LOWERED => self.packed(args, dtype),
+            builtin::ANY_LANE => {
+                let mask = arg(0)?.dtype();
+                let value = self.value(arg(0)?)?;
+                if mask.lanes() > 1 { vector::any(self.unit, mask, &value) } else { Ok(value) }
+            }
+            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED => self.packed(args, dtype),
             builtin::THROW_LAST_ERROR => {
                 require!(
                     self.exit == Exit::Status,
@@ -180,7 +179,8 @@ impl Body<'_> {
                     "`{}` returns no status, so it has no way to end with an error",
                     self.function
                 );
-                self.line("return -1;");
+                let leave = self.leave("-1");
+                self.line(leave);
                 Ok(DONE.to_owned())
             }
             builtin::BREAK_LOOP | builtin::CONTINUE_LOOP => {
@@ -189,8 +189,8 @@ impl Body<'_> {
             }
             builtin::PARALLEL_BARRIER => {
                 require!(self.in_task, Lower, "parallel_barrier outside of a parallel loop");
-                self.unit.external("TVMBackendParallelBarrier", "int", &["int".to_owned(), "void*".to_owned()])?;
-                self.line("if (TVMBackendParallelBarrier(task_id, group) != 0) return -1;");
+                let barrier = self.unit.runtime(&BARRIER);
+                self.line(format!("if ({barrier}(task_id, group) != 0) {}", self.leave("-1")));
                 Ok(DONE.to_owned())
             }
             "vectorlow" | "vectorhigh" | "vectorcombine" => {
@@ -263,7 +263,7 @@ impl Body<'_> {
 
     /// A packed function by its global name, looked up once; arguments are slots `begin .. end` of a stack, the result is slot `end`.
     fn packed(&mut self, args: &[Expr], dtype: DataType) -> Result<String> {
-        let [name, stack, begin, end] = args else {
+        let [name, stack, begin, end, traced @ ..] = args else {
             fail!(Type, "call_packed_lowered takes a name, a stack, a beginning and an end")
         };
         let ExprNode::Text { value: name } = &**name else { fail!(Type, "call_packed_lowered takes its name as text") };
@@ -274,38 +274,49 @@ impl Body<'_> {
             self.function
         );
         let (stack, begin, end) = (self.value(stack)?, self.index(begin)?, self.index(end)?);
-        self.unit.external("TVMFFIFunctionGetGlobal", "int", &["const TVMFFIByteArray*".into(), "void**".into()])?;
-        self.unit.external(
-            "TVMFFIFunctionCall",
-            "int",
-            &["void*".into(), "TVMFFIAny*".into(), "int32_t".into(), "TVMFFIAny*".into()],
-        )?;
-        self.unit.external("TVMFFIHandleInitOnce", "int", &["void**".into(), "int (*)(void**)".into()])?;
+        let (call, init) = (self.unit.runtime(&CALL), self.unit.runtime(&INIT_ONCE));
+        let (look_up, library) = (self.unit.runtime(&LOOK_UP), self.unit.library());
         let handle = self.unit.names.unique(&format!("packed_{}", name.as_str()));
         let text = literal::text(name.as_str());
         self.unit.functions.push_str(&format!(
-            "static void* {handle};\nstatic int {handle}_init(void** function) {{\n  \
-             TVMFFIByteArray const name = {{{text}, sizeof({text}) - 1}};\n  return TVMFFIFunctionGetGlobal(&name, function);\n}}\n\n"
+            "static void* {handle};\nstatic int {handle}_init(void** function) {{\n  return {look_up}({library}, {text}, function);\n}}\n\n"
         ));
         let values = self.names.unique("slots");
-        self.line(format!("TVMFFIAny* const {values} = (TVMFFIAny*){stack};"));
-        self.line(format!("{values}[{end}].type_index = kTVMFFINone;"));
-        self.line(format!("{values}[{end}].zero_padding = 0;"));
-        self.line(format!("{values}[{end}].v_int64 = 0;"));
-        self.line(format!(
-            "if (TVMFFIHandleInitOnce(&{handle}, {handle}_init) != 0 ||\n      \
-             TVMFFIFunctionCall({handle}, &{values}[{begin}], (int32_t)({end} - {begin}), &{values}[{end}]) != 0) return -1;"
-        ));
         let slot = format!("{values}[{end}]");
-        Ok(match () {
-            () if is_void(dtype) => DONE.to_owned(),
-            () if dtype.is_handle() => format!("{slot}.v_ptr"),
+        self.line(format!("TVMFFIAny* const {values} = (TVMFFIAny*){stack};"));
+        self.line(format!("{slot}.type_index = kTVMFFINone, {slot}.zero_padding = 0, {slot}.v_int64 = 0;"));
+        self.line(format!("if ({init}(&{handle}, {handle}_init) != 0 ||"));
+        self.line(format!(
+            "    {call}({handle}, &{values}[{begin}], (int32_t)({end} - {begin}), &{slot}) != 0) {}",
+            self.leave("-1")
+        ));
+        let release = self.unit.releaser();
+        let result = if is_void(dtype) {
+            self.line(format!("{release}(&{slot});"));
+            return Ok(DONE.to_owned());
+        } else if dtype.is_handle() {
+            // It is kept until the function ends, or the same call returns another one.
+            let owned = self.names.unique("owned");
+            self.hoisted.push(format!("  TVMFFIAny {owned} = {{0}};"));
+            self.cleanup.push(format!("{release}(&{owned});"));
+            self.line(format!("{release}(&{owned});"));
+            self.line(format!("{owned} = {slot};"));
+            format!("{slot}.v_ptr")
+        } else if dtype.is_float() {
             // An integer where a float is expected is converted.
-            () if dtype.is_float() => {
-                let whole = format!("({slot}.type_index == kTVMFFIFloat ? {slot}.v_float64 : (double){slot}.v_int64)");
-                scalar::cast(self.unit, crate::ir::F64, dtype, &whole)?
+            let whole = format!("({slot}.type_index == kTVMFFIFloat ? {slot}.v_float64 : (double){slot}.v_int64)");
+            self.line(format!("{release}(&{slot});"));
+            scalar::cast(self.unit, crate::ir::F64, dtype, &whole)?
+        } else {
+            self.line(format!("{release}(&{slot});"));
+            scalar::cast(self.unit, I64, dtype, &format!("{slot}.v_int64"))?
+        };
+        match traced {
+            [] => Ok(result),
+            [traced, ..] => {
+                let traced = self.value(traced)?;
+                Ok(format!("({slot}.type_index == kTVMFFINone ? {traced} : {result})"))
             }
-            () => scalar::cast(self.unit, I64, dtype, &format!("{slot}.v_int64"))?,
-        })
+        }
     }
 }

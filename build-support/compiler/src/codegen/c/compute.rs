@@ -20,28 +20,14 @@ impl Body<'_> {
                 inner.restrict |= restrict;
             }
         }
-        let outer_exit = core::mem::replace(&mut self.exit, Exit::Status);
-        let outer_indent = core::mem::replace(&mut self.indent, 1);
-        let outer_hoisted = core::mem::take(&mut self.hoisted);
-        let outer_function = core::mem::replace(&mut self.function, symbol.clone());
-        let names = self.names.clone();
-        let written = self.apart(|inner| inner.stmt(body));
-        self.names = names;
+        let inside = self.nested(&symbol, |inner| inner.stmt(body));
         self.locals = locals;
-        self.function = outer_function;
-        let hoisted = core::mem::replace(&mut self.hoisted, outer_hoisted);
-        self.indent = outer_indent;
-        self.exit = outer_exit;
-        let ((), lines) = written?;
+        let inside = inside?;
         let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
-        let lines: Vec<String> = hoisted.into_iter().chain(lines).collect();
-        self.unit.functions.push_str(&format!(
-            "static KP_NOINLINE int32_t {symbol}({params}) {{\n{}\n  return 0;\n}}\n\n",
-            lines.join("\n")
-        ));
+        self.unit.functions.push_str(&format!("static KP_NOINLINE int32_t {symbol}({params}) {{\n{inside}}}\n\n"));
         let call = format!("{symbol}({})", args.join(", "));
         self.line(match self.exit {
-            Exit::Status => format!("if ({call} != 0) return -1;"),
+            Exit::Status => format!("if ({call} != 0) {}", self.leave("-1")),
             Exit::None => format!("(void){call};"),
         });
         Ok(())

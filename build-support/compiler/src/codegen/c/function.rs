@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use super::body::{Body, Exit, Local};
 use super::expr::is_void;
 use super::unit::Unit;
+use crate::codegen::RuntimeSymbols;
 use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, ExprNode, FuncKind, I32, IrModule, LoweredFunc, Stmt, StmtNode, visit};
 
 /// The C file of a module.
-pub(super) fn module(module: &IrModule) -> Result<String> {
-    let mut unit = Unit::new();
+pub(super) fn module(module: &IrModule, runtime: &RuntimeSymbols) -> Result<String> {
+    let mut unit = Unit::new(runtime);
     let mut symbols = HashMap::new();
     for function in module.functions.iter() {
         for_each_symbol(&function.body, |symbol| unit.names.reserve(symbol));
@@ -76,10 +77,12 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
         locals: HashMap::new(),
         lines: Vec::new(),
         hoisted: Vec::new(),
+        cleanup: Vec::new(),
         indent: 1,
         exit,
         noalias,
         in_task: false,
+        in_loop: 0,
         ordered: false,
         in_index: false,
     };
@@ -117,9 +120,9 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
     body.stmt(&function.body)?;
     let returns =
         matches!(function.body.to_stmts().last().map(|last| matches!(**last, StmtNode::Return { .. })), Some(true));
-    if exit == Exit::Status && !returns {
-        body.line("return 0;");
-    }
-    let lines: Vec<String> = body.hoisted.iter().chain(&body.lines).cloned().collect();
-    Ok((head.clone(), format!("{head} {{\n{}\n}}\n\n", lines.join("\n"))))
+    let lines = core::mem::take(&mut body.lines);
+    let ret = (!is_void(function.ret)).then_some(ret.as_str());
+    let falls = exit == Exit::Status && !returns;
+    let inside = body.finish(ret, lines, falls);
+    Ok((head.clone(), format!("{head} {{\n{inside}}}\n\n")))
 }

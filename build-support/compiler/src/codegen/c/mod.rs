@@ -5,7 +5,7 @@
 //! behaviour; a division by 0 is the program's own mistake. [`FLAGS`] are what a C compiler should be given besides a level of optimisation.
 //!
 //! ```
-//! use kernpack_compiler::codegen::c;
+//! use kernpack_compiler::codegen::{RuntimeSymbols, c};
 //! use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Var};
 //!
 //! let (a, n) = (Buffer::new("a", F32, [Expr::int(8)], "global"), Var::size("n", kernpack_compiler::ir::I64));
@@ -22,7 +22,7 @@
 //!     body,
 //!     attrs: Default::default(),
 //! });
-//! let source = c::source(&IrModule::new([function]))?;
+//! let source = c::source(&IrModule::new([function]), &RuntimeSymbols::Direct)?;
 //! assert!(source.contains("void double_all(kp_f32* KP_RESTRICT const a, int64_t const n) {"));
 //! assert!(source.contains("    a[i] = (a[i] * 2.0f);"));
 //! # Ok::<(), kernpack_compiler::CompileError>(())
@@ -36,6 +36,7 @@ mod function;
 mod literal;
 mod names;
 mod parallel;
+mod runtime;
 mod scalar;
 mod stmt;
 mod types;
@@ -44,8 +45,10 @@ mod vector;
 
 use kernpack::DataType;
 
+use super::{RuntimeSymbols, Target};
 use crate::error::Result;
 use crate::ir::{DataTypeExt, IrModule, POINTER};
+use crate::pass::lower_for_host;
 
 /// What GCC and Clang should be told: `sqrt` and its like set no `errno`, and products are not fused with sums unless the program says `fma`.
 pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off"];
@@ -60,8 +63,18 @@ pub fn nothing() -> DataType {
 /// Packed functions (kind `Host`) are exported as `__tvm_ffi_<name>`, functions before `MakePackedAPI` (`Mixed`) under their own name with data pointers
 /// and scalars as parameters, others (`Internal`) are `static`; the attribute `global_symbol` gives another symbol.
 ///
+/// `runtime` says how the code reaches the runtime.
+///
 /// # Errors
 /// Nodes that passes should have lowered, types and builtins that C does not have, kernels of devices.
-pub fn source(module: &IrModule) -> Result<String> {
-    function::module(module)
+pub fn source(module: &IrModule, runtime: &RuntimeSymbols) -> Result<String> {
+    function::module(module, runtime)
+}
+
+/// The C file of functions as schedules leave them: packed functions, with arguments checked and math functions as arithmetic.
+///
+/// # Errors
+/// Those of the last passes and of [`source`].
+pub fn build(module: &IrModule, target: &Target) -> Result<String> {
+    source(&lower_for_host(module, target)?, &target.runtime)
 }

@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 
 use super::body::{Body, Exit, Local};
+use super::runtime::LAUNCH;
 use crate::error::Result;
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{DataTypeExt, Expr, ExprNode, Stmt, StmtNode, Var};
-
-/// The declarations of the pool, as in TVM's `c_backend_api.h`.
-const GROUP: &str = "typedef struct { void* sync_handle; int32_t num_task; } kp_group;\n\
-    int TVMBackendParallelLaunch(int (*task)(int, kp_group*, void*), void* data, int num_task);\n\n";
 
 impl Body<'_> {
     /// Writes the task as a function of its own, and the launch.
@@ -23,9 +20,8 @@ impl Body<'_> {
     ) -> Result<()> {
         let used = self.captured(&[min, extent], body);
         let aliased = used.iter().any(|(var, local)| var.dtype().is_handle() && !local.restrict);
-        if self.unit.uses_pool() {
-            self.unit.functions.push_str(GROUP);
-        }
+        self.unit.group();
+        let launcher = self.unit.runtime(&LAUNCH);
         let task = self.unit.names.unique(&format!("{}_task", self.function));
         let data = self.unit.names.unique(&format!("{}_data", self.function));
 
@@ -50,9 +46,9 @@ impl Body<'_> {
         self.block(&format!("if ({count} > 0) {{"), |inner| {
             let name = inner.names.unique("data");
             inner.line(format!("{data} {name} = {{{values}}};"));
-            let launch = format!("TVMBackendParallelLaunch({task}, &{name}, 0)");
+            let launch = format!("{launcher}({task}, &{name}, 0)");
             inner.line(match exit {
-                Exit::Status => format!("if ({launch} != 0) return -1;"),
+                Exit::Status => format!("if ({launch} != 0) {}", inner.leave("-1")),
                 Exit::None => format!("(void){launch};"),
             });
             Ok(())
@@ -75,13 +71,8 @@ impl Body<'_> {
         for name in ["task_id", "group", "data_", "count", "step", "begin", "end"] {
             self.names.reserve(name);
         }
-        let outer_exit = core::mem::replace(&mut self.exit, Exit::Status);
-        let outer_indent = core::mem::replace(&mut self.indent, 1);
-        let outer_hoisted = core::mem::take(&mut self.hoisted);
-        let outer_function = core::mem::replace(&mut self.function, task.to_owned());
-        let locals = self.locals.clone();
         self.in_task = true;
-        let written = self.apart(|inner| {
+        let inside = self.nested(task, |inner| {
             for (ty, local) in fields {
                 let pointer = ty.strip_suffix('*').filter(|_| local.restrict && !aliased);
                 let name = &local.name;
@@ -108,18 +99,8 @@ impl Body<'_> {
             inner.block(&head, |inner| inner.stmt(body))
         });
         self.in_task = false;
-        self.exit = outer_exit;
-        self.indent = outer_indent;
-        self.locals = locals;
         self.names = names;
-        self.function = outer_function;
-        let hoisted = core::mem::replace(&mut self.hoisted, outer_hoisted);
-        let ((), lines) = written?;
-        Ok(format!(
-            "static int {task}(int task_id, kp_group* group, void* data_) {{\n{}{}\n  return 0;\n}}\n\n",
-            hoisted.iter().map(|line| format!("{line}\n")).collect::<String>(),
-            lines.join("\n")
-        ))
+        Ok(format!("static int {task}(int task_id, kp_group* group, void* data_) {{\n{}}}\n\n", inside?))
     }
 
     /// The C type of a variable, as a field.

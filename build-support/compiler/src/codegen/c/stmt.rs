@@ -4,10 +4,11 @@ use kernpack::{Any, Str};
 
 use super::body::{Body, Exit, element_of};
 use super::expr::{DONE, is_void};
+use super::runtime::{FREE_WORKSPACE, RAISE};
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin::{self, Effect};
-use crate::ir::{Buffer, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, visit, with_stack};
+use crate::ir::{Buffer, CallKind, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, visit, with_stack};
 
 impl Body<'_> {
     /// Writes a statement.
@@ -45,6 +46,7 @@ impl Body<'_> {
                 self.line(format!("{memory}* const {name} = ({memory}*){data};"));
                 Ok(())
             }
+            StmtNode::Bind { var, value } if is_builtin(value, builtin::ALLOC_WORKSPACE) => self.workspace(var, value),
             StmtNode::Bind { var, value } => {
                 let text = self.statement_value(value)?;
                 let ty = self.unit.value_type(var.dtype())?;
@@ -63,7 +65,9 @@ impl Body<'_> {
                 let condition = self.statement_value(condition)?;
                 let message: String = parts.iter().map(|part| part.as_str().to_owned()).collect();
                 let (kind, message) = (literal::text(kind.as_str()), literal::text(&message));
-                self.line(format!("if (!KP_LIKELY({condition})) return kernpack_raise({kind}, {message});"));
+                let raise = self.unit.runtime(&RAISE);
+                let leave = self.leave("-1");
+                self.line(format!("if (!KP_LIKELY({condition})) {{ {raise}({kind}, {message}); {leave} }}"));
                 Ok(())
             }
             StmtNode::If { condition, then_body, else_body } => {
@@ -82,7 +86,15 @@ impl Body<'_> {
                     return Ok(());
                 }
                 let text = self.statement_value(value)?;
-                if text != DONE {
+                if let ExprNode::Call { args, .. } = &**value
+                    && is_builtin(value, builtin::FREE_WORKSPACE)
+                    && let Some(pointer) = args.get(2)
+                    && Var::of(&pointer).is_some()
+                {
+                    let pointer = self.value(&pointer)?;
+                    self.line(format!("(void){text};"));
+                    self.line(format!("{pointer} = NULL;"));
+                } else if text != DONE {
                     self.line(if is_void(value.dtype()) { format!("{text};") } else { format!("(void){text};") });
                 }
                 Ok(())
@@ -90,11 +102,12 @@ impl Body<'_> {
             StmtNode::While { condition, body } => self.block("for (;;) {", |inner| {
                 let condition = inner.guard(condition)?;
                 inner.line(format!("if (!({condition})) break;"));
-                inner.stmt(body)
+                inner.looped(body)
             }),
             StmtNode::Return { value } => {
                 let text = self.statement_value(value)?;
-                self.line(format!("return {text};"));
+                let leave = self.leave(&text);
+                self.line(leave);
                 Ok(())
             }
             StmtNode::TensorWrite { tensor, .. } => {
@@ -104,6 +117,28 @@ impl Body<'_> {
                 fail!(Lower, "C: memory for tensor `{}` is left: run StorageFlatten first", tensor.op.name())
             }
         }
+    }
+
+    /// Memory for a while: given back where the program says so, or when the function ends before.
+    fn workspace(&mut self, var: &Var, value: &Expr) -> Result<()> {
+        let text = self.statement_value(value)?;
+        let free = self.unit.runtime(&FREE_WORKSPACE);
+        let name = self.define(var, None, true);
+        let device = match &**value {
+            ExprNode::Call { args, .. } => {
+                [0, 1].map(|at| args.get(at).and_then(|arg| arg.as_int()).unwrap_or(1 - at as i64))
+            }
+            _ => [1, 0],
+        };
+        let give_back = format!("if ({name} != NULL) (void){free}({}, {}, {name});", device[0], device[1]);
+        self.hoisted.push(format!("  void* {name} = NULL;"));
+        // It is taken again where an iteration has ended early.
+        if self.in_loop > 0 {
+            self.line(&give_back);
+        }
+        self.line(format!("{name} = {text};"));
+        self.cleanup.push(give_back);
+        Ok(())
     }
 
     fn indented(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -139,7 +174,15 @@ impl Body<'_> {
             self.lines.push(format!("#if defined(__GNUC__)\n#pragma GCC unroll {count}\n#endif"));
         }
         let name = self.define(var, None, false);
-        self.block(&format!("for ({ty} {name} = {first}; {name} < {last}; ++{name}) {{"), |inner| inner.stmt(body))
+        self.block(&format!("for ({ty} {name} = {first}; {name} < {last}; ++{name}) {{"), |inner| inner.looped(body))
+    }
+
+    /// The body of a loop.
+    fn looped(&mut self, body: &Stmt) -> Result<()> {
+        self.in_loop += 1;
+        let written = self.stmt(body);
+        self.in_loop -= 1;
+        written
     }
 
     fn store(&mut self, buffer: &Buffer, index: &Expr, value: &Expr, mask: Option<&Expr>) -> Result<()> {
@@ -211,6 +254,10 @@ impl Body<'_> {
             _ => self.block("{", |inner| inner.stmt(body)),
         }
     }
+}
+
+fn is_builtin(expr: &Expr, wanted: &str) -> bool {
+    matches!(&**expr, ExprNode::Call { kind: CallKind::Builtin, name, .. } if name.as_str() == wanted)
 }
 
 /// Whether evaluating it may change memory, so that what is around it has to be done in order.

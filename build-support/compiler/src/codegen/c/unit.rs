@@ -6,6 +6,7 @@ use kernpack::DataType;
 
 use super::names::Names;
 use super::types::{check, is_native, lane, lane_bits, scalar, stored};
+use crate::codegen::RuntimeSymbols;
 use crate::error::{Result, require};
 use crate::ir::DataTypeExt;
 
@@ -21,16 +22,19 @@ pub(super) struct Unit {
     prototypes: String,
     /// Functions.
     pub(super) functions: String,
+    /// How code reaches the runtime.
+    pub(super) symbols: RuntimeSymbols,
 }
 
 impl Unit {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(symbols: &RuntimeSymbols) -> Self {
         Self {
             names: Names::new(),
             declared: HashMap::new(),
             prelude: String::new(),
             prototypes: String::new(),
             functions: String::new(),
+            symbols: symbols.clone(),
         }
     }
 
@@ -43,6 +47,16 @@ impl Unit {
         if !self.declared.contains_key(name) {
             let text = text();
             self.prelude.push_str(&text);
+            self.declared.insert(name.to_owned(), text);
+        }
+    }
+
+    /// A declaration behind those of types and helper functions.
+    pub(super) fn declare_late(&mut self, name: &str, text: impl FnOnce() -> String) {
+        if !self.declared.contains_key(name) {
+            let text = text();
+            self.names.reserve(name);
+            self.prototypes.push_str(&text);
             self.declared.insert(name.to_owned(), text);
         }
     }
@@ -86,11 +100,6 @@ impl Unit {
         Ok(())
     }
 
-    /// Whether the pool of threads is used for the first time: it is declared then.
-    pub(super) fn uses_pool(&mut self) -> bool {
-        self.declared.insert("kp_group".to_owned(), String::new()).is_none()
-    }
-
     /// The type of a value.
     pub(super) fn value_type(&mut self, dtype: DataType) -> Result<String> {
         check(dtype)?;
@@ -126,6 +135,9 @@ const PREAMBLE: &str = "#include <kernpack/kernel.h>
 #if defined(__GNUC__)
 #define KP_INLINE static inline __attribute__((always_inline, unused))
 #define KP_NOINLINE __attribute__((noinline))
+#define KP_CONTEXT KERNPACK_EXPORT __attribute__((weak))
+#define KP_COUNT_DOWN(count, by) __atomic_fetch_sub((count), (by), __ATOMIC_RELEASE)
+#define KP_ACQUIRE() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define KP_MAY_ALIAS __attribute__((may_alias))
 #define KP_RESTRICT __restrict
 #define KP_LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -134,6 +146,17 @@ const PREAMBLE: &str = "#include <kernpack/kernel.h>
 #else
 #define KP_INLINE static inline
 #define KP_NOINLINE
+#if defined(_MSC_VER)
+#include <intrin.h>
+#define KP_CONTEXT __declspec(selectany) KERNPACK_EXPORT
+#define KP_COUNT_DOWN(count, by) ((uint64_t)_InterlockedExchangeAdd64((volatile __int64*)(count), -(__int64)(by)))
+#define KP_ACQUIRE() ((void)0)
+#else
+#include <stdatomic.h>
+#define KP_CONTEXT KERNPACK_EXPORT
+#define KP_COUNT_DOWN(count, by) atomic_fetch_sub((_Atomic uint64_t*)(count), (by))
+#define KP_ACQUIRE() ((void)0)
+#endif
 #define KP_MAY_ALIAS
 #define KP_RESTRICT restrict
 #define KP_LIKELY(condition) (condition)

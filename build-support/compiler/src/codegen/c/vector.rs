@@ -160,6 +160,16 @@ pub(super) fn not(unit: &mut Unit, dtype: DataType, a: &str) -> Result<String> {
     Ok(format!("{function}({a})"))
 }
 
+/// Whether a lane of a vector of truth values holds.
+pub(super) fn any(unit: &mut Unit, dtype: DataType, value: &str) -> Result<String> {
+    let name = format!("kp_any_{}", dtype.short_name());
+    let ty = unit.value_type(dtype)?;
+    let lane = at(dtype, "a", "i");
+    let body = format!("int r = 0;\n  for (int i = 0; i < {}; ++i) r |= {lane};\n  return r != 0;", dtype.lanes());
+    unit.function(&name, "_Bool", &[&ty], &body);
+    Ok(format!("{name}({value})"))
+}
+
 /// A choice in each lane.
 pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str, b: &str) -> Result<String> {
     let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());

@@ -4,6 +4,7 @@ use super::handle::{Context, StageHandle};
 use crate::error::Result;
 use crate::ir::{Expr, I64, IterKind, IterVar, OperationNode, Tensor};
 use crate::schedule::stage::{Annotation, AxisAttr, StageId};
+use crate::schedule::tensorize::TensorIntrin;
 use crate::te::exprs::as_index;
 
 fn done(annotation: Annotation) -> &'static str {
@@ -72,7 +73,7 @@ impl StageHandle<'_> {
         }
         let attr = self.attr(id, axis);
         attr.annotation = Some(annotation);
-        attr.note = format!("{} at {}", done(annotation), context.place());
+        attr.note = format!("{}{}", done(annotation), context.at_place());
         Ok(self)
     }
 
@@ -125,7 +126,7 @@ impl StageHandle<'_> {
         }
         let attr = self.attr(id, axis);
         attr.thread = Some(thread.clone());
-        attr.note = format!("bound to {} at {}", thread.thread_tag, context.place());
+        attr.note = format!("bound to {}{}", thread.thread_tag, context.at_place());
         Ok(self)
     }
 
@@ -179,7 +180,7 @@ impl StageHandle<'_> {
         attr.pragmas.retain(|(old, _)| old != key);
         attr.pragmas.push((key.to_owned(), value));
         if attr.annotation.is_none() && attr.thread.is_none() {
-            attr.note = format!("given the pragma `{key}` at {}", context.place());
+            attr.note = format!("given the pragma `{key}`{}", context.at_place());
         }
         Ok(self)
     }
@@ -206,8 +207,39 @@ impl StageHandle<'_> {
         let attr = self.attr(id, axis);
         attr.prefetch.push((tensor, ahead));
         if attr.annotation.is_none() && attr.thread.is_none() {
-            attr.note = format!("given a prefetch at {}", context.place());
+            attr.note = format!("given a prefetch{}", context.at_place());
         }
+        Ok(self)
+    }
+
+    /// Replaces a loop and all loops inside by an instruction. What they compute is compared with what it computes when the loop is lowered.
+    ///
+    /// # Errors
+    /// No loop of the stage; a second loop of the stage that is tensorized; a loop that is annotated otherwise; loops that are bound or annotated inside.
+    #[track_caller]
+    pub fn tensorize(&mut self, axis: &IterVar, intrin: &TensorIntrin) -> Result<&mut Self> {
+        let context = Context::new("tensorize");
+        let (id, position) = self.leaf(&context, axis)?;
+        self.check_annotation(&context, id, axis, Annotation::Tensorized)?;
+        let stage = &self.schedule[id];
+        for (index, leaf) in stage.leaves.iter().enumerate().filter(|(_, leaf)| *leaf != axis) {
+            let Some(attr) = stage.attr(leaf) else { continue };
+            let other = attr.annotation == Some(Annotation::Tensorized);
+            let inside = index > position && (attr.annotation.is_some() || attr.thread.is_some());
+            if other || inside {
+                let what = format!("`{}` of stage `{}` was {}", leaf.name(), stage.name(), attr.note);
+                let note = if other {
+                    "one loop of a stage is tensorized, with all loops inside"
+                } else {
+                    "it is inside the loop that the instruction replaces"
+                };
+                return Err(context.stage_error(stage, what).note(note));
+            }
+        }
+        let attr = self.attr(id, axis);
+        attr.annotation = Some(Annotation::Tensorized);
+        attr.intrin = Some(intrin.clone());
+        attr.note = format!("tensorized{}", context.at_place());
         Ok(self)
     }
 }

@@ -34,11 +34,11 @@ impl StageHandle<'_> {
         }
         let mut next = Some(parent);
         while let Some(stage) = next {
-            if stage == id {
+            if stage == id || schedule.is_in_group(stage, id) {
                 let what = format!("`{}` is computed in a loop of `{name}` itself", schedule[parent].name());
                 return Err(context.error(what).note("of two stages one is computed in a loop of the other"));
             }
-            next = schedule[stage].attach.point().map(|(stage, _)| stage);
+            next = schedule.point_of(stage).map(|(stage, _)| stage);
         }
         let group = schedule[id].group;
         let mut outer = Some(parent);
@@ -95,6 +95,18 @@ impl StageHandle<'_> {
 }
 
 impl Schedule {
+    /// Whether a stage is a part of a group, or of a group inside it.
+    fn is_in_group(&self, stage: StageId, group: StageId) -> bool {
+        let mut around = self[stage].group;
+        while let Some(id) = around {
+            if id == group {
+                return true;
+            }
+            around = self[id].group;
+        }
+        false
+    }
+
     fn check_movable(&self, context: &Context, id: StageId) -> Result<()> {
         let stage = &self[id];
         if matches!(stage.attach, Attach::ScanUpdate { .. }) {

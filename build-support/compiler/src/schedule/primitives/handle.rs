@@ -89,6 +89,11 @@ impl Context {
         place(self.here)
     }
 
+    /// The place after ` at`, or nothing if it is unknown.
+    pub(crate) fn at_place(&self) -> String {
+        at_place(&self.place())
+    }
+
     /// An error of this primitive without loops.
     pub(crate) fn error(&self, what: impl fmt::Display) -> CompileError {
         CompileError::new(ErrorKind::Schedule, format!("{}: {what}", self.primitive)).at(self.place())
@@ -111,6 +116,11 @@ impl Context {
     pub(crate) fn stage_error(&self, stage: &Stage, what: impl fmt::Display) -> CompileError {
         self.error(what).note(loops_of(stage))
     }
+}
+
+/// The place after ` at`, or nothing if it is unknown.
+pub(crate) fn at_place(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" at {place}") }
 }
 
 fn loops_of(stage: &Stage) -> String {

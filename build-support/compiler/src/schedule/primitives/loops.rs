@@ -107,7 +107,7 @@ impl StageHandle<'_> {
         });
         stage.leaves.splice(position..=position, [outer.clone(), inner.clone()]);
         stage.all_axes.extend([outer.clone(), inner.clone()]);
-        let how = format!("split into `{}` and `{}` at {place}", outer.name(), inner.name());
+        let how = format!("split into `{}` and `{}`{}", outer.name(), inner.name(), context.at_place());
         stage.consumed.insert(axis.clone(), how);
         Ok((outer, inner))
     }
@@ -220,7 +220,7 @@ impl StageHandle<'_> {
         stage.relations.push(Relation::Fuse { outer: outer.clone(), inner: inner.clone(), fused: fused.clone() });
         stage.leaves.splice(at_outer..=at_inner, [fused.clone()]);
         stage.all_axes.push(fused.clone());
-        let how = format!("fused into `{}` at {place}", fused.name());
+        let how = format!("fused into `{}`{}", fused.name(), context.at_place());
         stage.consumed.insert(outer.clone(), how.clone());
         stage.consumed.insert(inner.clone(), how);
         Ok(fused)

@@ -1,7 +1,7 @@
-/// `from_raw`, `into_raw` and `as_ptr` of a handle: a struct with a field `object`, which is a counted reference, and others that are
-/// the same for every object.
+/// `from_raw`, `into_raw` and `as_ptr` of a handle: a struct with a field `object`, which is a counted reference of the given type, and
+/// others that are the same for every object.
 macro_rules! raw_handle {
-    ($($param:ident)* => $handle:ty, $object:literal $(, $field:ident: $value:expr)*) => {
+    ($counted:ident: $($param:ident)* => $handle:ty, $object:literal $(, $field:ident: $value:expr)*) => {
         impl<$($param),*> $handle {
             /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
             ///
@@ -10,7 +10,7 @@ macro_rules! raw_handle {
             #[inline]
             pub unsafe fn from_raw(object: *mut $crate::abi::TVMFFIObject) -> Self {
                 // SAFETY: promised by the caller; every object is an `ffi.Object`.
-                Self { object: unsafe { $crate::object::ObjRef::from_raw(object) }$(, $field: $value)* }
+                Self { object: unsafe { $counted::from_raw(object) }$(, $field: $value)* }
             }
 
             /// Gives the counted reference up without releasing it: it now belongs to the pointer.

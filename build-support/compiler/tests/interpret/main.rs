@@ -1,11 +1,16 @@
 //! The interpreter: what it computes, and what it finds.
 
+mod calls;
+mod device;
+mod statements;
+
 use kernpack_compiler::interpret::{Arg, Block, Machine, NOTHING};
 use kernpack_compiler::ir::builtin;
 use kernpack_compiler::ir::{
     Buffer, Expr, F32, ForKind, FuncKind, I32, I64, IterKind, IterVar, LoweredFunc, LoweredFuncNode, Param, ParamNode,
     Stmt, Var,
 };
+use kernpack_compiler::text;
 
 fn input(buffer: &Buffer) -> Param {
     Param::from_node(ParamNode { var: buffer.data.clone(), buffer: Some(buffer.clone()), output: false })
@@ -53,8 +58,17 @@ fn sync(scope: &str) -> Stmt {
     Stmt::evaluate(Expr::builtin(builtin::STORAGE_SYNC, I32, [Expr::text(scope)]))
 }
 
+/// The only function of a text, with these arguments.
 #[track_caller]
-fn fails(result: Result<(), String>, parts: &[&str]) {
+fn run_text(source: &str, args: &[Arg]) -> Result<Option<Arg>, String> {
+    let module = text::parse(source).unwrap_or_else(|error| panic!("{error}"));
+    let first = module.functions.get(0).expect("a function").name.to_string();
+    let machine = Machine::of_module(&module).map_err(|error| error.to_string())?;
+    machine.run(&first, args).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn fails<T: core::fmt::Debug>(result: Result<T, String>, parts: &[&str]) {
     let error = result.expect_err("an error is expected");
     for part in parts {
         assert!(error.contains(part), "{part:?} is not in:\n{error}");

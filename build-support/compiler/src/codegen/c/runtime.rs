@@ -1,0 +1,143 @@
+//! The functions of the runtime, and what has to be given back when a function ends.
+
+use super::body::Body;
+use super::unit::Unit;
+use crate::codegen::RuntimeSymbols;
+
+/// A function of the runtime: name, type of the result, types of the parameters.
+pub(super) struct Function {
+    name: &'static str,
+    ret: &'static str,
+    params: &'static [&'static str],
+}
+
+pub(super) const CALL: Function =
+    Function { name: "TVMFFIFunctionCall", ret: "int", params: &["void*", "TVMFFIAny*", "int32_t", "TVMFFIAny*"] };
+pub(super) const RAISE: Function =
+    Function { name: "TVMFFIErrorSetRaisedFromCStr", ret: "void", params: &["const char*", "const char*"] };
+pub(super) const LOOK_UP: Function =
+    Function { name: "TVMFFIEnvModLookupFromImports", ret: "int", params: &["void*", "const char*", "void**"] };
+pub(super) const INIT_ONCE: Function =
+    Function { name: "TVMFFIHandleInitOnce", ret: "int", params: &["void**", "int (*)(void**)"] };
+pub(super) const ALLOC_WORKSPACE: Function =
+    Function { name: "TVMBackendAllocWorkspace", ret: "void*", params: &["int", "int", "uint64_t", "int", "int"] };
+pub(super) const FREE_WORKSPACE: Function =
+    Function { name: "TVMBackendFreeWorkspace", ret: "int", params: &["int", "int", "void*"] };
+pub(super) const LAUNCH: Function = Function {
+    name: "TVMBackendParallelLaunch",
+    ret: "int",
+    params: &["int (*)(int, kp_group*, void*)", "void*", "int"],
+};
+pub(super) const BARRIER: Function =
+    Function { name: "TVMBackendParallelBarrier", ret: "int", params: &["int", "kp_group*"] };
+
+/// What the runtime calls the library that code is in: the variable that its loader sets.
+const LIBRARY: &str = "__tvm_ffi__library_ctx";
+
+impl Unit {
+    /// What is called for a function of the runtime, declared at its first use.
+    pub(super) fn runtime(&mut self, function: &Function) -> String {
+        let Function { name, ret, params } = function;
+        let params = params.join(", ");
+        match self.symbols.clone() {
+            RuntimeSymbols::Context => {
+                let variable = format!("__{name}");
+                self.declare_late(&variable, || format!("KP_CONTEXT {ret} (*{variable})({params});\n"));
+                variable
+            }
+            RuntimeSymbols::Direct => {
+                self.declare_late(name, || format!("{ret} {name}({params});\n"));
+                (*name).to_owned()
+            }
+            RuntimeSymbols::Prefixed(prefix) => {
+                let symbol = format!("{prefix}{name}");
+                self.declare_late(&symbol, || format!("{ret} {symbol}({params});\n"));
+                symbol
+            }
+        }
+    }
+
+    /// The variable with the handle of the library.
+    pub(super) fn library(&mut self) -> &'static str {
+        self.declare_late(LIBRARY, || format!("KP_CONTEXT void* {LIBRARY};\n"));
+        LIBRARY
+    }
+
+    /// What tasks of a parallel loop are told.
+    pub(super) fn group(&mut self) {
+        self.declare_late("kp_group", || {
+            "typedef struct { void* sync_handle; int32_t num_task; } kp_group;\n".to_owned()
+        });
+    }
+
+    /// A function that gives up a reference, if a value is one. The counts of objects are part of the ABI.
+    pub(super) fn releaser(&mut self) -> &'static str {
+        let body = "TVMFFIObject* object = a->v_obj;\n  \
+            if (a->type_index < kTVMFFIStaticObjectBegin) return;\n  \
+            uint64_t old = KP_COUNT_DOWN(&object->combined_ref_count, 1);\n  \
+            if ((uint32_t)old != 1) return;\n  \
+            KP_ACQUIRE();\n  \
+            if (old == 0x100000001ULL) {\n    if (object->deleter != NULL) object->deleter(object, 3);\n    return;\n  }\n  \
+            if (object->deleter != NULL) object->deleter(object, 1);\n  \
+            if (KP_COUNT_DOWN(&object->combined_ref_count, 1ULL << 32) != 1ULL << 32) return;\n  \
+            KP_ACQUIRE();\n  \
+            if (object->deleter != NULL) object->deleter(object, 2);";
+        self.function("kp_release", "void", &["TVMFFIAny*"], body);
+        "kp_release"
+    }
+}
+
+/// Around the value that a function returns, until it is known whether it has something to give back.
+const RETURN: char = '\u{1}';
+const END: char = '\u{2}';
+
+impl Body<'_> {
+    /// A statement that ends the function.
+    pub(super) fn leave(&self, value: &str) -> String {
+        format!("{RETURN}{value}{END}")
+    }
+
+    /// The inside of a function: declarations, lines, and at its end what it gives back. `ret`: its type, none if it returns nothing. What falls off the
+    /// end returns 0.
+    pub(super) fn finish(&mut self, ret: Option<&str>, lines: Vec<String>, falls: bool) -> String {
+        let cleanup = core::mem::take(&mut self.cleanup);
+        let hoisted = core::mem::take(&mut self.hoisted);
+        let mut text: String = hoisted.iter().map(|line| format!("{line}\n")).collect();
+        let leaves = !cleanup.is_empty();
+        if let (true, Some(ret)) = (leaves, ret) {
+            text.push_str(&format!("  {ret} status_ = 0;\n"));
+        }
+        for line in lines {
+            text.push_str(&ended(&line, leaves, ret.is_some()));
+            text.push('\n');
+        }
+        if leaves {
+            // There may be nothing that goes there.
+            text.push_str("  goto leave_;\nleave_:;\n");
+            text.extend(cleanup.into_iter().rev().map(|line| format!("  {line}\n")));
+            text.push_str(if ret.is_some() { "  return status_;\n" } else { "" });
+        } else if falls && ret.is_some() {
+            text.push_str("  return 0;\n");
+        }
+        text
+    }
+}
+
+/// The line with its ends of the function written out.
+fn ended(line: &str, leaves: bool, has_value: bool) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once(RETURN) {
+        let (value, after) = after.split_once(END).unwrap_or((after, ""));
+        text.push_str(before);
+        text.push_str(&match (leaves, has_value) {
+            (true, true) => format!("{{ status_ = {value}; goto leave_; }}"),
+            (true, false) => "goto leave_;".to_owned(),
+            (false, true) => format!("return {value};"),
+            (false, false) => "return;".to_owned(),
+        });
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}

@@ -1,0 +1,317 @@
+//! Tensor expressions for other languages: global functions `kernpack.te.*`. Numbers and axes are expressions, as in Rust; a mistake is an error of the call.
+
+use kernpack::{Any, AnyView, Array, DataType, FromAny, Function, Map, Mismatch, Schema, Str, TypeSchema, packed_func};
+
+use super::operation::with_names;
+use crate::error::{CompileError, ErrorKind, Result, take_reported, with_place};
+use crate::ir::{BinaryOp, CompareOp, Expr, IterVar, LogicOp, Operation, Reducer, ReducerNode, Stmt, Tensor, Var};
+
+/// An argument that is an expression: one, an axis, an integer, a float, a truth value.
+pub(crate) struct Operand(pub(crate) Expr);
+
+impl Schema for Operand {
+    const TYPE: TypeSchema = TypeSchema {
+        key: "Union",
+        args: &[
+            TypeSchema::new("kernpack.ir.Expr"),
+            TypeSchema::new("kernpack.ir.IterVar"),
+            TypeSchema::new("int"),
+            TypeSchema::new("float"),
+            TypeSchema::new("bool"),
+        ],
+    };
+}
+
+impl<'a> FromAny<'a> for Operand {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        match value.type_name().as_str() {
+            "int" => return i64::from_any(value).map(|value| Self(value.into())),
+            "float" => return f64::from_any(value).map(|value| Self(value.into())),
+            "bool" => return bool::from_any(value).map(|value| Self(value.into())),
+            _ => {}
+        }
+        if let Ok(axis) = IterVar::from_any(value) {
+            return Ok(Self((&axis).into()));
+        }
+        Expr::from_any(value).map(Self)
+    }
+}
+
+impl From<Operand> for Expr {
+    fn from(operand: Operand) -> Self {
+        operand.0
+    }
+}
+
+/// Makes something without a place in Rust code; what is reported is the error.
+fn made<T>(work: impl FnOnce() -> T) -> kernpack::Result<T> {
+    // What earlier work of this thread left is not a mistake of this call.
+    let _ = take_reported();
+    let value = with_place("", work);
+    take_reported()?;
+    Ok(value)
+}
+
+fn exprs(operands: Vec<Operand>) -> Vec<Expr> {
+    operands.into_iter().map(|operand| operand.0).collect()
+}
+
+#[packed_func(name = "kernpack.te.var")]
+fn var(name: &str, dtype: DataType) -> Var {
+    super::var(name, dtype)
+}
+
+#[packed_func(name = "kernpack.te.size")]
+fn size(name: &str) -> Var {
+    super::size(name)
+}
+
+#[packed_func(name = "kernpack.te.constant")]
+fn constant(value: Operand, dtype: DataType) -> Expr {
+    value.0.cast(dtype)
+}
+
+#[packed_func(name = "kernpack.te.placeholder")]
+fn placeholder(shape: Vec<Operand>, dtype: DataType, name: &str) -> kernpack::Result<Tensor> {
+    made(|| super::placeholder(exprs(shape), dtype, name))
+}
+
+#[packed_func(name = "kernpack.te.reduce_axis")]
+fn reduce_axis(min: Operand, extent: Operand, name: &str) -> kernpack::Result<IterVar> {
+    made(|| super::reduce_axis(min.0, extent.0, name))
+}
+
+#[packed_func(name = "kernpack.te.thread_axis")]
+fn thread_axis(extent: Option<i64>, tag: &str) -> kernpack::Result<IterVar> {
+    made(|| super::thread_axis(extent, tag))
+}
+
+/// An element of a tensor.
+#[packed_func(name = "kernpack.te.at")]
+fn at(tensor: Tensor, indices: Vec<Operand>) -> kernpack::Result<Expr> {
+    made(|| tensor.at(exprs(indices)))
+}
+
+/// `body` gets the axes as an array, and gives an expression, or an array of them for as many tensors.
+#[packed_func(name = "kernpack.te.compute")]
+fn compute(shape: Vec<Operand>, body: Function, name: &str, tag: &str) -> kernpack::Result<Array<Tensor>> {
+    let mut failed = None;
+    let tensors = made(|| {
+        super::compute_dyn(exprs(shape), |axes| {
+            let axes: Array<IterVar> = axes.iter().cloned().collect();
+            let bodies = body.call((axes,)).and_then(|result| bodies_of(&result));
+            bodies.unwrap_or_else(|error| {
+                failed = Some(error);
+                vec![Expr::int(0)]
+            })
+        })
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let Some(first) = tensors.first() else { return Ok(Array::default()) };
+    let op = with_names(&first.op, |old_name, old_tag, _| (*old_name, *old_tag) = (name.into(), tag.into()));
+    Ok(op.outputs().into())
+}
+
+fn bodies_of(result: &Any) -> kernpack::Result<Vec<Expr>> {
+    if let Ok(one) = result.to::<Operand>() {
+        return Ok(vec![one.0]);
+    }
+    Ok(exprs(result.to::<Vec<Operand>>()?))
+}
+
+/// A reduction over axes: `sum`, `product`, `min`, `max`, `all`, `any` of one value; `argmin`, `argmax` of index and value.
+#[packed_func(name = "kernpack.te.reduce")]
+fn reduce(kind: &str, values: Vec<Operand>, axes: Vec<IterVar>) -> kernpack::Result<Array<Expr>> {
+    let values = exprs(values);
+    let results = made(|| match (kind, &values[..]) {
+        ("sum", [x]) => Some(vec![super::sum(x, axes)]),
+        ("product", [x]) => Some(vec![super::product(x, axes)]),
+        ("min", [x]) => Some(vec![super::reduce_min(x, axes)]),
+        ("max", [x]) => Some(vec![super::reduce_max(x, axes)]),
+        ("all", [x]) => Some(vec![super::reduce_all(x, axes)]),
+        ("any", [x]) => Some(vec![super::reduce_any(x, axes)]),
+        ("argmin", [at, x]) => Some(super::argmin(at, x, axes).into()),
+        ("argmax", [at, x]) => Some(super::argmax(at, x, axes).into()),
+        _ => None,
+    })?;
+    let unknown = || {
+        CompileError::new(ErrorKind::Type, format!("no reduction `{kind}` of {} values", values.len()))
+            .note("there are sum, product, min, max, all and any of one value, argmin and argmax of two")
+    };
+    Ok(results.ok_or_else(unknown)?.into())
+}
+
+/// A reducer: `combine` gets two arrays of partial results, and gives one.
+#[packed_func(name = "kernpack.te.comm_reducer")]
+fn comm_reducer(dtypes: Vec<DataType>, combine: Function, identity: Vec<Operand>) -> kernpack::Result<Reducer> {
+    let side = |prefix: &str| -> Array<Var> {
+        let vars = dtypes.iter().enumerate();
+        vars.map(|(index, dtype)| Var::new(format!("{prefix}{index}"), *dtype)).collect()
+    };
+    let (lhs, rhs) = (side("x"), side("y"));
+    let results = bodies_of(&combine.call((lhs.clone(), rhs.clone()))?)?;
+    let identity = exprs(identity);
+    let fitted = |values: Vec<Expr>| -> Array<Expr> {
+        let pairs = values.into_iter().zip(&dtypes);
+        pairs
+            .map(|(value, dtype)| {
+                let is_constant = value.as_int().is_some() || value.as_float().is_some();
+                if is_constant { value.cast(*dtype) } else { value }
+            })
+            .collect()
+    };
+    let (count, given) = (dtypes.len(), (results.len(), identity.len()));
+    let (results, identity) = (fitted(results), fitted(identity));
+    let fits = |values: &Array<Expr>| values.iter().zip(&dtypes).all(|(value, dtype)| value.dtype() == *dtype);
+    if given != (count, count) || !fits(&results) || !fits(&identity) {
+        let what = format!("comm_reducer: results and identity are {count} values of the types given");
+        return Err(CompileError::new(ErrorKind::Type, what).into());
+    }
+    Ok(Reducer::from_node(ReducerNode { lhs, rhs, results, identity }))
+}
+
+/// A reduction by a reducer: of those elements for which `condition` holds, beginning with `init` in place of the identity.
+#[packed_func(name = "kernpack.te.reduce_with")]
+fn reduce_with(
+    reducer: Reducer,
+    values: Vec<Operand>,
+    axes: Vec<IterVar>,
+    condition: Option<Operand>,
+    init: Option<Vec<Operand>>,
+) -> kernpack::Result<Array<Expr>> {
+    let condition = condition.map_or_else(|| Expr::bool(true), Expr::from);
+    let init = init.map(exprs).unwrap_or_default();
+    let here = core::panic::Location::caller();
+    let results = made(|| super::reduce::reduction("reduction", &reducer, exprs(values), axes, condition, init, here))?;
+    Ok(results.into())
+}
+
+#[packed_func(name = "kernpack.te.scan")]
+fn scan(init: Vec<Tensor>, update: Vec<Tensor>, state: Vec<Tensor>, name: &str) -> kernpack::Result<Array<Tensor>> {
+    let outputs = made(|| super::scan_dyn(&init, &update, &state))?;
+    let Some(first) = outputs.first() else { return Ok(Array::default()) };
+    Ok(with_names(&first.op, |old, _, _| *old = name.into()).outputs().into())
+}
+
+/// `body` gets an array of buffers for the inputs and one for the results, and gives statements, or a call.
+#[packed_func(name = "kernpack.te.extern_op")]
+fn extern_op(
+    name: &str,
+    inputs: Vec<Tensor>,
+    shapes: Vec<Vec<Operand>>,
+    dtypes: Vec<DataType>,
+    body: Function,
+) -> kernpack::Result<Array<Tensor>> {
+    let mut failed = None;
+    let outputs = made(|| {
+        let mut op = super::extern_op(name, &inputs);
+        for (shape, dtype) in shapes.into_iter().zip(dtypes) {
+            op = op.output(exprs(shape), dtype);
+        }
+        op.body(|sources, results| {
+            let args: [Array<crate::ir::Buffer>; 2] =
+                [sources.iter().cloned().collect(), results.iter().cloned().collect()];
+            let [sources, results] = args;
+            let made = body.call((sources, results)).and_then(|result| match result.to::<Stmt>() {
+                Ok(stmt) => Ok(stmt),
+                Err(_) => Ok(Stmt::evaluate(result.to::<Expr>()?)),
+            });
+            made.unwrap_or_else(|error| {
+                failed = Some(error);
+                Stmt::nothing()
+            })
+        })
+    })?;
+    failed.map_or_else(|| Ok(outputs.into()), Err)
+}
+
+/// Arithmetic on two values by the operation's name: `Add`, `Sub`, `Mul`, `Div`, `Mod`, `FloorDiv`, `FloorMod`, `Min`, `Max`, `BitAnd`, `BitOr`, `BitXor`,
+/// `ShiftLeft`, `ShiftRight`; comparisons `Eq`, `Ne`, `Lt`, `Le`, `Gt`, `Ge`; `And`, `Or`.
+#[packed_func(name = "kernpack.te.binary")]
+fn binary(op: &str, a: Operand, b: Operand) -> kernpack::Result<Expr> {
+    use crate::ir::builder::{try_binary, try_compare, try_logic};
+    let arithmetic = [
+        BinaryOp::Add,
+        BinaryOp::Sub,
+        BinaryOp::Mul,
+        BinaryOp::Div,
+        BinaryOp::Mod,
+        BinaryOp::FloorDiv,
+        BinaryOp::FloorMod,
+        BinaryOp::Min,
+        BinaryOp::Max,
+        BinaryOp::BitAnd,
+        BinaryOp::BitOr,
+        BinaryOp::BitXor,
+        BinaryOp::ShiftLeft,
+        BinaryOp::ShiftRight,
+    ];
+    let comparisons = [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+    if let Some(known) = arithmetic.into_iter().find(|known| format!("{known:?}") == op) {
+        return Ok(try_binary(known, &a.0, &b.0)?);
+    }
+    if let Some(known) = comparisons.into_iter().find(|known| format!("{known:?}") == op) {
+        return Ok(try_compare(known, &a.0, &b.0)?);
+    }
+    match op {
+        "And" => Ok(try_logic(LogicOp::And, &a.0, &b.0)?),
+        "Or" => Ok(try_logic(LogicOp::Or, &a.0, &b.0)?),
+        _ => Err(CompileError::new(ErrorKind::Type, format!("unknown operation `{op}` of two values")).into()),
+    }
+}
+
+#[packed_func(name = "kernpack.te.not")]
+fn not(value: Operand) -> kernpack::Result<Expr> {
+    Ok(crate::ir::builder::try_not(&value.0)?)
+}
+
+/// One of two values; `lazy`: only that one is evaluated.
+#[packed_func(name = "kernpack.te.select")]
+fn select(condition: Operand, a: Operand, b: Operand, lazy: bool) -> kernpack::Result<Expr> {
+    Ok(crate::ir::builder::try_select(&condition.0, &a.0, &b.0, lazy)?)
+}
+
+#[packed_func(name = "kernpack.te.cast")]
+fn cast(value: Operand, dtype: DataType) -> Expr {
+    value.0.cast(dtype)
+}
+
+/// A math function by its name.
+#[packed_func(name = "kernpack.te.math")]
+fn math(name: &str, args: Vec<Operand>) -> kernpack::Result<Expr> {
+    Ok(crate::ir::builder::try_math(name, &exprs(args))?)
+}
+
+/// An argument of a packed function in the body of an extern operation; `rw`: 1 it reads, 2 it writes, 3 both.
+#[packed_func(name = "kernpack.te.tensor_argument")]
+fn tensor_argument(buffer: crate::ir::Buffer, rw: i64) -> Expr {
+    super::tensor_argument(&buffer, rw)
+}
+
+/// An argument of a C function in the body of an extern operation; `rw`: 1 it reads, 2 it writes, 3 both.
+#[packed_func(name = "kernpack.te.pointer_argument")]
+fn pointer_argument(buffer: crate::ir::Buffer, rw: i64) -> Expr {
+    super::pointer_argument(&buffer, rw)
+}
+
+/// One of the tensors that an operation computes.
+#[packed_func(name = "kernpack.te.output")]
+fn output(op: Operation, index: i64) -> kernpack::Result<Tensor> {
+    match usize::try_from(index) {
+        Ok(index) if index < op.num_outputs() => Ok(op.output(index)),
+        _ => {
+            let what = format!("`{}` has {} results, not a number {index}", op.name(), op.num_outputs());
+            Err(CompileError::new(ErrorKind::Type, what).into())
+        }
+    }
+}
+
+/// The operation with a name, a tag and attributes, which rules read.
+#[packed_func(name = "kernpack.te.with_attrs")]
+fn with_attrs(op: Operation, name: &str, tag: &str, attrs: Map<Str, Any>) -> Operation {
+    with_names(&op, |old_name, old_tag, old_attrs| {
+        (*old_name, *old_tag, *old_attrs) = (name.into(), tag.into(), attrs);
+    })
+}
