@@ -949,7 +949,10 @@ fn memory_of_regions_is_constant() {
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
 fn random_problem(choices: &mut choices::Choices) -> Option<String> {
-    let random = fuzz::Random::graph(choices);
+    let mut random = fuzz::Random::graph(choices);
+    if std::env::var_os("KERNPACK_FUZZ_PASSES").is_some() {
+        random.graph = random.graph.through_passes();
+    }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
     let sizes: Vec<Vec<i64>> = fuzz::SIZES.iter().map(|size| vec![*size]).collect();
