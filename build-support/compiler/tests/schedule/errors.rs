@@ -245,3 +245,24 @@ fn bound_errors_name_who_reads_outside_of_the_loop() {
     assert!(error.contains("`b`") && error.contains("`d`"), "{error}");
     assert!(t.s.loop_nest().contains("no ranges: "), "{}", t.s.loop_nest());
 }
+
+#[test]
+fn variables_without_a_value_are_the_users_mistake() {
+    use kernpack_compiler::ir::Var;
+    use kernpack_compiler::pass::PassContext;
+    use kernpack_compiler::schedule::{Argument, lower_function};
+
+    let a = placeholder([8, 8], F32, "a");
+    let (k, by) = (reduce_axis(0, 8, "k"), Var::new("by", F32));
+    let line = line!() + 1;
+    let b = compute([8], |[i]| a.at([&i, &k]) * &by).named("b");
+    let lower = |args: &[Argument]| lower_function(&create_schedule([&b]), args, "f", &PassContext::default());
+    let error = lower(&[(&a).into(), (&b).into()]).err().unwrap();
+    assert_eq!(error.problems().len(), 2, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("TypeError: `b`: `k` has no value here"), "{text}");
+    assert!(text.contains("`b`: `by` has no value here"), "{text}");
+    assert!(text.contains(&format!("{}:{line}:", file!())) && text.contains("as in `sum(.., &k)`"), "{text}");
+    let error = lower(&[(&a).into(), (&b).into(), (&by).into()]).err().unwrap();
+    assert_eq!(error.problems().len(), 1, "{error}");
+}
