@@ -6,16 +6,17 @@ use std::sync::Arc;
 use kernpack::DataType;
 
 use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
-use crate::ir::{Buffer, BufferNode, LoweredFunc, Operation, OperationNode, Tensor, Var};
+use crate::ir::{Buffer, BufferNode, DataTypeExt, LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
 use crate::rules::{self, TargetDescription};
 use crate::schedule::{Argument, Schedule, create_schedule, lower_function};
 use crate::te::{self, Exprs};
 
-/// Compact memory of a tensor, under the name of the argument.
-fn named_buffer(tensor: &Tensor, name: &str, context: &PassContext) -> Buffer {
+/// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
+/// today's CPUs need no more.
+fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
     let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
-    Buffer::from_node(BufferNode { data_alignment: context.options.data_alignment, ..node })
+    Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
 }
 
 /// A schedule of the user's.
@@ -203,7 +204,7 @@ impl Kernel {
             .iter()
             .map(|param| match &param.kind {
                 KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
-                    Argument::Buffer(tensor.clone(), named_buffer(tensor, &param.name, context))
+                    Argument::Buffer(tensor.clone(), named_buffer(tensor, &param.name))
                 }
                 KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
             })

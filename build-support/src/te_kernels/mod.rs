@@ -72,8 +72,7 @@ fn problems(error: &CompileError) -> Error {
 /// The module of a kernel for a machine.
 fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<IrModule, CompileError> {
     let description = TargetDescription::of(target);
-    let function = kernel.lower(&description, context)?;
-    codegen::host_module(&[function], target, context)
+    Ok(IrModule::new([kernel.lower(&description, context)?]))
 }
 
 fn one(
@@ -118,7 +117,7 @@ fn one(
             let llvm_module = llvm_context.create_module(kernel.name());
             let target_machine = machine.create()?;
             llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
-            codegen::llvm::emit_into(llvm_context, &llvm_module, &module, &target).map_err(|error| problems(&error))?;
+            codegen::llvm::emit_into(&module, &target, llvm_context, &llvm_module).map_err(|error| problems(&error))?;
             llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
         })?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })

@@ -52,7 +52,7 @@ impl State {
             return false;
         }
         self.proving = true;
-        let proved = self.prove(sum, &mut Effort { depth: 2, steps: 8 });
+        let proved = self.prove(sum, &mut Effort { depth: 4, steps: 8 });
         self.proving = false;
         proved
     }

@@ -18,9 +18,9 @@ use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
-use crate::ir::visit::{Visit, uses_var, walk_expr, walk_stmt};
+use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
+    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
     substitute, with_stack,
 };
 
@@ -74,10 +74,7 @@ impl Mutate for Partition<'_> {
                 let parts = if wanted { with_stack(|| self.parts(stmt))? } else { None };
                 match parts {
                     Some(parts) => Ok(parts),
-                    None => {
-                        self.analyzer.bind(var, &Range::new(min, extent));
-                        mutate_stmt_parts(self, stmt)
-                    }
+                    None => self.inside(var, &Range::new(min, extent), |this| mutate_stmt_parts(this, stmt)),
                 }
             }
             _ => mutate_stmt_parts(self, stmt),
@@ -86,9 +83,19 @@ impl Mutate for Partition<'_> {
 }
 
 impl Partition<'_> {
+    /// Work in a loop: there it has an iteration at least, which is no fact outside.
+    fn inside<R>(&mut self, var: &Var, range: &Range, work: impl FnOnce(&mut Self) -> R) -> R {
+        let outside = self.analyzer.mark();
+        self.analyzer.bind(var, range);
+        let result = work(self);
+        self.analyzer.restore(outside);
+        result
+    }
+
     /// The parts of a loop, if there is anything to gain.
     fn parts(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
+        let outside = self.analyzer.mark();
         self.analyzer.bind(var, &Range::new(min, extent));
         let mut guards = Guards {
             var,
@@ -101,6 +108,7 @@ impl Partition<'_> {
         };
         guards.visit_stmt(body);
         let Guards { found, possible, .. } = guards;
+        self.analyzer.restore(outside);
         if found.is_empty() && possible.is_empty() {
             return Ok(None);
         }
@@ -125,30 +133,29 @@ impl Partition<'_> {
         let clean_extent = self.analyzer.simplify(&(&stop - &begin));
         if solved.is_empty() || clean_extent.as_int().is_some_and(|extent| extent < 1) {
             let extent = self.analyzer.simplify(&(&end - &min));
-            self.analyzer.bind(var, &Range::new(&min, &extent));
-            let body = self.mutate_stmt(body)?;
+            let body = self.inside(var, &Range::new(&min, &extent), |this| this.mutate_stmt(body))?;
             return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
         }
         let clean_body = ReplaceGuards(&solved).mutate_stmt(body)?;
         if is_shared {
-            let clean_body = self.mutate_stmt(&clean_body)?;
-            let mut conditions = Vec::new();
-            if !self.analyzer.can_prove(&min.equals(&begin)) {
-                conditions.push(begin.less_equal(var));
-            }
-            if !self.analyzer.can_prove(&stop.equals(&end)) {
-                conditions.push(var.less(&stop));
-            }
-            let body = match conditions.into_iter().reduce(|all, part| all.and(part)) {
-                None => clean_body,
-                Some(condition) => {
-                    let outside = self.analyzer.mark();
-                    self.analyzer.enter_negation(&condition);
-                    let guarded = self.guarded(&fresh_copy(body, VarMap::new()))?;
-                    self.analyzer.restore(outside);
-                    Stmt::if_then(condition, clean_body, Some(guarded))
+            let body = self.inside(var, &Range::new(&min, extent), |this| -> Result<Stmt> {
+                let clean_body = this.mutate_stmt(&clean_body)?;
+                let mut conditions = Vec::new();
+                if !this.analyzer.can_prove(&min.equals(&begin)) {
+                    conditions.push(begin.less_equal(var));
                 }
-            };
+                if !this.analyzer.can_prove(&stop.equals(&end)) {
+                    conditions.push(var.less(&stop));
+                }
+                let Some(condition) = conditions.into_iter().reduce(|all, part| all.and(part)) else {
+                    return Ok(clean_body);
+                };
+                let outside = this.analyzer.mark();
+                this.analyzer.enter_negation(&condition);
+                let guarded = this.guarded(&fresh_copy(body, VarMap::new()))?;
+                this.analyzer.restore(outside);
+                Ok(Stmt::if_then(condition, clean_body, Some(guarded)))
+            })?;
             return Ok(Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body)));
         }
         let mut parts = Vec::new();
@@ -156,8 +163,7 @@ impl Partition<'_> {
         if !before.is_int(0) {
             parts.push(self.rest(stmt, &min, &before)?);
         }
-        self.analyzer.bind(var, &Range::new(&begin, &clean_extent));
-        let clean_body = self.mutate_stmt(&clean_body)?;
+        let clean_body = self.inside(var, &Range::new(&begin, &clean_extent), |this| this.mutate_stmt(&clean_body))?;
         parts.push(Stmt::for_with(var.clone(), &begin, &clean_extent, *kind, annotations.clone(), clean_body));
         let after = self.analyzer.simplify(&(&end - &stop));
         if !after.is_int(0) {
@@ -175,8 +181,7 @@ impl Partition<'_> {
         let copy = Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body.clone());
         let copy = fresh_copy(&copy, VarMap::new());
         let StmtNode::For { var, body, .. } = &*copy else { return Ok(copy) };
-        self.analyzer.bind(var, &Range::new(min, extent));
-        let body = self.guarded(body)?;
+        let body = self.inside(var, &Range::new(min, extent), |this| this.guarded(body))?;
         Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
     }
 
@@ -242,7 +247,7 @@ impl Visit for Guards<'_> {
     }
 
     fn visit_stmt(&mut self, stmt: &Stmt) {
-        let covers = self.covers;
+        let (covers, outside) = (self.covers, self.analyzer.mark());
         match &**stmt {
             StmtNode::For { var, min, extent, .. } => {
                 let first = IntSet::evaluate(min, &self.sets, self.analyzer);
@@ -277,6 +282,7 @@ impl Visit for Guards<'_> {
         }
         walk_stmt(self, stmt);
         self.covers = covers;
+        self.analyzer.restore(outside);
     }
 }
 
@@ -299,7 +305,7 @@ impl Guards<'_> {
         let difference = self.analyzer.simplify(&difference);
         let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
         let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
-        if uses_var(&extreme, |var| self.inner.contains(var)) {
+        if uses_var(&extreme, |var| self.inner.contains(var)) || may_fault(&extreme) {
             return None;
         }
         let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
@@ -319,6 +325,18 @@ impl Guards<'_> {
             }
         }
     }
+}
+
+/// Whether an expression divides by what may be 0. Inside a loop over that many iterations it is not, but bounds are computed outside.
+fn may_fault(expr: &Expr) -> bool {
+    let mut found = false;
+    for_each_expr(expr, |part| {
+        if let ExprNode::Binary { op, b, .. } = &**part {
+            let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+            found |= divides && b.as_int().is_none_or(|divisor| divisor == 0);
+        }
+    });
+    found
 }
 
 /// Puts conditions in place of guards.

@@ -76,11 +76,13 @@ impl LowerBuiltin {
         let mut stmts = Vec::new();
         let mut workspaces = Vec::new();
         for stmt in body.to_stmts() {
-            if let StmtNode::Alloc { buffer, .. } = &*stmt
-                && needs_workspace(buffer)
-            {
-                stmts.extend(self.workspace(buffer));
-                workspaces.push(buffer.data.clone());
+            if let StmtNode::Alloc { buffer, .. } = &*stmt {
+                if needs_workspace(buffer) {
+                    stmts.extend(self.workspace(buffer));
+                    workspaces.push(buffer.data.clone());
+                } else {
+                    stmts.push(stmt.clone());
+                }
                 continue;
             }
             let lowered = self.mutate_stmt(&stmt)?;
@@ -235,7 +237,7 @@ impl Mutate for LowerBuiltin {
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match &**stmt {
-            StmtNode::Seq { .. } | StmtNode::Alloc { .. } => self.body(stmt),
+            StmtNode::Seq { .. } => self.body(stmt),
             StmtNode::For { var, min, extent, kind, annotations, body } => {
                 let (min, extent) = (self.mutate_expr(min)?, self.mutate_expr(extent)?);
                 let before = core::mem::take(&mut self.before);

@@ -22,8 +22,6 @@ struct Product {
     b_column: usize,
     /// Which dimensions of `b` are of the batch.
     b_batch: Vec<usize>,
-    /// Axes that both have.
-    batch: Vec<IterVar>,
     /// Axes of `a` alone.
     rows: Vec<IterVar>,
 }
@@ -95,7 +93,7 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
     }
     let b_column = b_axes.iter().position(|axis| axis == column).expect("b has the columns");
     let b_batch = (0..b_axes.len()).filter(|&index| batch.contains(&b_axes[index])).collect();
-    Ok(Product { a: a.0.clone(), b: b.0.clone(), b_column, b_batch, batch, rows })
+    Ok(Product { a: a.0.clone(), b: b.0.clone(), b_column, b_batch, rows })
 }
 
 /// Whether a product's operands are reads, or casts of reads.

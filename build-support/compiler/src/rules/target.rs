@@ -67,14 +67,13 @@ impl TargetDescription {
         }
     }
 
-    /// The description that fits an architecture and a list of LLVM's features (`+avx2,+fma`).
-    pub fn of_features(arch: &str, features: &str) -> Self {
-        let has = |name: &str| features.split(',').any(|feature| feature.strip_prefix('+') == Some(name));
-        match arch {
-            "aarch64" => Self::aarch64(),
-            "x86_64" if has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq") => Self::x86_64_v4(),
-            "x86_64" if has("avx2") && has("fma") => Self::x86_64_v3(),
-            "x86_64" if has("sse4.2") => Self::x86_64_v2(),
+    /// The description of a target of code generation.
+    pub fn of(target: &crate::codegen::Target) -> Self {
+        match (target.arch(), target.vector_bits()) {
+            ("aarch64", _) => Self::aarch64(),
+            (_, 512) => Self::x86_64_v4(),
+            (_, 256) if target.has_fma() => Self::x86_64_v3(),
+            (_, 256) => Self::new("x86-64 with AVX", 256, 16, false, false, 512 << 10),
             _ => Self::x86_64(),
         }
     }

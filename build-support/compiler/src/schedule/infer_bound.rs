@@ -25,7 +25,7 @@ use crate::te::operation::root_axes;
 ///
 /// let a = placeholder([64], F32, "a");
 /// let b = compute([64], |[i]| a.at([i]) + 1.0).named("b");
-/// let schedule = create_schedule(&[b.op.clone()]).normalize().unwrap();
+/// let schedule = create_schedule([&b]).normalize().unwrap();
 /// let bounds = infer_bound(&schedule).unwrap();
 /// let stage = schedule.stage_of(&b.op).unwrap();
 /// assert!(bounds[&schedule[stage].leaves[0]].extent.is_int(64));
@@ -35,7 +35,7 @@ use crate::te::operation::root_axes;
 /// A stage that is computed where not all of its readers are, a thread with two extents, attach points in a circle.
 pub fn infer_bound(schedule: &Schedule) -> Result<RangeMap> {
     let attachments = Attachments::of(schedule)?;
-    let order = attachments.from_consumers(schedule)?;
+    let order = attachments.consumers_first(schedule)?;
     let mut inference = Inference {
         schedule,
         attachments: &attachments,

@@ -20,7 +20,7 @@ impl Schedule {
     ///
     /// let a = placeholder([64], F32, "a");
     /// let b = compute([64], |[i]| a.at([&i]) * 2.0).named("b");
-    /// let mut s = create_schedule(&[b.op.clone()]);
+    /// let mut s = create_schedule([&b]);
     /// let [i] = s.stage(&b).axes()?;
     /// let (_, inner) = s.stage(&b).split(&i, 8)?;
     /// s.stage(&b).vectorize(&inner)?;

@@ -11,6 +11,7 @@ use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Param, Par
 use crate::pass::PassContext;
 use crate::pass::inject_prefetch::inject_prefetch;
 use crate::pass::storage_flatten::storage_flatten;
+use crate::te::operation::free_variables;
 
 /// An argument of a function.
 #[derive(Clone)]
@@ -66,6 +67,7 @@ pub fn lower_function(
     context: &PassContext,
 ) -> Result<LoweredFunc> {
     crate::take_reported()?;
+    check_graph(schedule, args)?;
     let normal = schedule.normalize()?;
     let mut params = Vec::new();
     let mut memory = Vec::new();
@@ -172,6 +174,30 @@ fn is_scan_state(schedule: &Schedule, tensor: &Tensor) -> bool {
 }
 
 /// Every size in the body is an argument, or in the shape of one.
+/// Expressions use their own axes and arguments only.
+fn check_graph(schedule: &Schedule, args: &[Argument]) -> Result<()> {
+    let is_argument = |var: &Var| {
+        args.iter().any(|arg| match arg {
+            Argument::Var(own) => own == var,
+            // A dimension tells its extent.
+            Argument::Tensor(tensor) | Argument::Buffer(tensor, _) => tensor.shape.iter().any(|extent| extent == **var),
+        })
+    };
+    let mut errors = Vec::new();
+    for id in schedule.stages() {
+        let Some(op) = &schedule[id].origin_op else { continue };
+        for var in free_variables(op).into_iter().filter(|var| !var.is_size() && !is_argument(var)) {
+            let error =
+                CompileError::new(ErrorKind::Type, format!("`{}`: `{}` has no value here", op.name(), var.name()));
+            errors.push(error.at(op.span()).note(format!(
+                "an axis of a reduction stands inside one, as in `sum(.., &{0})`, an axis of another tensor nowhere else; a scalar is an argument",
+                var.name()
+            )));
+        }
+    }
+    CompileError::all(errors).map_or(Ok(()), Err)
+}
+
 fn check_variables(body: &Stmt, params: &[Param], name: &str) -> Result<()> {
     let mut known: HashSet<Var> = HashSet::new();
     for param in params {

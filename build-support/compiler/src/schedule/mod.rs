@@ -13,7 +13,7 @@
 //! let k = reduce_axis(0, 64, "k");
 //! let c = compute([64, 64], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
 //!
-//! let mut s = create_schedule(&[c.op.clone()]);
+//! let mut s = create_schedule([&c]);
 //! let [i, j] = s.stage(&c).axes()?;
 //! let (io, jo, ii, ji) = s.stage(&c).tile(&i, &j, 4, 16)?;
 //! s.stage(&c).reorder([&io, &jo, &k, &ii, &ji])?.unroll(&ii)?.vectorize(&ji)?.parallel(&io)?;

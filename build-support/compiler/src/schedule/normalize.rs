@@ -80,7 +80,8 @@ impl Schedule {
             let op = self[id].operation().clone();
             let OperationNode::Compute { axes, bodies, .. } = &*op else { unreachable!("checked") };
             let mut inline = InlineReads { op: &op, axes, bodies, memo: HashMap::new() };
-            for reader in self.order[position..].to_vec() {
+            for later in position..self.order.len() {
+                let reader = self.order[later];
                 let reader_op = self[reader].operation().clone();
                 let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*reader_op else {
                     continue;

@@ -298,7 +298,8 @@ impl core::ops::IndexMut<StageId> for Schedule {
     }
 }
 
-/// A schedule in which each operation is computed on its own, in loops over its axes.
-pub fn create_schedule(outputs: &[Operation]) -> Schedule {
-    Schedule::new(outputs)
+/// A schedule in which each operation is computed on its own, in loops over its axes. Outputs are tensors or operations: `create_schedule([&c])`.
+pub fn create_schedule<T: Into<Operation>>(outputs: impl IntoIterator<Item = T>) -> Schedule {
+    let outputs: Vec<Operation> = outputs.into_iter().map(Into::into).collect();
+    Schedule::new(&outputs)
 }

@@ -7,7 +7,20 @@ use kernpack::{Any, Array, Map, Str};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{Visit, walk_expr};
-use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, Var};
+
+impl From<&Operation> for Operation {
+    fn from(op: &Operation) -> Self {
+        op.clone()
+    }
+}
+
+/// What computes the tensor.
+impl From<&Tensor> for Operation {
+    fn from(tensor: &Tensor) -> Self {
+        tensor.op.clone()
+    }
+}
 
 /// The tensors that an operation reads, each once, in order of first use.
 pub fn input_tensors(op: &Operation) -> Vec<Tensor> {
@@ -46,6 +59,39 @@ impl Visit for Unique {
         }
         if let ExprNode::TensorRead { tensor, .. } = &**expr {
             self.add(tensor);
+        }
+        walk_expr(self, expr);
+    }
+}
+
+/// The variables in the expressions of an operation that are neither its axes nor defined inside: scalars, sizes, and axes of others by mistake.
+pub fn free_variables(op: &Operation) -> Vec<Var> {
+    let OperationNode::Compute { bodies, .. } = &**op else { return Vec::new() };
+    let mut found =
+        Variables { defined: root_axes(op).iter().map(|axis| axis.var.clone()).collect(), ..Variables::default() };
+    bodies_once(bodies).iter().for_each(|body| found.visit_expr(body));
+    found.used.retain(|var| !found.defined.contains(var));
+    found.used
+}
+
+#[derive(Default)]
+struct Variables {
+    defined: HashSet<Var>,
+    used: Vec<Var>,
+    visited: HashSet<usize>,
+}
+
+impl Visit for Variables {
+    fn visit_expr(&mut self, expr: &Expr) {
+        if !self.visited.insert(expr.address()) {
+            return;
+        }
+        match &**expr {
+            ExprNode::Let { var, .. } => {
+                self.defined.insert(var.clone());
+            }
+            ExprNode::Var { .. } => self.used.extend(Var::of(expr)),
+            _ => {}
         }
         walk_expr(self, expr);
     }

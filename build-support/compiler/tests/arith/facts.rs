@@ -218,6 +218,17 @@ fn depth_is_limited_by_memory_only() {
     assert_eq!(text(&analyzer.simplify(&sum)), "((y*20000) + x)");
     assert_eq!(text(&analyzer.simplify(&nested)), "min(x, y)");
     let _ = analyzer.simplify(&choice);
+    let (mut least, mut product) = (x.expr().clone(), x.expr().clone());
+    for step in 0..2_000 {
+        let var = Var::index("v");
+        least = if step % 3 == 0 { least.max(&var) } else { least.min(&var) };
+        product = &product * &var;
+    }
+    let _ = analyzer.simplify(&least.less(&y));
+    analyzer.enter(&least.greater(3));
+    let _ = analyzer.can_prove(&least.greater(&y));
+    let _ = analyzer.simplify(&(&product + 1).less(&product));
+    let _ = analyzer.simplify(&product.floor_div(&x));
     let mut doubled = x.expr().clone();
     for _ in 0..40 {
         doubled = &doubled + &doubled;
@@ -233,4 +244,33 @@ fn depth_is_limited_by_memory_only() {
         either = either.and(y.less(3)).or(x.less(&y));
     }
     let _ = analyzer.simplify(&either);
+}
+
+#[test]
+fn other_languages_call_functions() {
+    use kernpack::{Array, Function};
+    use kernpack_compiler::ir::{IterKind, IterVar};
+    let call = |name: &str| Function::find_global(&format!("kernpack.arith.{name}")).unwrap().expect("is registered");
+    let [i, j] = vars(["i", "j"]);
+    let axes: Array<IterVar> =
+        [IterVar::new(Some(Range::until(8)), j.clone(), IterKind::DataPar)].into_iter().collect();
+    let none: Array<Expr> = Array::default();
+    let fused = &i * 8 + &j;
+    let simple = call("simplify").call((fused.floor_div(8), axes.clone(), none.clone())).unwrap().to::<Expr>().unwrap();
+    assert!(simple.same_as(&i));
+    let facts: Array<Expr> = [i.less(4)].into_iter().collect();
+    assert!(call("can_prove").call((fused.less(32), axes.clone(), facts)).unwrap().to::<bool>().unwrap());
+    let numbers = |name: &str, expr: Expr| {
+        let result = call(name).call((expr, axes.clone(), none.clone())).unwrap();
+        result.to::<Array<i64>>().unwrap().to_vec()
+    };
+    assert_eq!(numbers("const_interval", &j * 2), [0, 14]);
+    assert_eq!(numbers("modular_set", &i * 8 + 3), [8, 3]);
+    let form = call("detect_linear").call((fused.clone(), [i.clone(), j.clone()].into_iter().collect::<Array<Var>>()));
+    assert_eq!(
+        form.unwrap().to::<Array<Expr>>().unwrap().iter().map(|part| text(&part)).collect::<Vec<_>>(),
+        ["8", "1", "0"]
+    );
+    let ends = call("deduce_bound").call((i, fused.less(100), axes)).unwrap().to::<Array<Option<Expr>>>().unwrap();
+    assert!(ends.get(0).unwrap().is_none() && ends.get(1).unwrap().unwrap().is_int(11));
 }

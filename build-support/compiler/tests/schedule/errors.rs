@@ -28,7 +28,7 @@ fn setting() -> Setting {
     let k = reduce_axis(0, 8, "k");
     let c = compute([8, 8], |[i, j]| sum(b.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
     let d = compute([8, 8], |[i, j]| c.at([&i, &j]) - b.at([&i, &j])).named("d");
-    let mut s = create_schedule(&[d.op.clone()]);
+    let mut s = create_schedule([&d]);
     let [i, j] = s.stage(&c).axes().unwrap();
     Setting { s, a, b, c, d, i, j, k, group: None }
 }
@@ -61,7 +61,7 @@ fn errors_name_stage_axis_line_and_fix() {
         }),
         ("split: `b` is computed at `i` of stage `c`\n|that was said at |apply `split` before `compute_at`", |t| {
             t.s.stage(&t.b).compute_root().unwrap();
-            let mut s = create_schedule(&[t.c.op.clone()]);
+            let mut s = create_schedule([&t.c]);
             s.stage(&t.b).compute_at(&t.c, &t.i).unwrap();
             s.stage(&t.c).split(&t.i, 4).unwrap_err()
         }),
@@ -140,7 +140,7 @@ fn errors_name_stage_axis_line_and_fix() {
         ("compute_inline: `a` is an input", |t| t.s.stage(&t.a).compute_inline().unwrap_err()),
         ("compute_inline: `b` is read by `f`, which is not computed by an expression", |t| {
             let f = te::extern_op("f", [&t.b]).output([1], F32).call_packed("f");
-            create_schedule(&[f[0].op.clone()]).stage(&t.b).compute_inline().unwrap_err()
+            create_schedule([&f[0]]).stage(&t.b).compute_inline().unwrap_err()
         }),
         ("set_scope: unknown scope `register`\n|there are global, shared, warp and local", |t| {
             t.s.stage(&t.b).set_scope("register").unwrap_err()
@@ -185,7 +185,7 @@ fn errors_name_stage_axis_line_and_fix() {
         ("rfactor: `r` of stage `shifted` does not begin with 0\n|`split` it first", |t| {
             let r = reduce_axis(2, 4, "r");
             let shifted = compute([1], |[_]| sum(t.a.at([&r, &r]), &r)).named("shifted");
-            create_schedule(&[shifted.op.clone()]).rfactor(&shifted, &r).unwrap_err()
+            create_schedule([&shifted]).rfactor(&shifted, &r).unwrap_err()
         }),
         ("create_group: no stage is between the outputs and the inputs", |t| {
             t.s.create_group(&[&t.b], &[&t.c], false).unwrap_err()
@@ -244,4 +244,25 @@ fn bound_errors_name_who_reads_outside_of_the_loop() {
     let error = kernpack_compiler::schedule::infer_bound(&normal).err().unwrap().to_string();
     assert!(error.contains("`b`") && error.contains("`d`"), "{error}");
     assert!(t.s.loop_nest().contains("no ranges: "), "{}", t.s.loop_nest());
+}
+
+#[test]
+fn variables_without_a_value_are_the_users_mistake() {
+    use kernpack_compiler::ir::Var;
+    use kernpack_compiler::pass::PassContext;
+    use kernpack_compiler::schedule::{Argument, lower_function};
+
+    let a = placeholder([8, 8], F32, "a");
+    let (k, by) = (reduce_axis(0, 8, "k"), Var::new("by", F32));
+    let line = line!() + 1;
+    let b = compute([8], |[i]| a.at([&i, &k]) * &by).named("b");
+    let lower = |args: &[Argument]| lower_function(&create_schedule([&b]), args, "f", &PassContext::default());
+    let error = lower(&[(&a).into(), (&b).into()]).err().unwrap();
+    assert_eq!(error.problems().len(), 2, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("TypeError: `b`: `k` has no value here"), "{text}");
+    assert!(text.contains("`b`: `by` has no value here"), "{text}");
+    assert!(text.contains(&format!("{}:{line}:", file!())) && text.contains("as in `sum(.., &k)`"), "{text}");
+    let error = lower(&[(&a).into(), (&b).into(), (&by).into()]).err().unwrap();
+    assert_eq!(error.problems().len(), 1, "{error}");
 }

@@ -71,7 +71,7 @@ fn groups_nest_and_do_not_cross() {
     let c = make(&b, "c");
     let d = make(&c, "d");
     let e = make(&d, "e");
-    let s = &mut create_schedule(&[e.op.clone()]);
+    let s = &mut create_schedule([&e]);
     let inner = s.create_group(&[&c], &[&a], false).unwrap();
     let outer = s.create_group(&[&d], &[&a], false).unwrap();
     assert_eq!(s[inner].group, Some(outer), "all of the inner group is in the outer one");
@@ -107,7 +107,7 @@ fn scans_and_what_they_update_themselves_with() {
     });
     let s = &mut graph.schedule();
     let thread = thread_axis(Some(32), "threadIdx.x");
-    s.stage(&result).env_threads(&[thread.clone()]).unwrap();
+    s.stage(&result).env_threads(std::slice::from_ref(&thread)).unwrap();
     let again = s.stage(&result).env_threads(&[thread]).unwrap_err();
     assert_eq!(again.what(), "env_threads: `scan` has its threads already");
 }

@@ -13,6 +13,7 @@ use crate::ir::{BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, Logi
 /// Number of a node.
 pub(super) type NodeId = usize;
 
+/// One operation on the values of other nodes.
 enum Node {
     Constant(Value),
     Slot(usize),
@@ -27,9 +28,40 @@ enum Node {
     Call { name: Str, from: DataType, dtype: DataType, args: Vec<NodeId> },
 }
 
+impl Node {
+    /// The nodes that it is made of.
+    fn parts(&self) -> impl Iterator<Item = NodeId> {
+        let (few, many): (&[NodeId], &[NodeId]) = match self {
+            Self::Constant(_) | Self::Slot(_) => (&[], &[]),
+            Self::Cast { value, .. } | Self::Not { value } => (core::slice::from_ref(value), &[]),
+            Self::Binary { a, b, .. } | Self::Compare { a, b, .. } | Self::Logic { a, b, .. } => {
+                (core::slice::from_ref(a), core::slice::from_ref(b))
+            }
+            Self::Choice { a, b, .. } => (core::slice::from_ref(a), core::slice::from_ref(b)),
+            Self::Let { value, body, .. } => (core::slice::from_ref(value), core::slice::from_ref(body)),
+            Self::Read { indices: many, .. } | Self::Call { args: many, .. } => (many, &[]),
+        };
+        let condition = if let Self::Choice { condition, .. } = self { Some(*condition) } else { None };
+        few.iter().chain(many).copied().chain(condition)
+    }
+}
+
+/// What evaluation needs to know of a node.
+#[derive(Clone, Copy)]
+struct Info {
+    /// Nodes on the longest way down.
+    depth: u32,
+    /// Whether several nodes have it as a part: then its value is kept.
+    is_shared: bool,
+}
+
+/// The stack is looked at once for so many levels.
+const LEVELS: u32 = 32;
+
 /// The nodes of several expressions; parts that they share are one node.
 pub(super) struct Program {
     nodes: Vec<Node>,
+    info: Vec<Info>,
     by_expr: HashMap<Expr, NodeId>,
     slots: HashMap<Var, usize>,
     /// The tensors that are read, in the order of their numbers.
@@ -63,6 +95,7 @@ impl Program {
     pub(super) fn new(scalars: Rc<HashMap<Var, Value>>) -> Self {
         Self {
             nodes: Vec::new(),
+            info: Vec::new(),
             by_expr: HashMap::new(),
             slots: HashMap::new(),
             reads: Vec::new(),
@@ -89,10 +122,13 @@ impl Program {
     /// Adds an expression of known variables.
     pub(super) fn add(&mut self, expr: &Expr) -> Result<NodeId> {
         if let Some(&known) = self.by_expr.get(expr) {
+            self.info[known].is_shared = true;
             return Ok(known);
         }
         let node = with_stack(|| self.node(expr))?;
+        let depth = node.parts().map(|part| self.info[part].depth).max().map_or(0, |depth| depth + 1);
         self.nodes.push(node);
+        self.info.push(Info { depth, is_shared: false });
         self.by_expr.insert(expr.clone(), self.nodes.len() - 1);
         Ok(self.nodes.len() - 1)
     }
@@ -165,11 +201,18 @@ impl Program {
             Node::Slot(slot) => return Ok(frame.slots[*slot]),
             _ => {}
         }
-        if frame.memo[id].0 == frame.state {
+        let Info { depth, is_shared } = self.info[id];
+        if is_shared && frame.memo[id].0 == frame.state {
             return Ok(frame.memo[id].1);
         }
-        let value = with_stack(|| self.computed(id, frame, sources))?;
-        frame.memo[id] = (frame.state, value);
+        let value = if depth % LEVELS == LEVELS - 1 {
+            with_stack(|| self.computed(id, frame, sources))?
+        } else {
+            self.computed(id, frame, sources)?
+        };
+        if is_shared {
+            frame.memo[id] = (frame.state, value);
+        }
         Ok(value)
     }
 

@@ -10,7 +10,7 @@ use super::op::CompiledOp;
 use super::values::{Elements, Value};
 use super::{Machine, find};
 use crate::error::{Result, fail, require};
-use crate::ir::{IterVar, Operation, OperationNode, Tensor};
+use crate::ir::{IterVar, Operation, OperationNode, Tensor, with_stack};
 use crate::te::operation::input_tensors;
 use crate::te::scan::scan_body;
 
@@ -80,7 +80,7 @@ impl Source {
                 if let Some(values) = known.borrow().get(at) {
                     return Ok(values[index]);
                 }
-                let values = op.element(&mut op.frame(), at)?;
+                let values = with_stack(|| op.element(&mut op.frame(), at))?;
                 let value = values[index];
                 known.borrow_mut().insert(at.to_vec(), values);
                 Ok(value)

@@ -263,6 +263,9 @@ impl Elements {
     pub fn get(&self, index: usize) -> Value {
         let width = self.dtype.lane_bytes();
         let bytes = &self.bytes[index * width..(index + 1) * width];
+        if let (crate::ir::F32, [a, b, c, d]) = (self.dtype, bytes) {
+            return Value::Float(f32::from_ne_bytes([*a, *b, *c, *d]).into());
+        }
         let mut raw = [0; 8];
         raw[..width].copy_from_slice(bytes);
         let bits = u64::from_le_bytes(raw);
