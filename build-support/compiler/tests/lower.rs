@@ -577,6 +577,19 @@ fn caches_and_factored_reductions() {
     });
 }
 
+#[test]
+fn a_factored_part_of_an_axis_whose_rest_is_fused_with_another() {
+    let n = size("n");
+    let a = placeholder((&n, 5, 7), F32, "a");
+    let (r, t) = (reduce_axis(0, 5, "r"), reduce_axis(0, 7, "t"));
+    let b = compute([&n], |[i]| sum(a.at((&i, &r, &t)), [&r, &t])).named("b");
+    Graph::new([&b], [&n]).check_sizes("factored", &[0, 1, 3], |s| {
+        let (outer, inner) = s.stage(&b).split(&t, 2)?;
+        s.stage(&b).fuse(&r, &outer)?;
+        s.rfactor(&b, &inner).map(|_| ())
+    });
+}
+
 /// A tile of 4 by 4 as an instruction: `c = a * b` and `c += a * b`.
 fn tile_intrinsic(adds: bool) -> TensorIntrin {
     let (a, b) = (placeholder([4, 4], F32, "a"), placeholder([4, 4], F32, "b"));
@@ -949,7 +962,10 @@ fn memory_of_regions_is_constant() {
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
 fn random_problem(choices: &mut choices::Choices) -> Option<String> {
-    let random = fuzz::Random::graph(choices);
+    let mut random = fuzz::Random::graph(choices);
+    if std::env::var_os("KERNPACK_FUZZ_PASSES").is_some() {
+        random.graph = random.graph.through_passes();
+    }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
     let sizes: Vec<Vec<i64>> = fuzz::SIZES.iter().map(|size| vec![*size]).collect();

@@ -119,13 +119,16 @@ pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) ->
 
 fn integer(op: BinaryOp, dtype: DataType, a: i64, b: i64, checked: bool) -> Result<u64, &'static str> {
     let Some(value) = fold_int(op, dtype, a, b) else { return Err("division by zero") };
+    let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+    if divides && dtype.is_int() && b == -1 && a == i64::MIN >> (64 - u32::from(dtype.bits())) {
+        return Err("overflow of a division");
+    }
     if checked && dtype.is_int() {
         let (x, y) = (i128::from(a), i128::from(b));
         let exact = match op {
             BinaryOp::Add => x + y,
             BinaryOp::Sub => x - y,
             BinaryOp::Mul => x * y,
-            BinaryOp::Div | BinaryOp::FloorDiv if b == -1 => -x,
             _ => return Ok(value as u64),
         };
         if exact != i128::from(value) {
@@ -428,7 +431,9 @@ mod tests {
         assert!(binary(BinaryOp::Add, lane, max, 1, true).is_err());
         assert!(binary(BinaryOp::Mul, lane, max, 2, true).is_err());
         assert!(binary(BinaryOp::FloorDiv, lane, min, -1i64 as u64, true).is_err());
+        assert!(binary(BinaryOp::Div, lane, min, -1i64 as u64, false).is_err());
         assert!(binary(BinaryOp::Mod, lane, 1, 0, false).is_err());
+        assert_eq!(binary(BinaryOp::ShiftRight, lane, -8i64 as u64, -1i64 as u64, false), Ok(-1i64 as u64));
         assert!(compare(CompareOp::Gt, Lane::Integer(U64), u64::MAX, 1));
         assert!(compare(CompareOp::Lt, Lane::Integer(I8), -1i64 as u64, 1));
     }

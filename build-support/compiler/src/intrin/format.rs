@@ -92,6 +92,9 @@ impl Format {
 
     /// `x * 2^n` for exponents up to twice the range, in two steps: the second one rounds to a denormal.
     pub(super) fn scale<'a>(&self, x: Value<'a>, n: Value<'a>) -> Value<'a> {
+        if x.formula().scales() {
+            return x.times_power_of_two(n);
+        }
         let half = n >> 1;
         x * self.power_of_two(half) * self.power_of_two(n - half)
     }

@@ -10,7 +10,7 @@ use super::Features;
 use crate::ir::builtin::{ANY_LANE, FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
-    BOOLEAN, BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
+    BOOLEAN, BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
 };
 
 /// A formula in the making: the values so far, as variables, for each open scope.
@@ -37,6 +37,11 @@ impl Formula {
     /// Whether `a * b + c` is rounded once.
     pub(super) fn has_fma(&self) -> bool {
         self.features.fma
+    }
+
+    /// Whether there is [`Value::times_power_of_two`].
+    pub(super) fn scales(&self) -> bool {
+        self.features.scales && self.lanes > 1 && self.lanes.is_power_of_two()
     }
 
     /// Whether sums may be done in another order.
@@ -224,6 +229,12 @@ impl<'a> Value<'a> {
     /// `max(limit, self)`: NaN stays NaN.
     pub(super) fn at_least(self, limit: f64) -> Self {
         self.like(limit).binary(BinaryOp::Max, self)
+    }
+
+    /// `self * 2^n`, whatever the integer n is, rounded once.
+    pub(super) fn times_power_of_two(self, n: Self) -> Self {
+        let args = [self.expr(), n.cast(I32).expr()];
+        self.made(Expr::call(CallKind::LlvmIntrinsic, "llvm.ldexp", self.dtype(), args))
     }
 
     fn reinterpret(self, dtype: DataType) -> Self {

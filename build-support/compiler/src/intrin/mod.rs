@@ -25,6 +25,8 @@ use crate::ir::{DataTypeExt, Expr, F32};
 pub struct Features {
     /// `a * b + c` in one instruction, rounded once.
     pub fma: bool,
+    /// Vectors have `x * 2^n` in one instruction, which is LLVM's `llvm.ldexp`: AVX-512.
+    pub scales: bool,
     /// Sums may be done in another order (`fastmath` of `reassoc` or `fast`): integers are found by instructions then, and not by sums that lose their
     /// fraction. Digits are lost.
     pub reassociates: bool,

@@ -437,7 +437,8 @@ pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
                 0
             }
         }
-        BinaryOp::ShiftRight if dtype.is_int() => a >> b.clamp(0, 63),
+        // An amount counts without its sign, as for the left.
+        BinaryOp::ShiftRight if dtype.is_int() => a >> if (0..64).contains(&b) { b } else { 63 },
         BinaryOp::ShiftRight => {
             if (0..bits).contains(&b) {
                 ((a as u64) >> b) as i64

@@ -41,6 +41,8 @@ pub const CALL_PACKED: &str = "call_packed";
 pub const CALL_PACKED_LOWERED: &str = "call_packed_lowered";
 /// `call_trace_packed_lowered(name, stack, begin, end, traced)`: as `call_packed_lowered`; the value is `traced` if the function returns none.
 pub const CALL_TRACE_PACKED_LOWERED: &str = "call_trace_packed_lowered";
+/// `call_cpacked_lowered(symbol, stack, begin, end)`: as `call_packed_lowered` of a packed function by its C symbol, which is linked.
+pub const CALL_CPACKED_LOWERED: &str = "call_cpacked_lowered";
 /// `static_handle()`: the address of a pointer variable that lives as long as the code; null at first.
 pub const STATIC_HANDLE: &str = "static_handle";
 /// `throw_last_error()`: returns -1.
@@ -207,6 +209,7 @@ const IMPURE: &[(&str, Effect)] = &[
     (CALL_PACKED, Effect::Opaque),
     (CALL_PACKED_LOWERED, Effect::Opaque),
     (CALL_TRACE_PACKED_LOWERED, Effect::Opaque),
+    (CALL_CPACKED_LOWERED, Effect::Opaque),
     (STATIC_HANDLE, Effect::Updates),
     (STORAGE_SYNC, Effect::Opaque),
     (THREAD_ALLREDUCE, Effect::Opaque),

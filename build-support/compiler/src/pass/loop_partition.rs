@@ -18,9 +18,9 @@ use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
-use crate::ir::visit::{Visit, uses_var, walk_expr, walk_stmt};
+use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
+    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
     substitute, with_stack,
 };
 
@@ -305,7 +305,7 @@ impl Guards<'_> {
         let difference = self.analyzer.simplify(&difference);
         let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
         let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
-        if uses_var(&extreme, |var| self.inner.contains(var)) {
+        if uses_var(&extreme, |var| self.inner.contains(var)) || may_fault(&extreme) {
             return None;
         }
         let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
@@ -325,6 +325,18 @@ impl Guards<'_> {
             }
         }
     }
+}
+
+/// Whether an expression divides by what may be 0. Inside a loop over that many iterations it is not, but bounds are computed outside.
+fn may_fault(expr: &Expr) -> bool {
+    let mut found = false;
+    for_each_expr(expr, |part| {
+        if let ExprNode::Binary { op, b, .. } = &**part {
+            let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+            found |= divides && b.as_int().is_none_or(|divisor| divisor == 0);
+        }
+    });
+    found
 }
 
 /// Puts conditions in place of guards.

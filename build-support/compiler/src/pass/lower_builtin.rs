@@ -237,7 +237,7 @@ impl Mutate for LowerBuiltin {
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match &**stmt {
-            StmtNode::Seq { .. } | StmtNode::Alloc { .. } => self.body(stmt),
+            StmtNode::Seq { .. } => self.body(stmt),
             StmtNode::For { var, min, extent, kind, annotations, body } => {
                 let (min, extent) = (self.mutate_expr(min)?, self.mutate_expr(extent)?);
                 let before = core::mem::take(&mut self.before);

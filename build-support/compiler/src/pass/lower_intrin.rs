@@ -18,7 +18,8 @@ pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFu
     let contracts = target.has_fma() && fast_math.as_ref().is_none_or(|flags| flags.as_str() != "off");
     let reassociates =
         fast_math.is_some_and(|flags| flags.as_str().contains("reassoc") || flags.as_str().contains("fast"));
-    let features = Features { fma: target.has_fma(), reassociates };
+    let features =
+        Features { fma: target.has_fma(), scales: target.kind == "llvm" && target.has_avx512(), reassociates };
     let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts, features };
     for param in function.params.iter() {
         if param.var.is_size() {

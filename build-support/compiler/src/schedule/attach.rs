@@ -107,7 +107,7 @@ impl Attachments {
     ///
     /// # Errors
     /// A stage is computed in the loops of one that it depends on.
-    pub(crate) fn from_consumers(&self, schedule: &Schedule) -> Result<Vec<StageId>> {
+    pub(crate) fn consumers_first(&self, schedule: &Schedule) -> Result<Vec<StageId>> {
         let mut walk = Walk { attachments: self, schedule, state: HashMap::new(), order: Vec::new() };
         for id in schedule.stages().rev() {
             walk.visit(id)?;

@@ -35,7 +35,7 @@ use crate::te::operation::root_axes;
 /// A stage that is computed where not all of its readers are, a thread with two extents, attach points in a circle.
 pub fn infer_bound(schedule: &Schedule) -> Result<RangeMap> {
     let attachments = Attachments::of(schedule)?;
-    let order = attachments.from_consumers(schedule)?;
+    let order = attachments.consumers_first(schedule)?;
     let mut inference = Inference {
         schedule,
         attachments: &attachments,

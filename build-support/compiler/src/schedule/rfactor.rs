@@ -69,15 +69,22 @@ impl Schedule {
             self.check_free(context, id, leaf)?;
         }
 
-        // The root axes that the loop is made of, and all loops made of these.
+        // The root axes that the loop is made of, and all loops made of these; a fused one brings in the axes of its other part.
         let mut roots: HashSet<IterVar> = HashSet::from([axis.clone()]);
-        for relation in stage.relations.iter().rev() {
-            if relation.children().into_iter().any(|child| roots.contains(child)) {
-                roots.extend(relation.parents().into_iter().cloned());
+        let touched = loop {
+            let touched = made_of(&stage, roots.iter().cloned());
+            let mut all = touched.clone();
+            for relation in stage.relations.iter().rev() {
+                if relation.children().into_iter().any(|child| all.contains(child)) {
+                    all.extend(relation.parents().into_iter().cloned());
+                }
             }
-        }
-        roots.retain(|root| reduce_axes.iter().any(|own| own == *root));
-        let touched = made_of(&stage, roots.iter().cloned());
+            all.retain(|root| reduce_axes.iter().any(|own| own == *root));
+            if all == roots {
+                break touched;
+            }
+            roots = all;
+        };
         let touched_leaves: Vec<IterVar> =
             stage.leaves.iter().filter(|leaf| touched.contains(*leaf)).cloned().collect();
 

@@ -1,7 +1,9 @@
 //! The interpreter: what it computes, and what it finds.
 
 mod calls;
+mod compiled;
 mod device;
+mod pipeline;
 mod statements;
 
 use kernpack_compiler::interpret::{Arg, Block, Machine, NOTHING};

@@ -5,6 +5,7 @@ use std::process::Command;
 use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::intrin::{FUNCTIONS, Features};
 use kernpack_compiler::ir::builder::round_float;
+use kernpack_compiler::ir::verify::{Stage, verify_module};
 use kernpack_compiler::ir::{BF16, DataType, DataTypeExt, F16, F32, F64};
 
 use crate::program::{cc, cpu, folder, has_fma, module};
@@ -145,5 +146,16 @@ fn half_precision_is_rounded_from_single_precision() {
             assert!((low..=high).contains(&result), "{title} {name}({x}) is {result}, not {exact}");
         }
         assert_eq!(checked, 18 << 16);
+    }
+}
+
+#[test]
+fn lowered_functions_are_valid_programs() {
+    for dtype in [F32, F64, F16, BF16] {
+        for lanes in [1, 4] {
+            for features in [Features::default(), Features { fma: true, scales: true, reassociates: true }] {
+                verify_module(&module(dtype, lanes, features), Stage::Vectorized).unwrap();
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ use kernpack::DataType;
 use super::CodeGenLLVM;
 use super::emit::{Value, confused};
 use super::function::{Declared, is_void};
+use super::packed::Callee;
 use super::runtime::Runtime;
 use super::state::Convention;
 use crate::error::{Result, fail};
@@ -247,7 +248,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             builtin::STRUCT_GET => self.struct_get(arg(0)?, arg(1)?, arg(2)?, dtype),
             builtin::STRUCT_SET => self.struct_set(arg(0)?, arg(1)?, arg(2)?, arg(3)?),
             builtin::STACK_ALLOCA => self.stack_alloca(arg(0)?, arg(1)?),
-            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED => self.packed(name, args, dtype),
+            builtin::CALL_PACKED_LOWERED | builtin::CALL_TRACE_PACKED_LOWERED | builtin::CALL_CPACKED_LOWERED => {
+                self.packed(name, args, dtype)
+            }
             builtin::THROW_LAST_ERROR => {
                 self.fail_here()?;
                 Ok(self.nothing())
@@ -505,6 +508,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             "any" | "tvm_ffi_any" => (self.any_type(), 16),
             "shape" => (wide.into(), 8),
             "array" => (wide.array_type((TENSOR / 8) as u32).into(), 8),
+            // A descriptor of 128 bytes for the copy engine of a device.
+            "tensormap" => (wide.array_type(16).into(), 64),
             other => fail!(Type, "stack_alloca: unknown kind `{other}`; there are any, shape, array"),
         };
         let Some(count) = count.as_int().and_then(|count| u64::try_from(count).ok()) else {
@@ -521,7 +526,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let function = function.as_str().to_owned();
         let stack = self.pointer(stack)?;
         let slots = (self.integer(begin)?, self.integer(end)?);
-        let returned = self.call_packed(&function, stack, slots, dtype)?;
+        let callee =
+            if name == builtin::CALL_CPACKED_LOWERED { Callee::Symbol(&function) } else { Callee::Name(&function) };
+        let returned = self.call_packed(callee, stack, slots, dtype)?;
         match traced {
             [] => Ok(returned.value),
             [traced, ..] => {

@@ -3,44 +3,63 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use std::ffi::CString;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use inkwell::llvm_sys::orc2::lljit::{
-    LLVMOrcCreateLLJIT, LLVMOrcDisposeLLJIT, LLVMOrcLLJITAddObjectFile, LLVMOrcLLJITGetMainJITDylib,
-    LLVMOrcLLJITLookup, LLVMOrcLLJITMangleAndIntern, LLVMOrcLLJITRef,
+    LLVMOrcCreateLLJIT, LLVMOrcDisposeLLJIT, LLVMOrcLLJITAddObjectFile, LLVMOrcLLJITGetExecutionSession,
+    LLVMOrcLLJITGetMainJITDylib, LLVMOrcLLJITLookup, LLVMOrcLLJITMangleAndIntern, LLVMOrcLLJITRef,
 };
 use inkwell::llvm_sys::orc2::{
     LLVMJITEvaluatedSymbol, LLVMJITSymbolFlags, LLVMJITSymbolGenericFlags, LLVMOrcAbsoluteSymbols,
-    LLVMOrcCSymbolMapPair, LLVMOrcJITDylibDefine,
+    LLVMOrcCSymbolMapPair, LLVMOrcExecutionSessionSetErrorReporter, LLVMOrcJITDylibDefine,
 };
 
 use crate::codegen::Target;
-use crate::error::{Result, fail};
+use crate::error::{CompileError, Result, fail};
 
 /// An object file, linked in the memory of this process; freed when it is dropped.
 pub(crate) struct Jit {
     jit: LLVMOrcLLJITRef,
+    /// What the session reports: which symbols are missing, before a look-up says only that it failed.
+    reports: Box<Reports>,
+    /// Why the code cannot be linked, once a look-up has found out.
+    problem: OnceLock<CompileError>,
 }
+
+/// Messages of a session.
+type Reports = Mutex<Vec<String>>;
 
 // SAFETY: ORC's sessions are locked inside.
 unsafe impl Send for Jit {}
 // SAFETY: as above.
 unsafe impl Sync for Jit {}
 
+/// The text of an error, which is given up.
+fn message(error: LLVMErrorRef) -> String {
+    // SAFETY: an error that was just returned; its message is taken once and given back.
+    unsafe {
+        let message = LLVMGetErrorMessage(error);
+        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+        LLVMDisposeErrorMessage(message);
+        text
+    }
+}
+
+/// Keeps what a session reports; by default it goes to stderr.
+extern "C" fn report(reports: *mut c_void, error: LLVMErrorRef) {
+    // SAFETY: the address of the list that the session was made with, which outlives it.
+    let reports = unsafe { &*reports.cast_const().cast::<Reports>() };
+    reports.lock().unwrap_or_else(PoisonError::into_inner).push(message(error));
+}
+
 /// The result of a function of ORC.
 fn check(error: LLVMErrorRef) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: an error that was just returned; its message is taken once and given back.
-    let text = unsafe {
-        let message = LLVMGetErrorMessage(error);
-        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
-        LLVMDisposeErrorMessage(message);
-        text
-    };
-    fail!(Target, "the code cannot be linked into this process: {text}")
+    fail!(Target, "the code cannot be linked into this process: {}", message(error))
 }
 
 impl Jit {
@@ -51,10 +70,12 @@ impl Jit {
         let mut jit = ptr::null_mut();
         // SAFETY: a null builder asks for the default one; the result is written before success is returned.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, ptr::null_mut()) })?;
-        let this = Self { jit };
+        let this = Self { jit, reports: Box::default(), problem: OnceLock::new() };
         // SAFETY: the session is alive; names and bytes are copied by the functions; interned names and the unit of symbols go to the library, and
         // the buffer to the session.
         unsafe {
+            let reports = (&raw const *this.reports).cast_mut().cast::<c_void>();
+            LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit), report, reports);
             let library = LLVMOrcLLJITGetMainJITDylib(jit);
             let mut pairs: Vec<LLVMOrcCSymbolMapPair> = symbols
                 .iter()
@@ -86,7 +107,15 @@ impl Jit {
         let Ok(name) = CString::new(name) else { fail!(Target, "a symbol with a NUL byte") };
         let mut address = 0;
         // SAFETY: the session is alive; the name is a C string.
-        check(unsafe { LLVMOrcLLJITLookup(self.jit, &mut address, name.as_ptr()) })?;
+        let looked_up = check(unsafe { LLVMOrcLLJITLookup(self.jit, &mut address, name.as_ptr()) });
+        if let Err(error) = looked_up {
+            let reports = core::mem::take(&mut *self.reports.lock().unwrap_or_else(PoisonError::into_inner));
+            if reports.is_empty() {
+                return Err(self.problem.get().cloned().unwrap_or(error));
+            }
+            let problem = reports.into_iter().fold(error, CompileError::note);
+            return Err(self.problem.get_or_init(|| problem).clone());
+        }
         Ok(ptr::with_exposed_provenance_mut(address as usize))
     }
 }

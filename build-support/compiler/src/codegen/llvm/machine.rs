@@ -87,7 +87,8 @@ pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
         .get_functions()
         .filter(|function| function.count_basic_blocks() > 0)
         .filter_map(|function| function.get_name().to_str().ok()?.strip_prefix(PREFIX).map(str::to_owned))
-        .filter(|name| !name.starts_with('_'))
+        // What loaders and tools read has a name with one more underscore.
+        .filter(|name| !["_metadata_", "_doc_", "_library_"].iter().any(|kind| name.starts_with(kind)))
         .collect();
     let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
     let object = write(&module, &machine, FileType::Object)?;

@@ -138,11 +138,14 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
     /// # Errors
     /// A function that is not there.
     pub fn add_main_function(&mut self, name: &str) -> Result<()> {
-        let symbol = format!("{PREFIX}{}{name}", self.prefix);
-        let Some(entry) = self.module.get_function(&symbol) else {
+        let Some(function::Declared { function: entry, .. }) = self.functions.get(name).copied() else {
             fail!(Target, "the entry function `{name}` is not in the module")
         };
-        let main = self.module.add_function(&format!("{PREFIX}main"), entry.get_type(), Some(Linkage::WeakAny));
+        let symbol = format!("{PREFIX}main");
+        if self.module.get_function(&symbol).is_some() {
+            return Ok(());
+        }
+        let main = self.module.add_function(&symbol, entry.get_type(), Some(Linkage::WeakAny));
         self.set_function_attributes(main);
         self.builder.position_at_end(self.context.append_basic_block(main, "entry"));
         let args: Vec<_> = main.get_params().into_iter().map(Into::into).collect();

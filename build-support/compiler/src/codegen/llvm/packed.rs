@@ -12,7 +12,7 @@ use super::emit::Value;
 use super::function::is_void;
 use super::runtime::Runtime;
 use crate::error::{Result, fail};
-use crate::ir::{DataTypeExt, F64, I64};
+use crate::ir::{DataTypeExt, F64, I32, I64};
 
 /// The first type index of objects.
 const OBJECTS: u64 = 64;
@@ -21,6 +21,15 @@ const FLOAT: u64 = 3;
 /// The one strong reference of an object, with the weak one that all strong ones own together.
 const BOTH_ONE: u64 = (1 << 32) | 1;
 
+/// A packed function that is called.
+#[derive(Clone, Copy)]
+pub(super) enum Callee<'a> {
+    /// By its global name, or that in the imports of the library.
+    Name(&'a str),
+    /// By its C symbol.
+    Symbol(&'a str),
+}
+
 /// A call that went well: its result.
 pub(super) struct Returned<'ctx> {
     pub(super) type_index: IntValue<'ctx>,
@@ -28,16 +37,15 @@ pub(super) struct Returned<'ctx> {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Calls a packed function by its name. Arguments are the values `begin .. end` of `stack`, the result is number `end`. Ends the function with
+    /// Calls a packed function. Arguments are the values `begin .. end` of `stack`, the result is number `end`. Ends the function with
     /// the error if there is one.
     pub(super) fn call_packed(
         &mut self,
-        name: &str,
+        callee: Callee<'_>,
         stack: PointerValue<'ctx>,
         (begin, end): (IntValue<'ctx>, IntValue<'ctx>),
         dtype: DataType,
     ) -> Result<Returned<'ctx>> {
-        let function = self.packed_handle(name)?;
         let (args, result) = (self.any_at(stack, begin)?, self.any_at(stack, end)?);
         let int = self.context.i32_type();
         let (ty, value) = (result, self.bytes_behind(result, 8)?);
@@ -45,8 +53,16 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.builder.build_store(value, self.context.i64_type().const_zero())?;
         let count = self.builder.build_int_sub(end, begin, "")?;
         let count = self.builder.build_int_cast_sign_flag(count, int, true, "")?;
-        let status =
-            self.call_runtime(Runtime::FunctionCall, &[function.into(), args.into(), count.into(), result.into()])?;
+        let status = match callee {
+            Callee::Name(name) => {
+                let function = self.packed_handle(name)?;
+                self.call_runtime(Runtime::FunctionCall, &[function.into(), args.into(), count.into(), result.into()])?
+            }
+            Callee::Symbol(symbol) => {
+                let none = self.pointer_type().const_null();
+                self.external(symbol, &[none.into(), args.into(), count.into(), result.into()], I32, false)?
+            }
+        };
         self.check_status(status)?;
         let type_index = self.builder.build_load(int, ty, "")?.into_int_value();
         let value = self.returned(dtype, type_index, result)?;

@@ -117,6 +117,31 @@ log_tail = (log_ratio, lambda z: z, (0, SQRT2**2))
 
 FITS = {
     # name: (function, weight, interval, degree, bits)
+    "exp32": (*exp_tail, 4, 24),
+    "log32": (
+        lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
+        lambda f: abs(f**3 / mp.log1p(f)),
+        (mp.sqrt(2) / 2 - 1, mp.sqrt(2) - 1),
+        8,
+        24,
+    ),
+    "tanh32": (odd(mp.tanh), odd_weight(mp.tanh), (0, "0.391"), 5, 24),
+    "erf_small32": (
+        lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
+        lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)),
+        ("1e-12", "0.85"),
+        6,
+        24,
+    ),
+    "erf_large32": (log_erfc, mp.erfc, ("0.92", "3.93"), 6, 24),
+    "sin32": (odd(mp.sin), odd_weight(mp.sin), (0, QUARTER), 2, 24),
+    "cos32": (
+        lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,
+        lambda z: z**2 / mp.cos(mp.sqrt(z)),
+        ("1e-8", QUARTER),
+        2,
+        24,
+    ),
     "exp2_32": (*exp2_tail, 5, 24),
     "expm1_32": (*expm1_tail, 5, 24),
     "sinh32": (odd(mp.sinh), odd_weight(mp.sinh), (0, 1), 3, 24),
@@ -138,7 +163,7 @@ FITS = {
         53,
     ),
     "erf_middle64": (lambda t: log_erfc(t + mpf("1.5")), lambda t: mp.erfc(t + mpf("1.5")), ("-0.6", "0.6"), 15, 53),
-    "erf_large64": (lambda t: log_erfc(t + mpf("4")), lambda t: mp.erfc(t + mpf("4")), ("-1.92", "1.98"), 16, 53),
+    "erf_large64": (lambda t: log_erfc(t + mpf("4")), lambda t: mp.erfc(t + mpf("4")), ("-1.92", "1.98"), 12, 53),
     "sin64": (odd(mp.sin), odd_weight(mp.sin), (0, QUARTER), 6, 53),
     "cos64": (
         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,

@@ -1,0 +1,22 @@
+//! Reads lowered modules of Apache TVM 0.27.0.post1, as `tvm.ir.save_json` writes them, and compiles them with our code generator.
+//!
+//! The reader is a table from type keys to conversions: a node or operator that it does not know is an error with its name. It serves tests only: the
+//! keys change with each release of TVM.
+
+kernpack::library!();
+
+mod entry;
+mod expr;
+mod graph;
+mod operators;
+mod stmt;
+
+pub use entry::{build_json, module, target};
+
+use kernpack::{Module, Result, packed_func};
+
+/// What differential.py calls: compiles a graph for a target, both as JSON.
+#[packed_func(name = "kernpack.test.build_tvm")]
+fn build_tvm(graph: &str, target_text: &str) -> Result<Module> {
+    build_json(graph, target_text).map_err(Into::into)
+}
