@@ -159,7 +159,7 @@ impl From<CompileError> for kernpack::Error {
             ErrorKind::Run => kernpack::error_kind::RuntimeError,
             _ => kernpack::error_kind::ValueError,
         };
-        Self::new(kind, &error.to_string())
+        Self::new(kind, error.to_string())
     }
 }
 

@@ -63,10 +63,10 @@ impl Expr {
             return self.clone();
         }
         match &**self {
-            ExprNode::Int { value, dtype: from } if !(from.is_uint() && from.bits() == 64 && *value < 0) => {
-                if !dtype.is_handle() {
-                    return if dtype.is_bool() { Self::bool(*value != 0) } else { Self::constant(dtype, *value) };
-                }
+            // The bits of a large unsigned integer are no signed value to convert.
+            ExprNode::Int { value, dtype: from } if from.is_uint() && from.bits() == 64 && *value < 0 => {}
+            ExprNode::Int { value, .. } if !dtype.is_handle() => {
+                return if dtype.is_bool() { Self::bool(*value != 0) } else { Self::constant(dtype, *value) };
             }
             ExprNode::Float { value, .. } if dtype.is_float() => return Self::float(dtype, *value),
             ExprNode::Broadcast { value, lanes } => return value.cast(dtype.element()).broadcast(*lanes),

@@ -146,7 +146,7 @@ impl LowerBuiltin {
 
     /// A `DLTensor` on the stack.
     fn tensor(&mut self, args: &[Expr]) -> Result<Expr> {
-        let (Some(load), true) = (args.first(), args.len() >= 2 && args.len() % 2 == 0) else {
+        let (Some(load), true) = (args.first(), args.len() >= 2 && args.len().is_multiple_of(2)) else {
             fail!(Lower, "make_tensor takes a load, a number, extents and strides")
         };
         let ExprNode::Load { buffer, .. } = &**load else { fail!(Lower, "make_tensor takes a load") };

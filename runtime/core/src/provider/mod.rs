@@ -212,7 +212,10 @@ fn bind_at_first_use() -> &'static ApiTable {
 
 /// Says what went wrong: a constructor or a first use has no caller to report to. [`load_problems`] keeps the text.
 fn tell(error: &str) {
-    // The search for a character that `lines` has is half a kilobyte in every artifact.
+    #[expect(
+        clippy::manual_pattern_char_comparison,
+        reason = "the search for a character is half a kilobyte in every artifact"
+    )]
     for line in error.split(|character| character == '\n') {
         embedded::notice::notice(format_args!("kernpack: {line}"));
     }

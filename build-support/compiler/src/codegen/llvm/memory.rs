@@ -151,7 +151,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             (_, Some(mask)) if index.lanes() == 1 => return self.load_if(buffer, index, mask, dtype),
             (_, mask) => self.gather(buffer, index, mask, dtype)?,
         };
-        self.from_memory(dtype, value)
+        self.register_form(dtype, value)
     }
 
     /// A scalar load that a truth value guards: else 0.
@@ -246,7 +246,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
         }
         let value = self.vector_of(&lanes)?;
-        self.from_memory(buffer.dtype, value)
+        self.register_form(buffer.dtype, value)
     }
 
     /// A load instruction.
@@ -304,7 +304,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// A value as it is in a register: a byte that is not 0 is true.
-    fn from_memory(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
+    fn register_form(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         if !dtype.is_bool() {
             return Ok(value);
         }
