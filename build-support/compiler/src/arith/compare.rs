@@ -1,11 +1,10 @@
 //! Comparisons of canonical sums.
 
 use super::analyzer::State;
-use super::modular::gcd;
 use super::render::render;
 use super::sum::{Sum, WHOLE};
 use crate::ir::builder::floor_div;
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
 
 /// A comparison, or the constant that it is.
 pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -> Expr {
@@ -70,7 +69,7 @@ impl State {
         if self.proves_not_positive(&sum.clone().scaled(-1)) {
             return Expr::bool(false);
         }
-        if let Some(parts) = self.by_extreme(&sum, expr) {
+        if let Some(parts) = with_stack(|| self.by_extreme(&sum, expr)) {
             return parts;
         }
         render_negative(&sum, expr)
@@ -171,7 +170,7 @@ impl State {
         if !range.contains(0) || !difference.modular().contains(0) {
             return Expr::bool(!equal);
         }
-        let common = gcd(difference.common_scale(), 0);
+        let common = difference.common_scale();
         let difference = if common > 1 {
             if difference.base % common != 0 {
                 return Expr::bool(!equal);

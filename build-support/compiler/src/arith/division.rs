@@ -1,13 +1,15 @@
 //! Quotients and remainders of canonical sums.
 
+use std::rc::Rc;
+
 use super::analyzer::State;
 use super::interval::ConstInterval;
 use super::modular::{ModularSet, gcd};
 use super::render::render;
 use super::same::same;
 use super::sum::{Sum, Term, WHOLE};
-use crate::ir::builder::{floor_div, floor_mod};
-use crate::ir::{BinaryOp, Expr, ExprNode};
+use crate::ir::builder::{floor_div, floor_mod, fold_int};
+use crate::ir::{BinaryOp, Expr, ExprNode, with_stack};
 
 /// `high * step + low`, with `low` in `0 .. step`.
 struct Parted {
@@ -61,7 +63,7 @@ impl State {
             }
         }
         if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
-            && let Some(value) = crate::ir::builder::fold_int(op, left.dtype, a, b)
+            && let Some(value) = fold_int(op, left.dtype, a, b)
         {
             return Sum::constant(left.dtype, value);
         }
@@ -209,7 +211,7 @@ impl State {
     /// A sum as the index of a term.
     fn composite(&mut self, rest: &Sum, lower: i64, upper: i64, hint: Option<&Expr>) -> Sum {
         let index = render(rest, hint);
-        self.remember(&index, &std::rc::Rc::new(rest.clone()));
+        self.remember(&index, &Rc::new(rest.clone()));
         let mut term = Term::whole(index, self.range(rest), rest.modular());
         term.composite = true;
         self.split(rest.dtype, term.with(lower, upper, 1))
@@ -383,8 +385,8 @@ pub(crate) fn without_operand(product: &Expr, operand: &Expr) -> Option<Expr> {
     if same(a, operand) {
         return Some(b.clone());
     }
-    if let Some(rest) = without_operand(a, operand) {
+    if let Some(rest) = with_stack(|| without_operand(a, operand)) {
         return Some(Expr::binary(BinaryOp::Mul, rest, b));
     }
-    without_operand(b, operand).map(|rest| Expr::binary(BinaryOp::Mul, a, rest))
+    with_stack(|| without_operand(b, operand)).map(|rest| Expr::binary(BinaryOp::Mul, a, rest))
 }

@@ -4,7 +4,7 @@ use super::analyzer::State;
 use super::modular::gcd;
 use super::render::{binary, render};
 use super::sum::Sum;
-use crate::ir::{BinaryOp, Expr, ExprNode};
+use crate::ir::{BinaryOp, Expr, ExprNode, with_stack};
 
 impl State {
     /// `min` or `max` of two sums.
@@ -38,7 +38,7 @@ impl State {
         if factor > 1 {
             return self.extreme(op, left.divided(factor), right.divided(factor), expr).scaled(factor);
         }
-        if let Some(result) = self.nested_extreme(op, &left, &right, expr) {
+        if let Some(result) = with_stack(|| self.nested_extreme(op, &left, &right, expr)) {
             return result;
         }
         let (x, y) = (self.range(&left), self.range(&right));

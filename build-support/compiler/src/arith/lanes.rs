@@ -3,14 +3,14 @@
 use super::analyzer::State;
 use super::compare::comparison;
 use super::facts::is_index;
+use super::fold::folded;
 use super::interval::ConstInterval;
-use super::logic::folded;
 use super::modular::ModularSet;
 use super::render::{binary, render};
 use super::same::same;
 use super::sum::Sum;
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
 impl State {
     /// Simplifies an expression of several lanes.
@@ -210,7 +210,7 @@ impl State {
         match &**expr {
             ExprNode::Broadcast { value, .. } => self.const_interval(value),
             ExprNode::Binary { op, a, b, .. } => {
-                let (x, y) = crate::ir::with_stack(|| (self.const_interval(a), self.const_interval(b)));
+                let (x, y) = with_stack(|| (self.const_interval(a), self.const_interval(b)));
                 let range = match op {
                     BinaryOp::Add => x.plus(y),
                     BinaryOp::Sub => x.minus(y),
@@ -228,11 +228,11 @@ impl State {
             }
             ExprNode::Select { true_value: a, false_value: b, .. }
             | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => {
-                let (x, y) = crate::ir::with_stack(|| (self.const_interval(a), self.const_interval(b)));
+                let (x, y) = with_stack(|| (self.const_interval(a), self.const_interval(b)));
                 x.union(y)
             }
             ExprNode::Cast { value, .. } if value.dtype().is_integer() || value.dtype().is_bool() => {
-                let range = crate::ir::with_stack(|| self.const_interval(value));
+                let range = with_stack(|| self.const_interval(value));
                 if own.includes(range) { range } else { own }
             }
             _ => own,

@@ -2,10 +2,12 @@
 
 mod analyzer;
 mod compare;
+mod consequence;
 mod deduce;
 mod division;
 mod extreme;
 mod facts;
+mod fold;
 mod int_set;
 mod interval;
 mod lanes;

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use super::analyzer::{State, Value};
 use super::facts::is_index;
 use super::interval::ConstInterval;
-use super::modular::ModularSet;
+use super::modular::{ModularSet, gcd};
 use super::render::{binary, render};
 use super::same::same;
 use super::sum::{Sum, Term, WHOLE};
+use crate::ir::builder::fold_int;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
 
@@ -247,7 +248,7 @@ impl State {
             BinaryOp::Min | BinaryOp::Max => self.extreme(op, left, right, expr),
             _ => {
                 if let (Some(x), Some(y)) = (left.as_constant(), right.as_constant())
-                    && let Some(value) = crate::ir::builder::fold_int(op, dtype, x, y)
+                    && let Some(value) = fold_int(op, dtype, x, y)
                 {
                     return Sum::constant(dtype, value);
                 }
@@ -375,7 +376,7 @@ fn divides_inside(sum: &Sum, by: &Sum) -> bool {
 
 /// The sum without the greatest common factor of its numbers, and that; of a single term, with its sign.
 fn without_factor(sum: Sum) -> (Sum, i64) {
-    let mut common = super::modular::gcd(sum.common_scale(), sum.base);
+    let mut common = gcd(sum.common_scale(), sum.base);
     if let [term] = &sum.terms[..]
         && sum.base == 0
     {

@@ -412,31 +412,47 @@ impl From<Var> for ObjRef<ExprNode> {
 impl ExprNode {
     /// The type of the value.
     pub fn dtype(&self) -> DataType {
-        match self {
-            Self::Int { dtype, .. }
-            | Self::Float { dtype, .. }
-            | Self::Var { dtype, .. }
-            | Self::Cast { dtype, .. }
-            | Self::Binary { dtype, .. }
-            | Self::Load { dtype, .. }
-            | Self::Call { dtype, .. } => *dtype,
-            Self::Text { .. } => super::dtype::POINTER,
-            Self::Compare { a, .. } | Self::Logic { a, .. } => BOOLEAN.with_lanes(a.lanes()),
-            Self::Not { value } => BOOLEAN.with_lanes(value.lanes()),
-            Self::Select { true_value, .. } => true_value.dtype(),
-            Self::IfThenElse { then_value, .. } => then_value.dtype(),
-            Self::Ramp { base, lanes, .. } => base.dtype().with_lanes(*lanes),
-            Self::Broadcast { value, lanes } => value.dtype().with_lanes(*lanes),
-            Self::Shuffle { vectors, indices } => {
-                let first = vectors.get(0).map_or(BOOLEAN, |vector| vector.dtype());
-                first.with_lanes(u16::try_from(indices.len()).unwrap_or(u16::MAX))
-            }
-            Self::Let { body, .. } => body.dtype(),
-            Self::TensorRead { tensor, .. } => tensor.dtype,
-            Self::Reduce { sources, value_index, .. } => {
-                let index = usize::try_from(*value_index).unwrap_or(0);
-                sources.get(index).map_or(BOOLEAN, |source| source.dtype())
-            }
+        // A loop: conditions and choices may be nested deeply, and have the type of the innermost operand, or are truth values with its lanes.
+        let (mut node, mut is_truth) = (self, false);
+        loop {
+            let dtype = match node {
+                Self::Int { dtype, .. }
+                | Self::Float { dtype, .. }
+                | Self::Var { dtype, .. }
+                | Self::Cast { dtype, .. }
+                | Self::Binary { dtype, .. }
+                | Self::Load { dtype, .. }
+                | Self::Call { dtype, .. } => *dtype,
+                Self::Text { .. } => super::dtype::POINTER,
+                Self::Compare { a: value, .. } | Self::Logic { a: value, .. } | Self::Not { value } => {
+                    is_truth = true;
+                    node = value;
+                    continue;
+                }
+                Self::Select { true_value: value, .. }
+                | Self::IfThenElse { then_value: value, .. }
+                | Self::Let { body: value, .. } => {
+                    node = value;
+                    continue;
+                }
+                Self::Ramp { base: value, lanes, .. } | Self::Broadcast { value, lanes } => {
+                    // What is inside is a scalar.
+                    if is_truth {
+                        return BOOLEAN.with_lanes(*lanes);
+                    }
+                    super::with_stack(|| value.dtype()).with_lanes(*lanes)
+                }
+                Self::Shuffle { vectors, indices } => {
+                    let first = vectors.get(0).map_or(BOOLEAN, |vector| super::with_stack(|| vector.dtype()));
+                    first.with_lanes(u16::try_from(indices.len()).unwrap_or(u16::MAX))
+                }
+                Self::TensorRead { tensor, .. } => tensor.dtype,
+                Self::Reduce { sources, value_index, .. } => {
+                    let index = usize::try_from(*value_index).unwrap_or(0);
+                    sources.get(index).map_or(BOOLEAN, |source| super::with_stack(|| source.dtype()))
+                }
+            };
+            return if is_truth { BOOLEAN.with_lanes(dtype.lanes()) } else { dtype };
         }
     }
 

@@ -224,7 +224,7 @@ fn terms(value: &Expr) -> Option<usize> {
         ExprNode::Var { .. } => Some(1),
         ExprNode::Binary { op: BinaryOp::Add | BinaryOp::Sub, a, b, .. } => {
             // Canonical sums lean to the left, and have a constant at most.
-            let right = terms(b)?;
+            let right = with_stack(|| terms(b))?;
             if right > 2 { Some(right) } else { with_stack(|| terms(a)).map(|left| left + right) }
         }
         ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } if b.as_int().is_some() => terms(a),

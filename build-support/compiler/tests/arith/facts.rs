@@ -218,6 +218,17 @@ fn depth_is_limited_by_memory_only() {
     assert_eq!(text(&analyzer.simplify(&sum)), "((y*20000) + x)");
     assert_eq!(text(&analyzer.simplify(&nested)), "min(x, y)");
     let _ = analyzer.simplify(&choice);
+    let (mut least, mut product) = (x.expr().clone(), x.expr().clone());
+    for step in 0..2_000 {
+        let var = Var::index("v");
+        least = if step % 3 == 0 { least.max(&var) } else { least.min(&var) };
+        product = &product * &var;
+    }
+    let _ = analyzer.simplify(&least.less(&y));
+    analyzer.enter(&least.greater(3));
+    let _ = analyzer.can_prove(&least.greater(&y));
+    let _ = analyzer.simplify(&(&product + 1).less(&product));
+    let _ = analyzer.simplify(&product.floor_div(&x));
     let mut doubled = x.expr().clone();
     for _ in 0..40 {
         doubled = &doubled + &doubled;
