@@ -16,7 +16,7 @@ use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stm
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::pass::simplify::simplify;
 use kernpack_compiler::schedule::{
-    Annotation, Argument, Schedule, Tail, TensorIntrin, TensorIntrinNode, create_schedule, lower_function,
+    Argument, Schedule, Tail, TensorIntrin, TensorIntrinNode, create_schedule, lower_function,
 };
 use kernpack_compiler::te::{
     argmax, compute, extern_op, placeholder, reduce_axis, reduce_max, scan, size, sum, thread_axis,
@@ -634,14 +634,6 @@ fn tile_intrinsic(adds: bool) -> TensorIntrin {
     })
 }
 
-fn tensorize(s: &mut Schedule, tensor: &Tensor, axis: &IterVar, intrin: &TensorIntrin) -> Result<()> {
-    let id = s.stage(tensor).id()?;
-    let attr = s[id].attrs.entry(axis.clone()).or_default();
-    attr.annotation = Some(Annotation::Tensorized);
-    attr.intrin = Some(intrin.clone());
-    Ok(())
-}
-
 #[test]
 fn instructions_in_place_of_loops() {
     let (m, n, l) = (size("m"), size("n"), size("l"));
@@ -658,7 +650,7 @@ fn instructions_in_place_of_loops() {
         let (ko, ki) = s.stage(&c).split(&k, 4)?;
         let [x, y, z] = order([&io, &jo, &ko]);
         s.stage(&c).reorder([x, y, z, &ii, &ji, &ki])?;
-        tensorize(s, &c, &ii, &tile_intrinsic(adds))
+        s.stage(&c).tensorize(&ii, &tile_intrinsic(adds)).map(|_| ())
     };
     graph.check_all("reduction inside out", &sizes, |s| tiles(s, |[i, j, k]| [i, j, k], true));
     graph.check_all("reduction outermost", &sizes, |s| tiles(s, |[i, j, k]| [k, i, j], true));
@@ -670,7 +662,7 @@ fn instructions_in_place_of_loops() {
     let problem = graph.problem(|s| {
         let [i, _] = s.stage(&c).axes()?;
         let (_, ii) = s.stage(&c).split(&i, 4)?;
-        tensorize(s, &c, &ii, &tile_intrinsic(true))
+        s.stage(&c).tensorize(&ii, &tile_intrinsic(true)).map(|_| ())
     });
     assert!(
         problem.contains("tensorize: `tile` does not fit stage `c`: `j` goes over n * 4 inside, its `j` over 4"),
@@ -684,7 +676,7 @@ fn instructions_in_place_of_loops() {
         let (_, _, ii, ji) = s.stage(&other).tile(&i, &j, 4, 4)?;
         let (ko, ki) = s.stage(&other).split(&k, 4)?;
         s.stage(&other).reorder([&ko, &ii, &ji, &ki])?;
-        tensorize(s, &other, &ii, &tile_intrinsic(true))
+        s.stage(&other).tensorize(&ii, &tile_intrinsic(true)).map(|_| ())
     });
     assert!(problem.contains("tensorize: `tile` does not fit stage `other`: it computes "), "{problem}");
 
@@ -698,7 +690,7 @@ fn instructions_in_place_of_loops() {
         let (_, _, ii, ji) = s.stage(&c).tile(&i, &j, 4, 4)?;
         let (ko, ki) = s.stage(&c).split(&k, 4)?;
         s.stage(&c).reorder([&ko, &ii, &ji, &ki])?;
-        tensorize(s, &c, &ii, &tile_intrinsic(true))
+        s.stage(&c).tensorize(&ii, &tile_intrinsic(true)).map(|_| ())
     });
     assert!(problem.contains("relies on a variable inside it"), "{problem}");
 }
@@ -708,7 +700,7 @@ fn arguments_with_strides() {
     let n = size("n");
     let (a, b) = (placeholder([&n], F32, "a"), placeholder([&n], F32, "b"));
     let c = compute([&n], |[i]| a.at([&i]) + b.at([&i])).named("c");
-    let mut s = create_schedule(&[c.op.clone()]);
+    let mut s = create_schedule(std::slice::from_ref(&c.op));
     let [i] = s.stage(&c).axes().unwrap();
     let (_, inner) = s.stage(&c).split(&i, 4).unwrap();
     s.stage(&c).vectorize(&inner).unwrap();
@@ -744,7 +736,7 @@ fn arguments_that_do_not_fit() {
     let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");
     let c = compute([&m], |[i]| b.at([&i]) + 1.0).named("c");
     let other = compute([&n], |[i]| i.cast(F32)).named("other");
-    let s = create_schedule(&[c.op.clone()]);
+    let s = create_schedule(std::slice::from_ref(&c.op));
     let problem = |args: &[Argument]| lower_function(&s, args, "f", &PassContext::default()).unwrap_err().to_string();
     let cases: [(&[Argument], &str); 5] = [
         (&[(&c).into()], "LowerError: input `a` is no argument"),
@@ -763,10 +755,10 @@ fn arguments_that_do_not_fit() {
         }
     }
     let half = compute((n.expr().ceil_div(2),), |[i]| i.cast(F32)).named("half");
-    let s = create_schedule(&[half.op.clone()]);
+    let s = create_schedule(std::slice::from_ref(&half.op));
     let problem = lower_function(&s, &[(&half).into()], "f", &PassContext::default()).unwrap_err().to_string();
     assert!(problem.starts_with("LowerError: `f`: no argument tells the size `n`"), "{problem}");
-    let mut s = create_schedule(&[half.op.clone()]);
+    let mut s = create_schedule(std::slice::from_ref(&half.op));
     let [i] = s.stage(&half).axes().unwrap();
     s.stage(&half).vectorize(&i).unwrap();
     let problem =

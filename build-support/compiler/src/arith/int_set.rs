@@ -497,3 +497,144 @@ fn of_dtype(expr: &Expr) -> IntSet {
     let constant = |value: Option<i64>| value.map(|value| Expr::constant(dtype, value));
     IntSet::Interval { min: constant(min), max: constant(max) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(seed: u64) -> impl FnMut(i64) -> i64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as i64).rem_euclid(below)
+        }
+    }
+
+    /// A random expression of variables.
+    fn expression(vars: &[&Var], depth: u32, next: &mut impl FnMut(i64) -> i64) -> Expr {
+        if depth == 0 || next(5) == 0 {
+            return match next(4) {
+                0 => Expr::int(next(9) - 4),
+                _ => vars[next(vars.len() as i64) as usize].expr().clone(),
+            };
+        }
+        let a = expression(vars, depth - 1, next);
+        let b = expression(vars, depth - 1, next);
+        let constant = [1i64, 2, 3, 4, 7, -1, -3][next(7) as usize];
+        match next(12) {
+            0 | 1 => a + b,
+            2 | 3 => a - b,
+            4 => a * constant,
+            5 => a.floor_div(constant),
+            6 => a.floor_mod(constant.abs()),
+            7 => a.min(b),
+            8 => a.max(b),
+            9 => Expr::select(a.less(&b), a, b + 1),
+            10 => Expr::binary(BinaryOp::Div, a, constant),
+            _ => Expr::binary(BinaryOp::Mod, a, constant.abs()),
+        }
+    }
+
+    fn value(expr: &Expr, values: &VarMap) -> i64 {
+        let value = Analyzer::new().simplify(&substitute(expr, values));
+        value.as_int().unwrap_or_else(|| panic!("{expr} has no value"))
+    }
+
+    /// Every value is in the set, whatever the variables are.
+    #[test]
+    fn sets_have_all_values() {
+        let (i, j, n) = (Var::index("i"), Var::index("j"), Var::size("n", crate::ir::I64));
+        for seed in 0..400 {
+            let mut next = numbers(seed);
+            let expr = expression(&[&i, &j, &n], 3, &mut next);
+            let (low, extent) = (next(7) - 3, next(6) + 1);
+            let analyzer = Analyzer::new();
+            let sets = SetMap::from([
+                (i.clone(), IntSet::of_range(&Range::new(low, extent))),
+                (j.clone(), IntSet::interval(0, n.expr() - 1)),
+            ]);
+            let set = IntSet::evaluate(&expr, &sets, &analyzer);
+            for _ in 0..20 {
+                let size = next(5) + 1;
+                let values: VarMap = [
+                    (i.clone(), Expr::int(low + next(extent))),
+                    (j.clone(), Expr::int(next(size))),
+                    (n.clone(), Expr::int(size)),
+                ]
+                .into_iter()
+                .collect();
+                let found = value(&expr, &values);
+                for (end, is_max) in [(set.min(), false), (set.max(), true)] {
+                    let Some(end) = end else { continue };
+                    let bound = value(end, &values);
+                    let fits = if is_max { found <= bound } else { bound <= found };
+                    assert!(fits, "seed {seed}: {expr} is {found}, beyond {end} = {bound}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sets_of_usual_indices_are_exact() {
+        let (o, i, n) = (Var::index("o"), Var::index("i"), Var::size("n", crate::ir::I64));
+        let analyzer = Analyzer::new();
+        let eight = SetMap::from([(i.clone(), IntSet::of_range(&Range::until(8)))]);
+        let whole = SetMap::from([(i.clone(), IntSet::of_range(&Range::until(&n)))]);
+        let row = &o * 8 + &i;
+        let cases: Vec<(&SetMap, Expr, &str)> = vec![
+            (&eight, &row + 1, "[o * 8 + 1, o * 8 + 8]"),
+            (&eight, &row * 2 + 2, "[o * 16 + 2, o * 16 + 16]"),
+            (&eight, 3 - &row, "[-4 - o * 8, 3 - o * 8]"),
+            (&eight, row.floor_div(8), "o"),
+            (&eight, row.floor_mod(8), "[0, 7]"),
+            (&eight, row.floor_div(4), "[o * 2, o * 2 + 1]"),
+            // A variable and itself is one value.
+            (&eight, (&row + 5) - &i, "o * 8 + 5"),
+            (&eight, i.expr() - i.expr(), "0"),
+            (&eight, i.expr().min(3), "[0, 3]"),
+            (&whole, i.expr() * 2 + 1, "[1, n * 2 - 1]"),
+            (&whole, (n.expr() - 1) - i.expr(), "[0, n - 1]"),
+            (&whole, i.expr().floor_mod(4), "[0, 3]"),
+        ];
+        for (sets, expr, wanted) in cases {
+            let set = IntSet::evaluate(&expr, sets, &analyzer);
+            let found = match (set.as_point(), set.min(), set.max()) {
+                (Some(point), ..) => point.to_string(),
+                (None, Some(min), Some(max)) => format!("[{min}, {max}]"),
+                _ => "everything".to_owned(),
+            };
+            assert_eq!(found, wanted, "{expr}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_from_memory_can_be_anything_unless_it_is_clipped() {
+        let i = Var::index("i");
+        let buffer = crate::ir::Buffer::new("index", crate::ir::U8, [Expr::int(4)], "global");
+        let wide = crate::ir::Buffer::new("wide", crate::ir::I64, [Expr::int(4)], "global");
+        let sets = SetMap::from([(i.clone(), IntSet::of_range(&Range::until(4)))]);
+        let analyzer = Analyzer::new();
+        let loaded = Expr::load(&wide, &i);
+        assert!(IntSet::evaluate(&loaded, &sets, &analyzer).is_everything());
+        let byte = IntSet::evaluate(&Expr::load(&buffer, &i).cast(crate::ir::I64), &sets, &analyzer);
+        assert!(byte.matches(&Range::until(256), &analyzer));
+        let clipped = IntSet::evaluate(&loaded.max(0).min(9), &sets, &analyzer);
+        assert!(clipped.matches(&Range::until(10), &analyzer));
+        assert!(IntSet::evaluate(&Expr::load(&wide, 2), &sets, &analyzer).as_point().is_some());
+    }
+
+    #[test]
+    fn unions_cover_both_and_an_empty_range_is_nothing() {
+        let n = Var::size("n", crate::ir::I64);
+        let analyzer = Analyzer::new();
+        let left = IntSet::interval(0, n.expr() - 1);
+        let both = left.union(&IntSet::interval(1, &n), &analyzer);
+        assert_eq!(format!("{}..{}", both.min().unwrap(), both.max().unwrap()), "0..n");
+        assert!(IntSet::of_range(&Range::until(0)).is_nothing());
+        assert!(left.union(&IntSet::Nothing, &analyzer).matches(&Range::until(&n), &analyzer));
+        let range = IntSet::Nothing.cover_range(Some(&Range::new(3, 5)), &analyzer).unwrap();
+        assert!(range.extent.is_int(0));
+        let inside = IntSet::interval(-1, &n).clipped(&Range::until(&n), &analyzer);
+        assert!(inside.matches(&Range::until(&n), &analyzer));
+    }
+}

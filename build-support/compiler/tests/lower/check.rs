@@ -131,7 +131,7 @@ impl Graph {
         let context = PassContext::default();
         let (mut func, mut is_vector) = (func.clone(), false);
         for name in USUAL {
-            let run = || -> kernpack_compiler::Result<LoweredFunc> {
+            let run = || -> Result<LoweredFunc> {
                 let after = find(name)?.call((func.clone(), &context))?;
                 Ok(after.to::<LoweredFunc>()?)
             };

@@ -23,11 +23,10 @@ pub(crate) struct Random {
     pub(crate) words: Vec<String>,
 }
 
-/// An extent with its largest value in a run.
+/// An extent.
 #[derive(Clone)]
 struct Extent {
     expr: Expr,
-    most: i64,
 }
 
 struct Maker<'a> {
@@ -39,18 +38,15 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// An extent, not above `most` if it is a constant.
     fn extent(&mut self, most: i64) -> Extent {
-        if self.choices.rarely(4) {
-            let (expr, most) = self.choices.one(&[
-                (self.n.expr().clone(), 9),
-                (self.n.expr() + 1, 10),
-                (self.n.expr() * 2, 18),
-                (self.n.expr().ceil_div(2), 5),
-            ]);
-            return Extent { expr, most };
-        }
-        let value = self.choices.one(&EXTENTS).min(most);
-        Extent { expr: Expr::int(value), most: value }
+        let n = &self.n;
+        let symbolic = [n.expr().clone(), n.expr() + 1, n.expr() * 2, n.expr().ceil_div(2)];
+        let expr = match self.choices.rarely(4) {
+            true => self.choices.one(&symbolic),
+            false => Expr::int(self.choices.one(&EXTENTS).min(most)),
+        };
+        Extent { expr }
     }
 
     fn shape(&mut self) -> Vec<Extent> {
@@ -469,10 +465,10 @@ impl Plan<'_> {
         }
         if choices.rarely(10) {
             let axes = s.stage(tensor).get()?.all_axes.clone();
-            if let Some(axis) = axes.first().filter(|axis| axis.kind == IterKind::DataPar) {
-                if s.stage(tensor).storage_align(axis, 4, 1).is_ok() {
-                    log.push(format!("{name}.storage_align({}, 4, 1)", axis.name()));
-                }
+            if let Some(axis) = axes.first().filter(|axis| axis.kind == IterKind::DataPar)
+                && s.stage(tensor).storage_align(axis, 4, 1).is_ok()
+            {
+                log.push(format!("{name}.storage_align({}, 4, 1)", axis.name()));
             }
         }
         let mut is_local = around.last().is_some_and(|place| place.is_local);
