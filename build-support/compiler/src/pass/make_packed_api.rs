@@ -136,6 +136,8 @@ struct Tensor {
     output: bool,
     /// Elements.
     size: Var,
+    /// Elements from the first to the last one, with those between that are not the tensor's.
+    span: Var,
 }
 
 struct Entry {
@@ -273,19 +275,65 @@ impl Entry {
             size = size * extent;
         }
         let size = self.bind(&format!("{name}.size"), size);
+        let mut span = size.clone();
         if rank > 0 {
             let strides = self.bind(&format!("{name}.strides"), get(StructField::Strides, POINTER));
-            let mut compact = Expr::bool(true);
-            let mut stride = Expr::int(1);
-            for dimension in (0..rank).rev() {
-                let own = struct_get(&strides, dimension as i64, StructField::Int64Element, I64);
-                compact = extents[dimension].equals(1).or(own.equals(&stride)).and(compact);
-                stride = stride * &extents[dimension];
+            if buffer.strides.is_empty() {
+                self.compact(index, &name, &strides, &extents, &size);
+            } else {
+                span = self.strided(index, &buffer, &strides, &extents, &size);
             }
-            let fits = Expr::if_then_else(is_null(&strides).or(size.equals(0)), true, compact);
-            self.check(fits, "ValueError", &format!("Mismatched {name}.strides"), Some((index, "to be compact array")));
         }
-        Ok(Tensor { index, pointer, buffer, output, size })
+        Ok(Tensor { index, pointer, buffer, output, size, span })
+    }
+
+    /// The elements lie row by row, whatever is said of dimensions with one element.
+    fn compact(&mut self, index: usize, name: &str, strides: &Var, extents: &[Var], size: &Var) {
+        let mut compact = Expr::bool(true);
+        let mut stride = Expr::int(1);
+        for dimension in (0..extents.len()).rev() {
+            let own = struct_get(strides, dimension as i64, StructField::Int64Element, I64);
+            compact = extents[dimension].equals(1).or(own.equals(&stride)).and(compact);
+            stride = stride * &extents[dimension];
+        }
+        let fits = Expr::if_then_else(is_null(strides).or(size.equals(0)), true, compact);
+        self.check(fits, "ValueError", &format!("Mismatched {name}.strides"), Some((index, "to be compact array")));
+    }
+
+    /// The strides are the argument's: they define variables, or are compared. The value is how many elements there are from the first to the last one.
+    fn strided(&mut self, index: usize, buffer: &Buffer, strides: &Var, extents: &[Var], size: &Var) -> Var {
+        let name = buffer.name.to_string();
+        let mut row = Expr::int(1);
+        let mut span = Expr::int(1);
+        for dimension in (0..extents.len()).rev() {
+            let own = struct_get(strides, dimension as i64, StructField::Int64Element, I64);
+            let place = format!("{name}.strides[{dimension}]");
+            let stride = self.bind(&place, Expr::if_then_else(is_null(strides), row.clone(), own));
+            let matters = |condition: Expr| size.equals(0).or(extents[dimension].equals(1)).or(condition);
+            self.check(
+                matters(stride.greater_equal(0)),
+                "ValueError",
+                &format!("Invalid {place}"),
+                Some((index, "a stride of 0 or more")),
+            );
+            let expected = buffer.strides.get(dimension).unwrap_or_else(|| Expr::int(1));
+            match Var::of(&expected) {
+                Some(var) if !self.known.contains_key(&var) => {
+                    self.stmts.push(Stmt::bind(var.clone(), stride.cast(var.dtype())));
+                    self.known.insert(var, place);
+                }
+                Some(var) => {
+                    let first = format!("to match {}", self.known[&var]);
+                    let fits = matters(stride.equals(var.cast(I64)));
+                    self.check(fits, "ValueError", &format!("Mismatched {place}"), Some((index, &first)));
+                }
+                // Strides that are computed may need sizes of later arguments.
+                None => self.late.push((index, place, stride.expr().clone(), expected)),
+            }
+            span = span + (&extents[dimension] - 1) * &stride;
+            row = row * &extents[dimension];
+        }
+        self.bind(&format!("{name}.span"), Expr::select(size.equals(0), 0, span))
     }
 
     /// One dimension: it defines a size, or is compared.
@@ -349,7 +397,16 @@ impl Entry {
         let name = buffer.name.to_string();
         let start = struct_get(pointer, 0, StructField::Data, POINTER);
         let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
-        let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset.cast(I64)]);
+        let mut offset = offset.cast(I64);
+        match Var::of(&buffer.elem_offset) {
+            // The pointer is moved to the first element, so nothing is left.
+            Some(var) if !self.known.contains_key(&var) => {
+                self.stmts.push(Stmt::bind(var.clone(), Expr::constant(var.dtype(), 0)));
+                self.known.insert(var, format!("{name}.byte_offset"));
+            }
+            _ => offset = offset - buffer.elem_offset.cast(I64) * (buffer.dtype.size() as i64),
+        }
+        let data = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [start, offset]);
         self.stmts.push(Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data }));
         self.check(
             size.equals(0).or(is_null(&buffer.data).negated()),
@@ -367,7 +424,7 @@ impl Entry {
 
     /// An output has its memory to itself.
     fn overlaps(&mut self, tensors: &[Tensor]) {
-        let bytes = |tensor: &Tensor| tensor.size.expr() * (tensor.buffer.dtype.size() as i64);
+        let bytes = |tensor: &Tensor| tensor.span.expr() * (tensor.buffer.dtype.size() as i64);
         for (position, output) in tensors.iter().enumerate().filter(|(_, tensor)| tensor.output) {
             for (other_position, other) in tensors.iter().enumerate() {
                 // Two outputs are compared once.

@@ -8,7 +8,7 @@ use kernpack::DataType;
 use super::CodeGenLLVM;
 use super::emit::Value;
 use crate::error::{Result, fail};
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Arithmetic. `nsw`: signed overflow cannot happen.
@@ -75,6 +75,17 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     fn float_binary(&self, op: BinaryOp, dtype: DataType, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
+        if dtype.is_bfloat() {
+            let (left, right) = (self.from_bfloat(a)?, self.from_bfloat(b)?);
+            if matches!(op, BinaryOp::Min | BinaryOp::Max) {
+                let predicate = if op == BinaryOp::Min { FloatPredicate::OLT } else { FloatPredicate::OGT };
+                let first = self.compare_float(predicate, left, right)?;
+                return self.select(first, a, b);
+            }
+            let wide = F32.with_lanes(dtype.lanes());
+            let value = self.float_binary(op, wide, left, right)?;
+            return self.to_bfloat(value);
+        }
         Ok(match op {
             BinaryOp::Add => self.float_op(InstructionOpcode::FAdd, a, b)?,
             BinaryOp::Sub => self.float_op(InstructionOpcode::FSub, a, b)?,
@@ -98,6 +109,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         a: Value<'ctx>,
         b: Value<'ctx>,
     ) -> Result<Value<'ctx>> {
+        if dtype.is_bfloat() {
+            let (a, b) = (self.from_bfloat(a)?, self.from_bfloat(b)?);
+            return self.compare(op, F32.with_lanes(dtype.lanes()), a, b);
+        }
         if dtype.is_float() {
             let predicate = match op {
                 CompareOp::Eq => FloatPredicate::OEQ,
@@ -128,6 +143,26 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn cast(&mut self, from: DataType, to: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         if from.element() == to.element() {
             return Ok(value);
+        }
+        if from.is_bfloat() {
+            let value = self.from_bfloat(value)?;
+            return self.cast(F32.with_lanes(from.lanes()), to, value);
+        }
+        if to.is_bfloat() {
+            // Rounded once: what is wider than single precision keeps in its last bit that something was cut.
+            let single = match () {
+                () if from.is_float() && from.bits() == 64 => self.to_odd_single(value)?,
+                () if from.is_integer() && from.bits() > 16 => {
+                    let value = self.cast(from, F64.with_lanes(from.lanes()), value)?;
+                    self.to_odd_single(value)?
+                }
+                () => self.cast(from, F32.with_lanes(from.lanes()), value)?,
+            };
+            return self.to_bfloat(single);
+        }
+        if from.is_float() && from.bits() == 64 && to.is_float() && to.bits() == 16 {
+            let single = self.to_odd_single(value)?;
+            return self.cast(F32.with_lanes(from.lanes()), to, single);
         }
         let ty = self.vector_type(self.scalar_type(to)?, from.lanes())?;
         let from_integer = from.is_integer() || from.is_bool();
@@ -163,15 +198,67 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return match to.bits().cmp(&from.bits()) {
                 core::cmp::Ordering::Less => self.convert(InstructionOpcode::FPTrunc, value, ty),
                 core::cmp::Ordering::Greater => self.convert(InstructionOpcode::FPExt, value, ty),
-                // Half and bfloat16: each value of either is a single.
-                core::cmp::Ordering::Equal => {
-                    let wide = F32.with_lanes(from.lanes());
-                    let value = self.cast(from, wide, value)?;
-                    self.cast(wide, to, value)
-                }
+                core::cmp::Ordering::Equal => Ok(value),
             };
         }
         fail!(Target, "LLVM code has no conversion of {} to {}", from.short_name(), to.short_name())
+    }
+
+    /// The type of integers as wide as a value's lanes, or of another width.
+    fn bits_like(&self, value: Value<'ctx>, bits: u32) -> Result<BasicTypeEnum<'ctx>> {
+        let int = match bits {
+            16 => self.context.i16_type(),
+            _ => self.context.i32_type(),
+        };
+        self.vector_type(int.into(), lanes_of(value))
+    }
+
+    /// A bfloat16, which is the upper half of a single, as a single.
+    pub(super) fn from_bfloat(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let wide = self.convert(InstructionOpcode::ZExt, value, self.bits_like(value, 32)?)?;
+        let shifted = self.op(InstructionOpcode::Shl, wide, self.int_like(wide, 16)?)?;
+        let lanes = lanes_of(value);
+        self.bit_cast(shifted, self.vector_type(self.context.f32_type().into(), lanes)?)
+    }
+
+    /// A single, rounded to the nearest bfloat16, half to even.
+    pub(super) fn to_bfloat(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let bits = self.bit_cast(value, self.bits_like(value, 32)?)?;
+        let sixteen = self.int_like(bits, 16)?;
+        let high = self.op(InstructionOpcode::LShr, bits, sixteen)?;
+        let odd = self.op(InstructionOpcode::And, high, self.int_like(bits, 1)?)?;
+        let half = self.op(InstructionOpcode::Add, bits, self.int_like(bits, 0x7fff)?)?;
+        let rounded = self.op(InstructionOpcode::Add, half, odd)?;
+        let rounded = self.op(InstructionOpcode::LShr, rounded, sixteen)?;
+        // A NaN stays one, and quiet.
+        let quiet = self.op(InstructionOpcode::Or, high, self.int_like(bits, 0x40)?)?;
+        let is_nan = self.compare_float(FloatPredicate::UNO, value, value)?;
+        let chosen = self.select(is_nan, quiet, rounded)?;
+        self.convert(InstructionOpcode::Trunc, chosen, self.bits_like(value, 16)?)
+    }
+
+    /// A double as a single, rounded so that rounding the single again gives what rounding once gives: to zero, with the last bit set if something was cut.
+    fn to_odd_single(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let lanes = lanes_of(value);
+        let single = self.vector_type(self.context.f32_type().into(), lanes)?;
+        let near = self.convert(InstructionOpcode::FPTrunc, value, single)?;
+        let back = self.convert(InstructionOpcode::FPExt, near, value.get_type())?;
+        let magnitude =
+            |value: Value<'ctx>| self.intrinsic("llvm.fabs", &[value.get_type()], value.get_type(), &[value]);
+        let is_over = self.compare_float(FloatPredicate::OGT, magnitude(back)?, magnitude(value)?)?;
+        let is_cut = self.compare_float(FloatPredicate::ONE, back, value)?;
+        let bits = self.bit_cast(near, self.bits_like(near, 32)?)?;
+        let one = self.int_like(bits, 1)?;
+        let below = self.op(InstructionOpcode::Sub, bits, one)?;
+        let towards_zero = self.select(is_over, below, bits)?;
+        let odd = self.op(InstructionOpcode::Or, towards_zero, one)?;
+        let chosen = self.select(is_cut, odd, bits)?;
+        self.bit_cast(chosen, single)
+    }
+
+    /// A constant of 32 bits, in as many lanes as a value has.
+    fn int_like(&self, value: Value<'ctx>, number: u64) -> Result<Value<'ctx>> {
+        self.splat(self.context.i32_type().const_int(number, false).into(), lanes_of(value))
     }
 
     fn pointer_cast(
@@ -187,6 +274,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             Value::PointerValue(_) | Value::IntValue(_) => self.bit_cast(value, ty),
             _ => fail!(Target, "LLVM code has no conversion of {} to {}", from.short_name(), to.short_name()),
         }
+    }
+}
+
+/// How many lanes a value has.
+fn lanes_of(value: Value<'_>) -> u16 {
+    match value {
+        Value::VectorValue(vector) => vector.get_type().get_size() as u16,
+        _ => 1,
     }
 }
 

@@ -138,6 +138,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// An intrinsic of LLVM by its name without types.
     fn llvm_intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let values = self.values(args)?;
+        if dtype.is_bfloat() && args.iter().all(|arg| arg.dtype().is_bfloat()) {
+            let full = name.to_owned();
+            return self.in_single(&values, dtype, |this, values, wide| {
+                let ty = this.value_type(wide)?;
+                this.intrinsic(&full, &[ty], ty, values)
+            });
+        }
         let first = || values.first().map(|value| value.get_type());
         let result = if is_void(dtype) { None } else { Some(self.value_type(dtype)?) };
         let overloads: Vec<BasicTypeEnum<'ctx>> = match name {
@@ -547,6 +554,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let truth = i64::from(name == "isfinite");
             return self.constant(crate::ir::BOOLEAN.with_lanes(dtype.lanes()), truth);
         }
+        let (dtype, value) = match dtype.is_bfloat() {
+            true => (F32.with_lanes(dtype.lanes()), self.from_bfloat(value)?),
+            false => (dtype, value),
+        };
         if name == "isnan" {
             return self.compare_float(FloatPredicate::UNO, value, value);
         }
@@ -562,9 +573,29 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     fn math(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let values: Result<Vec<_>> = args.iter().map(|arg| self.value(arg)).collect();
         let values = values?;
+        if dtype.is_bfloat() {
+            let value = self.in_single(&values, dtype, |this, values, wide| this.math_of(name, values, wide))?;
+            return Ok(value);
+        }
+        self.math_of(name, &values, dtype)
+    }
+
+    /// Computes with bfloat16 in single precision.
+    fn in_single(
+        &mut self,
+        values: &[Value<'ctx>],
+        dtype: DataType,
+        compute: impl FnOnce(&mut Self, &[Value<'ctx>], DataType) -> Result<Value<'ctx>>,
+    ) -> Result<Value<'ctx>> {
+        let wide: Result<Vec<_>> = values.iter().map(|value| self.from_bfloat(*value)).collect();
+        let value = compute(self, &wide?, F32.with_lanes(dtype.lanes()))?;
+        self.to_bfloat(value)
+    }
+
+    fn math_of(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
         let ty = self.value_type(dtype)?;
         if dtype.is_integer() {
-            return match (name, &values[..]) {
+            return match (name, values) {
                 ("abs", [value]) => {
                     let no = self.context.bool_type().const_zero().into();
                     self.intrinsic("llvm.abs", &[ty], ty, &[*value, no])
@@ -586,13 +617,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             "fma" if self.target.has_fma() => "llvm.fma",
             "fma" => "llvm.fmuladd",
             "rsqrt" => {
-                let root = self.intrinsic("llvm.sqrt", &[ty], ty, &values)?;
+                let root = self.intrinsic("llvm.sqrt", &[ty], ty, values)?;
                 let one = self.constant(dtype, 1)?;
                 return self.float_op(InstructionOpcode::FDiv, one, root);
             }
-            _ => return self.libm(name, &values, dtype),
+            _ => return self.libm(name, values, dtype),
         };
-        self.intrinsic(intrinsic, &[ty], ty, &values)
+        self.intrinsic(intrinsic, &[ty], ty, values)
     }
 
     fn libm(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {

@@ -150,6 +150,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// A floating-point constant.
     pub(super) fn float_constant(&self, dtype: DataType, value: f64) -> Result<Value<'ctx>> {
         match self.scalar_type(dtype)? {
+            inkwell::types::BasicTypeEnum::IntType(ty) if dtype.is_bfloat() => {
+                // The value is one of bfloat16, so nothing is cut but zeros; or it is NaN, which stays one.
+                Ok(ty.const_int(u64::from((value as f32).to_bits() >> 16), false).into())
+            }
             inkwell::types::BasicTypeEnum::FloatType(ty) => Ok(ty.const_float(value).into()),
             _ => fail!(Internal, "a floating-point constant of type {}", dtype.short_name()),
         }

@@ -16,7 +16,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.context.ptr_type(AddressSpace::default())
     }
 
-    /// The type of one lane in a register. Small floats without arithmetic of their own are their bits.
+    /// The type of one lane in a register. Floats without arithmetic of their own are their bits, bfloat16 among them: LLVM rounds to it by a function that
+    /// few systems have.
     pub(super) fn scalar_type(&self, dtype: DataType) -> Result<BasicTypeEnum<'ctx>> {
         let context = self.context;
         if dtype.is_handle() {
@@ -26,7 +27,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return Ok(context.bool_type().into());
         }
         if dtype.is_bfloat() {
-            return Ok(context.bf16_type().into());
+            return Ok(context.i16_type().into());
         }
         if dtype.is_float() {
             return Ok(match dtype.bits() {
@@ -85,7 +86,6 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
             BasicTypeEnum::PointerType(_) => "p0".to_owned(),
             BasicTypeEnum::IntType(int) => format!("i{}", int.get_bit_width()),
-            BasicTypeEnum::FloatType(float) if float == self.context.bf16_type() => "bf16".to_owned(),
             BasicTypeEnum::FloatType(float) => format!("f{}", float.get_bit_width()),
             other => other.as_basic_type_enum().print_to_string().to_string(),
         }
