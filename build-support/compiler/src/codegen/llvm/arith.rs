@@ -76,7 +76,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
     fn float_binary(&self, op: BinaryOp, dtype: DataType, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
         if dtype.is_bfloat() {
-            let (left, right) = (self.from_bfloat(a)?, self.from_bfloat(b)?);
+            let (left, right) = (self.bfloat_value(a)?, self.bfloat_value(b)?);
             if matches!(op, BinaryOp::Min | BinaryOp::Max) {
                 let predicate = if op == BinaryOp::Min { FloatPredicate::OLT } else { FloatPredicate::OGT };
                 let first = self.compare_float(predicate, left, right)?;
@@ -110,7 +110,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         b: Value<'ctx>,
     ) -> Result<Value<'ctx>> {
         if dtype.is_bfloat() {
-            let (a, b) = (self.from_bfloat(a)?, self.from_bfloat(b)?);
+            let (a, b) = (self.bfloat_value(a)?, self.bfloat_value(b)?);
             return self.compare(op, F32.with_lanes(dtype.lanes()), a, b);
         }
         if dtype.is_float() {
@@ -145,7 +145,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return Ok(value);
         }
         if from.is_bfloat() {
-            let value = self.from_bfloat(value)?;
+            let value = self.bfloat_value(value)?;
             return self.cast(F32.with_lanes(from.lanes()), to, value);
         }
         if to.is_bfloat() {
@@ -214,7 +214,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// A bfloat16, which is the upper half of a single, as a single.
-    pub(super) fn from_bfloat(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+    pub(super) fn bfloat_value(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let wide = self.convert(InstructionOpcode::ZExt, value, self.bits_like(value, 32)?)?;
         let shifted = self.op(InstructionOpcode::Shl, wide, self.int_like(wide, 16)?)?;
         let lanes = lanes_of(value);

@@ -555,7 +555,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return self.constant(crate::ir::BOOLEAN.with_lanes(dtype.lanes()), truth);
         }
         let (dtype, value) = match dtype.is_bfloat() {
-            true => (F32.with_lanes(dtype.lanes()), self.from_bfloat(value)?),
+            true => (F32.with_lanes(dtype.lanes()), self.bfloat_value(value)?),
             false => (dtype, value),
         };
         if name == "isnan" {
@@ -587,7 +587,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         dtype: DataType,
         compute: impl FnOnce(&mut Self, &[Value<'ctx>], DataType) -> Result<Value<'ctx>>,
     ) -> Result<Value<'ctx>> {
-        let wide: Result<Vec<_>> = values.iter().map(|value| self.from_bfloat(*value)).collect();
+        let wide: Result<Vec<_>> = values.iter().map(|value| self.bfloat_value(*value)).collect();
         let value = compute(self, &wide?, F32.with_lanes(dtype.lanes()))?;
         self.to_bfloat(value)
     }
