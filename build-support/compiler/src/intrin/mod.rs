@@ -1,4 +1,37 @@
-//! Functions of the CPU that LLVM and C have no vector instruction for, as plain arithmetic.
+//! Functions of the CPU that LLVM and C have no vector instruction for, as plain arithmetic: no call, no table in memory, the same for any number of lanes.
+//!
+//! Largest errors in units of the last place, against libm in the next wider precision; special values (NaN, infinities, signs of zeros) are libm's. Single
+//! precision with FMA: every float where it says so, else 1 in 7 or (without a mark) 1 in 101; without FMA 1 in 7; double precision: 6 million numbers of all
+//! sizes. Functions of two arguments: 4 million pairs in single precision, 6 million in double. The last column is the time per element in vectors of 16 floats,
+//! as LLVM's code on one AMD EPYC with AVX-512, beside a call of libm for each element.
+//!
+//! | function | f32, FMA | f32 | f64, FMA | f64 | ns | ns, libm |
+//! |---|---|---|---|---|---|---|
+//! | exp | 0.986 (all) | 0.882 | 0.841 | 0.836 | 0.20 | 3.0 |
+//! | exp2 | 1.076 (all) | 1.084 | 1.002 | 1.042 | 0.18 | 3.5 |
+//! | expm1 | 1.394 (all) | 1.475 | 1.475 | 1.547 | 0.28 | 5.7 |
+//! | sigmoid | 1.967 (all) | 1.939 | 1.901 | 1.901 | 0.34 | 3.3 |
+//! | log | 0.848 (all) | 0.842 | 0.787 | 0.787 | 0.41 | 3.5 |
+//! | log2 | 1.064 (all) | 1.088 | 0.944 | 1.092 | 0.50 | 3.3 |
+//! | log10 | 0.872 (all) | 0.945 | 0.806 | 0.876 | 0.54 | 6.0 |
+//! | log1p | 1.473 (all) | 1.459 | 1.375 | 1.375 | 0.46 | 6.0 |
+//! | tanh | 1.332 (all) | 1.318 | 1.268 | 1.268 | 0.40 | 9.5 |
+//! | sinh | 1.613 | 1.615 | 1.577 | 1.577 | 0.38 | 9.5 |
+//! | cosh | 1.410 | 1.379 | 1.281 | 1.330 | 0.27 | 6.5 |
+//! | erf | 1.120 (1 in 7) | 1.407 | 1.028 | 1.115 | 0.49 | 4.4 |
+//! | sin | 1.571 (1 in 7) | 1.571 | 0.765 | 0.765 | 0.33 | 3.1 |
+//! | cos | 1.564 | 1.581 | 0.762 | - | 0.32 | 3.1 |
+//! | tan | 0.521 | 0.521 | 1.724 | 1.724 | 0.73 | 7.3 |
+//! | asin | 1.955 | 2.025 | 1.515 | 1.515 | 0.26 | 4.1 |
+//! | acos | 1.083 | 1.124 | 0.757 | 0.757 | 0.32 | 4.6 |
+//! | atan | 1.134 | 1.274 | 0.811 | 0.811 | 0.33 | 4.6 |
+//! | atan2 | 1.526 | 1.432 | 1.432 | 1.432 | 0.56 | 8.6 |
+//! | pow | 0.504 | 0.504 | 1.056 | 1.056 | 1.76 | 4.2 |
+//! | rsqrt | 1.490 | 1.490 | 1.493 | 1.493 | 0.29 | 2.3 |
+//!
+//! A dash: below the limit of 2.5 that the tests set; the number was not kept. Tests: `tests/math`, with commands for all floats and for the times.
+//! Coefficients are minimax fits that `fit/fit.py` makes (those of exp, log, tanh, erf, sin and cos in single precision were fitted the same way before, and
+//! differ in the last digits of the last coefficients).
 
 mod erf;
 mod exact;

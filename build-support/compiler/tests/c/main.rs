@@ -2,5 +2,6 @@
 
 mod compile;
 mod control;
+mod library;
 mod operations;
 mod packed;

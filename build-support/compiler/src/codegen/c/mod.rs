@@ -34,6 +34,7 @@ mod compute;
 mod expr;
 mod function;
 mod literal;
+mod module;
 mod names;
 mod parallel;
 mod runtime;
@@ -42,6 +43,8 @@ mod stmt;
 mod types;
 mod unit;
 mod vector;
+
+pub use module::build_module;
 
 use kernpack::DataType;
 
