@@ -269,11 +269,11 @@ fn evaluation_says_what_is_missing() {
         (Evaluator::new().input(&a, counting(F32, &[2, 5])), "evaluate: `a` has the shape [2, 4], its elements [2, 5]"),
     ];
     for (evaluator, expected) in rows {
-        assert_eq!(evaluator.run(&[b.clone()]).unwrap_err().what(), expected);
+        assert_eq!(evaluator.run(std::slice::from_ref(&b)).unwrap_err().what(), expected);
     }
     let m = size("m");
     let c = compute([4], |[i]| i.expr() + &m);
-    assert!(Evaluator::new().run(&[c.clone()]).unwrap_err().what().contains("`m` has no value"));
+    assert!(Evaluator::new().run(std::slice::from_ref(&c)).unwrap_err().what().contains("`m` has no value"));
     let result = one(Evaluator::new().scalar(&m, 10).run(&[c]));
     assert_eq!(result.to_vec::<i64>().unwrap(), [10, 11, 12, 13]);
     let zero = compute([1], |[i]| &i / (i.expr() * 1));
@@ -290,7 +290,7 @@ fn operations_know_what_they_read() {
     let d = compute_dyn(vec![n.expr().clone()], |axes| sum(c.at([&k]) + axes[0].cast(F32), &k)).named("d");
     let names = |tensors: Vec<Tensor>| tensors.iter().map(Tensor::name).collect::<Vec<_>>();
     assert_eq!(names(input_tensors(&c.op)), ["a", "b"]);
-    let order: Vec<String> = post_order(&[d.op.clone()]).iter().map(|op| op.name().to_owned()).collect();
+    let order: Vec<String> = post_order(std::slice::from_ref(&d.op)).iter().map(|op| op.name().to_owned()).collect();
     assert_eq!(order, ["a", "b", "compute", "d"]);
     assert_eq!(
         root_axes(&d.op).iter().map(|axis| axis.kind).collect::<Vec<_>>(),

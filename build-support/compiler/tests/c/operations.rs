@@ -151,6 +151,7 @@ fn floor_division_is_shifts_masks_and_truncating_division() {
                 expected.extend(dividends.iter().map(|a| fold_int(op, dtype, *a, divisor).unwrap()));
                 // A divisor that is no constant.
                 let runtime = format!("{symbol}_runtime");
+                #[expect(clippy::erasing_op, reason = "an expression of the generated code")]
                 let hidden = |b: &Expr| (b.clone() & 0) + constant(b);
                 functions
                     .push(each(&runtime, dtype, dtype, 1, count, |a, b| lower_floor_div(op, &a, &hidden(&b), false)));

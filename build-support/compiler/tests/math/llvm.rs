@@ -129,7 +129,7 @@ fn other_orders_of_sums_lose_digits_only() {
 fn speed_of_machine_code() {
     for (dtype, lanes) in [(F32, 16), (F32, 1), (F64, 8)] {
         let functions = FUNCTIONS.iter().map(|(name, arity)| function(name, *arity, dtype, lanes, ""));
-        let module = build(&IrModule::new(functions), &Target::host()).unwrap();
+        let module = build(IrModule::new(functions), &Target::host()).unwrap();
         const COUNT: usize = 4096;
         let shape = [COUNT as i64];
         let tensor = |first: f64, last: f64| {

@@ -26,7 +26,7 @@ impl Graph {
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
-        create_schedule(&self.outputs.iter().map(|tensor| tensor.op.clone()).collect::<Vec<_>>())
+        create_schedule(self.outputs.iter().map(|tensor| tensor.op.clone()).collect::<Vec<_>>())
     }
 
     /// Runs the scheduled graph and compares each element with the evaluator's, for each list of sizes.

@@ -41,7 +41,7 @@ fn other_languages_build_and_schedule_with_global_functions() {
         call("kernpack.schedule.split", &[stage.clone(), k.clone().into(), 4.into()]).to().unwrap();
     let inner = parts.get(1).unwrap();
     call("kernpack.schedule.unroll", &[stage.clone(), inner.clone().into()]);
-    let nest: String = call("kernpack.schedule.loop_nest", &[s.clone()]).to().unwrap();
+    let nest: String = call("kernpack.schedule.loop_nest", std::slice::from_ref(&s)).to().unwrap();
     assert_eq!(
         nest,
         "for i in 0..n\n  begin rows\n  for k.outer in 0..4\n    unrolled k.inner in 0..4\n      update rows\n"

@@ -58,6 +58,7 @@ pub(crate) struct Arguments {
     pub(crate) values: Vec<TVMFFIAny>,
     /// The memory of argument `.0`.
     pub(crate) regions: Vec<(usize, Region)>,
+    #[expect(clippy::vec_box, reason = "arguments point to them, so they do not move when the list grows")]
     tensors: Vec<Box<DLTensor>>,
     sizes: Vec<Vec<i64>>,
     texts: Vec<CString>,

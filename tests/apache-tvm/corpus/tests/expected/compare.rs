@@ -50,7 +50,7 @@ pub(crate) fn refusal(function: &Function, base: &Value, check: &Value) -> Optio
     while list.len() < count {
         list.push(serde_json::json!({"t": "int", "v": 1}));
     }
-    let Some(arguments) = Arguments::of(&list) else { return None };
+    let arguments = Arguments::of(&list)?;
     let found = run(function, &arguments, count, change["args_null"] == true);
     let expected = expected_error(&check["error"]);
     match found {
