@@ -107,6 +107,26 @@ fn positions_of_extrema_are_the_lowest() {
 }
 
 #[test]
+fn positions_of_extrema_leave_nan_out() {
+    let rows: [([f32; 4], i64, i64); 5] = [
+        ([5.0, f32::NAN, 3.0, 5.0], 0, 2),
+        ([f32::NAN, 1.0, 2.0, f32::NAN], 2, 1),
+        ([f32::NEG_INFINITY; 4], 0, 0),
+        ([f32::INFINITY, f32::NAN, f32::NAN, f32::INFINITY], 0, 0),
+        ([f32::NAN; 4], -1, -1),
+    ];
+    for (values, largest, smallest) in rows {
+        let a = placeholder([4], F32, "a");
+        let k = reduce_axis(0, 4, "k");
+        let [most, _] = compute([1], |[_]| te::argmax(&k, a.at([&k]), &k));
+        let [least, _] = compute([1], |[_]| te::argmin(&k, a.at([&k]), &k));
+        let results = Evaluator::new().input(&a, Elements::new(&[4], &values).unwrap()).run(&[most, least]).unwrap();
+        let found = results.iter().map(|result| result.to_vec::<i64>().unwrap()[0]).collect::<Vec<_>>();
+        assert_eq!(found, [largest, smallest], "{values:?}");
+    }
+}
+
+#[test]
 fn a_reducer_of_ones_own_with_what_it_begins_with() {
     let a = placeholder([4], I64, "a");
     let bias = placeholder([1], I64, "bias");

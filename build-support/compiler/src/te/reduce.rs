@@ -47,13 +47,15 @@ pub fn reduce_any(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "reduce_any", |_| Expr::bool(false), |a, b| a.or(b))
 }
 
-/// Where the largest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; of nothing: -1 and the smallest of the type.
+/// Where the largest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
+/// never the largest; of nothing: -1 and the smallest of the type.
 #[track_caller]
 pub fn argmax(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmax", min_value, |a, b| a.greater(b))
 }
 
-/// Where the smallest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; of nothing: -1 and the largest of the type.
+/// Where the smallest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
+/// never the smallest; of nothing: -1 and the largest of the type.
 #[track_caller]
 pub fn argmin(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmin", max_value, |a, b| a.less(b))
@@ -117,10 +119,13 @@ fn extremum(
     let (ia, ib) = (Var::new("ix", at), Var::new("iy", at));
     let (va, vb) = (Var::new("x", of), Var::new("y", of));
     // Equal values and both orders of the operands: the lowest index wins, and nothing (-1) never does, so that any order of the reduction gives one result.
-    let lower = ia.less(&ib).and(ia.greater_equal(0)).or(ib.less(0));
-    let takes_left = better(&va, &vb).or(va.equals(&vb).and(lower));
+    let lower = ib.greater_equal(0).and(ib.less(&ia)).or(ia.less(0));
+    let mut takes_right = better(&vb, &va).or(vb.equals(&va).and(lower));
+    if of.is_float() {
+        takes_right = takes_right.or(va.differs(&va));
+    }
     let reducer = Reducer::from_node(ReducerNode {
-        results: [Expr::select(&takes_left, &ia, &ib), Expr::select(&takes_left, &va, &vb)].into_iter().collect(),
+        results: [Expr::select(&takes_right, &ib, &ia), Expr::select(&takes_right, &vb, &va)].into_iter().collect(),
         identity: [Expr::constant(at, -1), worst(of)].into_iter().collect(),
         lhs: [ia, va].into_iter().collect(),
         rhs: [ib, vb].into_iter().collect(),
