@@ -47,7 +47,7 @@ pub struct PassOptions {
     /// The verifier runs after each pass. By default in builds with debug assertions.
     #[field(default = cfg!(debug_assertions), kw_only)]
     pub verify: bool,
-    /// The program's text is kept after each pass: [`PassContext::dumps`].
+    /// The program's text is kept after each pass: [`PassContext::take_dumps`].
     #[field(default = false, kw_only)]
     pub dump: bool,
 }

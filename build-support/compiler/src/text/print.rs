@@ -7,7 +7,7 @@ use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt, Var};
 
 /// What has a text form.
 pub trait Printable {
-    /// The text; see [`print`].
+    /// The text; see [`print`](fn@print).
     fn to_text(&self) -> String;
 }
 

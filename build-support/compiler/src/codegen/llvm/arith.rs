@@ -289,7 +289,9 @@ fn lanes_of(value: Value<'_>) -> u16 {
 fn is_constant_below(value: Value<'_>, bound: u64) -> bool {
     match value {
         Value::IntValue(value) => value.get_zero_extended_constant().is_some_and(|value| value < bound),
-        Value::VectorValue(vector) if vector.is_const() => {
+        // The vector of zeros has a form of its own, which has no elements to ask for.
+        Value::VectorValue(vector) if vector.is_null() => bound > 0,
+        Value::VectorValue(vector) if vector.is_constant_data_vector() => {
             let size = vector.get_type().get_size();
             (0..size).all(|lane| {
                 let element = vector.get_element_as_constant(lane);
