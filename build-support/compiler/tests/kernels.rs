@@ -212,6 +212,11 @@ fn reductions() {
         }
     }
     let mut k = Kernel::new("f");
+    let x = k.input("x", [3, 9, 70], F32);
+    let r = reduce_axis(0, 9, "r");
+    k.output("out", compute([3, 70], |[i, j]| sum(x.at([&i, &r, &j]), &r)));
+    check("over a dimension in between", &k, &[&[3, 9, 70]], 0.0);
+    let mut k = Kernel::new("f");
     let (m, n) = (k.size("m"), k.size("n"));
     let x = k.input("x", [&m, &n], F32);
     let r = reduce_axis(0, &n, "r");

@@ -155,6 +155,8 @@ const _: () = {{
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::cargo::environment::Environment;
 
@@ -183,7 +185,10 @@ mod tests {
     }
 
     fn tempfile(triple: &str, cpu: Option<&str>) -> PathBuf {
-        let name = format!("kernpack-versions-{}-{triple}-{}", std::process::id(), cpu.unwrap_or("none"));
+        // Tests of one process run at the same time.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kernpack-versions-{}-{number}-{triple}-{}", std::process::id(), cpu.unwrap_or("none"));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         folder

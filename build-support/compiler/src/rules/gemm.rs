@@ -162,7 +162,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     // The panels of B.
     if packs {
-        pack(schedule, core, &product, width, lanes)?;
+        pack(schedule, core, &product, width)?;
     }
     // The tile, in registers.
     let local = if core == id {
@@ -245,7 +245,7 @@ fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
 }
 
 /// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
-fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64, lanes: i64) -> Result<()> {
+fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<()> {
     let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
@@ -268,8 +268,13 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64, l
     if is_in_order {
         stage.vectorize(&last)?;
     } else {
-        let (_, inner) = stage.split(&last, lanes)?;
-        let _ = inner;
+        // The columns are far apart: some elements of each are read in order, and go to lines that are still in the first cache.
+        let first_sum = batch.len() + 1;
+        let run = if others.len() > 1 { 4 } else { 16 };
+        let (outer, inner) = stage.split(&own[first_sum], run)?;
+        let rest = &own[first_sum + 1..own.len() - 1];
+        let order: Vec<IterVar> = own[..first_sum].iter().chain([&outer, &last, &inner]).chain(rest).cloned().collect();
+        stage.reorder(&order)?;
     }
     Ok(())
 }

@@ -30,36 +30,36 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         decline!("`{}` is no reduction", op.name());
     }
     let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
-    if schedule[id].is_output || !schedule.consumers(id).is_empty() {
-        // Rows for the threads.
-        if let Some(first) = parts.axes.first()
-            && extent_of(first).is_none_or(|extent| extent > 1)
-        {
-            schedule.stage(id).parallel(first)?;
-        }
-    }
     let inner = parts.reduce_axes.last().expect("a reduction has an axis");
+    let lanes = target.lanes(op.output(0).dtype.bits()) * ACCUMULATORS;
+    // What the threads share out.
+    let mut shared = parts.axes.first().cloned();
     if is_contiguous(&parts.body, inner) {
         across_lanes(schedule, &op.output(0), inner, parts.axes.last(), target)?;
     } else if let Some(last) = parts.axes.last()
         && is_contiguous(&parts.body, last)
-        && parts.axes.len() > 1
+        && extent_of(last).is_none_or(|extent| extent >= lanes)
     {
-        let lanes = target.lanes(op.output(0).dtype.bits()) * ACCUMULATORS;
-        if extent_of(last).is_none_or(|extent| extent >= lanes) {
-            let partial = schedule.cache_write(&op.output(0), "local")?;
-            let mut stage = schedule.stage(id);
-            let (outer, inner) = stage.split(last, lanes)?;
-            stage.vectorize(&inner)?;
-            let mut stage = schedule.stage(&partial);
-            let own = stage.get()?.leaves.clone();
-            let (data, reduce) = own.split_at(parts.axes.len());
-            let lane = data.last().expect("there is a last axis").clone();
-            let order: Vec<IterVar> = data[..data.len() - 1].iter().chain(reduce).chain([&lane]).cloned().collect();
-            stage.reorder(&order)?;
-            stage.vectorize(&lane)?;
-            stage.compute_at(id, &outer)?;
+        let partial = schedule.cache_write(&op.output(0), "local")?;
+        let mut stage = schedule.stage(id);
+        let (outer, inner) = stage.split(last, lanes)?;
+        stage.vectorize(&inner)?;
+        if parts.axes.len() == 1 {
+            shared = Some(outer.clone());
         }
+        let mut stage = schedule.stage(&partial);
+        let own = stage.get()?.leaves.clone();
+        let (data, reduce) = own.split_at(parts.axes.len());
+        let lane = data.last().expect("there is a last axis").clone();
+        let order: Vec<IterVar> = data[..data.len() - 1].iter().chain(reduce).chain([&lane]).cloned().collect();
+        stage.reorder(&order)?;
+        stage.vectorize(&lane)?;
+        stage.compute_at(id, &outer)?;
+    }
+    if let Some(shared) = shared
+        && extent_of(&shared) != Some(1)
+    {
+        schedule.stage(id).parallel(&shared)?;
     }
     Ok(Outcome::Applied)
 }
