@@ -26,18 +26,18 @@ struct Product {
     rows: Vec<IterVar>,
 }
 
-/// Rows and vectors of a register tile.
+/// Rows and vectors of a register tile. The vectors are a power of two: LLVM splits and widens others badly (48 lanes: 20 times slower).
 fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -> (i64, i64) {
     let (mut height, vectors) = match (target.vector_registers, target.masks, target.fma) {
         (32, true, _) => match rows {
             Some(1) => (1, 4),
             Some(2..=6) => (6, 4),
-            Some(7..=8) => (8, 3),
+            Some(7..=8) => (8, 2),
             // Rows that are a multiple of 4 KiB apart are in the same lines of the first cache.
             _ if row_bytes.is_some_and(|bytes| bytes % 4096 == 0) => (12.min(target.l1_ways.max(8) + 4), 2),
             _ => (14, 2),
         },
-        (32, false, _) => (8, 3),
+        (32, false, _) => (8, 2),
         (_, _, true) => (6, 2),
         _ => (4, 2),
     };
@@ -149,8 +149,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         depth.filter(|_| parts.reduce_axes.len() == 1).map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
     let (mut height, mut vectors) = tile(target, row_extent, row_bytes);
     let columns = parts.axes.last().and_then(extent_of);
-    while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors - 1)) {
-        vectors -= 1;
+    while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors / 2)) {
+        vectors /= 2;
     }
     if row_extent.is_none() {
         height = height.max(1);
