@@ -2,6 +2,7 @@
 
 mod caller;
 pub(crate) mod calls;
+pub(crate) mod compiler;
 pub(crate) mod devices;
 mod figures;
 pub(crate) mod modules;
