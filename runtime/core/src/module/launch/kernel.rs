@@ -122,8 +122,8 @@ impl ImageKernel {
     }
 }
 
-/// Entry point of the functions made by [`ImageKernel::into_function`].
-#[inline]
+/// Entry point of the functions made by [`ImageKernel::into_function`]. Its address tells them: so it is compiled once, in this crate.
+#[inline(never)]
 unsafe extern "C" fn call_kernel(
     this: *mut c_void,
     args: *const TVMFFIAny,
