@@ -94,7 +94,14 @@ struct Memo {
     sum: Rc<Sum>,
 }
 
-/// Entries of the memo at which it is emptied.
+struct Simplified {
+    /// Keeps the address taken.
+    _expr: Expr,
+    epoch: u64,
+    result: Expr,
+}
+
+/// Entries of a memo at which it is emptied.
 const MEMO_SIZE: usize = 1 << 14;
 
 /// All that the analyzer knows.
@@ -109,6 +116,9 @@ pub(crate) struct State {
     pub(crate) epoch: u64,
     last_epoch: u64,
     memo: ByAddress<Memo>,
+    simplified: ByAddress<Simplified>,
+    /// Conditions that are entered inside of the expression that is being simplified.
+    pub(crate) scopes: u32,
     /// Variables that count lanes, by their number.
     pub(crate) lanes: Vec<(u16, Var)>,
     /// Whether a proof is being made: what it simplifies makes none.
@@ -158,6 +168,22 @@ impl State {
         }
         let memo = Memo { _expr: expr.clone(), epoch: self.epoch, sum: sum.clone() };
         self.memo.insert(expr.address(), memo);
+    }
+}
+
+impl State {
+    /// What an expression that is no sum was simplified to under the facts of now.
+    pub(crate) fn remembered_expr(&self, expr: &Expr) -> Option<Expr> {
+        let memo = self.simplified.get(&expr.address())?;
+        (memo.epoch == self.epoch).then(|| memo.result.clone())
+    }
+
+    pub(crate) fn remember_expr(&mut self, expr: &Expr, result: &Expr) {
+        if self.simplified.len() >= MEMO_SIZE {
+            self.simplified.clear();
+        }
+        let memo = Simplified { _expr: expr.clone(), epoch: self.epoch, result: result.clone() };
+        self.simplified.insert(expr.address(), memo);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::analyzer::Analyzer;
 use super::int_set::{IntSet, SetMap};
+use super::reach::uses_var;
 use super::render::render;
 use super::sum::{Sum, Term, WHOLE};
-use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
 /// An interval of values of `var` for which a condition certainly holds, for all values of the variables in `relaxed` in their sets. Its ends are

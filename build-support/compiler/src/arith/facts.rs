@@ -5,9 +5,9 @@ use std::rc::Rc;
 use super::analyzer::{AtomFact, Literal, State, Undo, Value, VarFacts};
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
+use super::reach::{has_part, uses_var};
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{Effect, effect};
-use crate::ir::visit::{for_each_expr, uses_var};
 use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
 
 /// How deep facts follow from facts.
@@ -15,13 +15,11 @@ pub(crate) const DEPTH: u32 = 4;
 
 /// Whether the value of an expression stays what it is while memory changes.
 pub(crate) fn is_stable(expr: &Expr) -> bool {
-    let mut stable = true;
-    for_each_expr(expr, |part| match &**part {
-        ExprNode::Load { .. } | ExprNode::TensorRead { .. } => stable = false,
-        ExprNode::Call { kind, name, .. } => stable &= effect(*kind, name.as_str()) == Effect::Pure,
-        _ => {}
-    });
-    stable
+    !has_part(expr, |part| match &**part {
+        ExprNode::Load { .. } | ExprNode::TensorRead { .. } => true,
+        ExprNode::Call { kind, name, .. } => effect(*kind, name.as_str()) != Effect::Pure,
+        _ => false,
+    })
 }
 
 impl State {

@@ -17,6 +17,7 @@ mod modular;
 mod normalize;
 mod packed;
 mod prove;
+mod reach;
 mod render;
 mod same;
 mod sum;
