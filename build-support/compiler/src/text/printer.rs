@@ -7,6 +7,7 @@ use kernpack::{Any, Array, Map, Str};
 use super::names::{Names, quoted, string};
 use crate::ir::{
     Buffer, DEFAULT_ALIGNMENT, DataType, DataTypeExt, Expr, I64, IterKind, IterVar, Range, Reducer, Stmt, Tensor, Var,
+    with_stack,
 };
 
 /// Prints nodes one after the other.
@@ -273,7 +274,7 @@ impl Printer {
                 let value = value.to::<String>().unwrap_or_default();
                 self.push(&string(&value));
             }
-            _ => self.object(value),
+            _ => with_stack(|| self.object(value)),
         }
     }
 
