@@ -5,9 +5,10 @@ use std::rc::Rc;
 use super::analyzer::{AtomFact, Literal, State, Undo, Value, VarFacts};
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
-use super::reach::{has_part, uses_var};
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{Effect, effect};
+use crate::ir::shared::Seen;
+use crate::ir::visit::{has_part, uses_var};
 use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
 
 /// How deep facts follow from facts.
@@ -146,15 +147,25 @@ impl State {
 
     /// The condition holds, or does not.
     pub(crate) fn assume(&mut self, condition: &Expr, holds: bool) {
+        self.assume_once(condition, holds, &mut [Seen::default(), Seen::default()]);
+    }
+
+    /// The condition holds, or does not; those that were met before are known, by whether they hold.
+    fn assume_once(&mut self, condition: &Expr, holds: bool, seen: &mut [Seen; 2]) {
+        if !seen[usize::from(holds)].is_new(condition) {
+            return;
+        }
         with_stack(|| match &**condition {
             ExprNode::Int { .. } => {}
-            ExprNode::Not { value } => self.assume(value, !holds),
-            ExprNode::Broadcast { value, .. } => self.assume(value, holds),
+            ExprNode::Not { value } => self.assume_once(value, !holds, seen),
+            ExprNode::Broadcast { value, .. } => self.assume_once(value, holds, seen),
             ExprNode::Logic { op, a, b } if (*op == LogicOp::And) == holds => {
-                self.assume(a, holds);
-                self.assume(b, holds);
+                self.assume_once(a, holds, seen);
+                self.assume_once(b, holds, seen);
             }
-            ExprNode::Call { .. } if condition.without_likely().1 => self.assume(&condition.without_likely().0, holds),
+            ExprNode::Call { .. } if condition.without_likely().1 => {
+                self.assume_once(&condition.without_likely().0, holds, seen);
+            }
             ExprNode::Compare { op, a, b } => {
                 if is_index(a) {
                     let difference = self.sum_of(a).minus(&self.sum_of(b));

@@ -6,10 +6,10 @@ use super::facts::is_index;
 use super::fold::folded;
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
-use super::reach::uses_var;
 use super::render::{binary, render};
 use super::same::same;
 use super::sum::Sum;
+use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var};
 
 impl State {

@@ -1,7 +1,7 @@
 //! Expressions as sums of variables with coefficients.
 
 use super::Analyzer;
-use super::reach::uses_var;
+use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 /// `base + coefficients[0] * vars[0] + ..`; coefficients and base do not depend on the variables.

@@ -6,10 +6,11 @@ use super::facts::is_index;
 use super::fold::{folded, negation};
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
-use super::reach::has_part;
 use super::render::render;
 use super::same::same;
 use super::sum::Sum;
+use crate::ir::shared::{Seen, is_shared};
+use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, with_stack};
 
 /// Whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
@@ -36,9 +37,13 @@ const MOST_FACTS: usize = 12;
 
 /// The parts of a chain of one connective.
 fn operands(op: LogicOp, expr: &Expr, parts: &mut Vec<Expr>) {
-    // A work list: chains may be long.
+    // A work list: chains may be long. What stands in a chain twice says nothing new.
     let mut open = vec![expr.clone()];
+    let mut seen = Seen::default();
     while let Some(next) = open.pop() {
+        if matches!(*next, ExprNode::Logic { .. }) && !seen.is_new(&next) {
+            continue;
+        }
         match &*next {
             ExprNode::Logic { op: own, a, b } if *own == op => {
                 open.push(b.clone());
@@ -66,7 +71,7 @@ impl State {
             return render(&sum, Some(expr));
         }
         // What others refer to, too, is simplified once.
-        let shared = expr.object().strong_count() > 1;
+        let shared = is_shared(expr);
         if shared && let Some(result) = self.remembered_expr(expr) {
             return result;
         }
@@ -76,6 +81,18 @@ impl State {
             self.remember_expr(expr, &result);
         }
         result
+    }
+
+    /// Whether conditions may be entered here.
+    fn may_enter(&self) -> bool {
+        self.scopes == 0 || self.scopes < MOST_SCOPES && self.nested_scopes > 0
+    }
+
+    fn enter_scope(&mut self) {
+        if self.scopes > 0 {
+            self.nested_scopes = self.nested_scopes.saturating_sub(1);
+        }
+        self.scopes += 1;
     }
 
     /// A node that is no sum.
@@ -182,13 +199,13 @@ impl State {
         for (side, holds) in sides.iter_mut().zip([true, false]) {
             let leaf = matches!(**side, ExprNode::Int { .. } | ExprNode::Float { .. });
             // A side that is evaluated in any case keeps indices that are right in any case.
-            let enters = scalar && !leaf && self.scopes < MOST_SCOPES && (lazy || is_total(side));
+            let enters = scalar && !leaf && self.may_enter() && (lazy || is_total(side));
             if !enters {
                 *side = simplify(self, side);
                 continue;
             }
             let mark = self.mark();
-            self.scopes += 1;
+            self.enter_scope();
             self.assume(&new_condition, holds);
             *side = simplify(self, side);
             self.scopes -= 1;
@@ -282,10 +299,10 @@ impl State {
         operands(op, expr, &mut parts);
         let mark = self.mark();
         let mut kept: Vec<Expr> = Vec::with_capacity(parts.len());
-        let most = if self.scopes < MOST_SCOPES { MOST_FACTS } else { 0 };
+        let most = if self.may_enter() { MOST_FACTS } else { 0 };
         let mut entered = 0;
         let mut changed = false;
-        self.scopes += 1;
+        self.enter_scope();
         for part in &parts {
             let new = if entered == 0 || is_movable(part) {
                 self.simplify(part)

@@ -17,7 +17,6 @@ mod modular;
 mod normalize;
 mod packed;
 mod prove;
-mod reach;
 mod render;
 mod same;
 mod sum;

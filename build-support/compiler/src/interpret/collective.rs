@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
+use super::code::{AllReduce, Exchange, Op, Reg, Value};
 use super::frame::{Context, Frame, Stop};
 use super::grid::{Member, State, THREAD_TAGS};
 use super::memory::Fault;
 use super::run::Run;
 use super::value::lanes;
-use crate::error::{CompileError, Result};
+use crate::error::Result;
 use crate::ir::DataTypeExt;
 
 /// Threads that are combined: their position with the axes that differ at 0, and the copies of virtual threads.

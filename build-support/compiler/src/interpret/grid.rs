@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::code::{AllReduce, Axis, Exchange, Group, Op, Reg, Value};
+use super::code::{Axis, Group, Op, Value};
 use super::frame::{Context, Frame, Stop};
 use super::memory::Fault;
 use super::run::Run;
-use super::value::lanes;
 use crate::error::{CompileError, Result};
-use crate::ir::DataTypeExt;
 
 /// Tags of a grid's dimensions, of which x is the innermost.
 const BLOCK_TAGS: [&str; 3] = ["blockIdx.x", "blockIdx.y", "blockIdx.z"];

@@ -1,17 +1,11 @@
 //! Values of any type from text: what attributes and annotations hold.
 
-use std::collections::HashMap;
-
-use kernpack::{Any, Array, DataType, IntoAny, Map, Str};
+use kernpack::{Any, Array, IntoAny, Map, Str};
 
 use super::parser::{Item, Parser};
-use super::token::{Spot, Token, mistake, tokens};
-use crate::error::{CompileError, Result};
-use crate::ir::dtype::parse_short_name;
-use crate::ir::{
-    Buffer, DataTypeExt, Expr, F32, I64, IterKind, IterVar, IterVarNode, Range, Reducer, ReducerNode, Tensor, Var,
-    with_stack,
-};
+use super::token::Token;
+use crate::error::Result;
+use crate::ir::{F32, I64, IterKind, IterVar, IterVarNode, Range, Reducer, ReducerNode, with_stack};
 
 impl Parser<'_> {
     pub(super) fn region(&mut self) -> Result<Array<Range>> {

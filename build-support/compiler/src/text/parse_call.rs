@@ -1,15 +1,10 @@
 //! Calls, and what looks like them, from text.
 
 use super::parse_expr::{BINARY, Infix, Value};
-use super::parser::{Item, Parser};
-use super::print_expr::{binary_form, compare_sign, implied_type, level};
-use super::token::Token;
+use super::parser::Parser;
+use super::print_expr::{binary_form, implied_type};
 use crate::error::Result;
-use crate::ir::builder::round_float;
-use crate::ir::{
-    BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, builtin,
-    with_stack,
-};
+use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, builtin};
 
 impl Parser<'_> {
     pub(super) fn named_call(&mut self, kind: CallKind) -> Result<Expr> {

@@ -1,13 +1,12 @@
 //! Expressions from text. Nodes are made as they stand: nothing is folded.
 
 use super::parser::{Item, Parser};
-use super::print_expr::{binary_form, compare_sign, implied_type, level};
+use super::print_expr::{binary_form, compare_sign, level};
 use super::token::Token;
 use crate::error::Result;
 use crate::ir::builder::round_float;
 use crate::ir::{
-    BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, builtin,
-    with_stack,
+    BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, with_stack,
 };
 
 /// An expression, and the number that it is if it is one without a type: it takes the type of what it stands beside.

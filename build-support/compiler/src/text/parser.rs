@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use kernpack::{Any, Array, DataType, IntoAny, Map, Str};
+use kernpack::DataType;
 
 use super::token::{Spot, Token, mistake, tokens};
 use crate::error::{CompileError, Result};
 use crate::ir::dtype::parse_short_name;
-use crate::ir::{
-    Buffer, DataTypeExt, Expr, F32, I64, IterKind, IterVar, IterVarNode, Range, Reducer, ReducerNode, Tensor, Var,
-};
+use crate::ir::{Buffer, DataTypeExt, Expr, Tensor, Var};
 
 /// What a name means.
 #[derive(Clone)]

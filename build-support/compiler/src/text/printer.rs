@@ -27,6 +27,8 @@ pub(super) struct Printer {
     /// The line on which each statement begins.
     pub(super) lines: HashMap<Stmt, usize>,
     pub(super) line: usize,
+    /// Whether an expression is being printed.
+    pub(super) in_expr: bool,
 }
 
 impl Printer {
@@ -43,6 +45,7 @@ impl Printer {
             views: Vec::new(),
             lines: HashMap::new(),
             line: 0,
+            in_expr: false,
         }
     }
 

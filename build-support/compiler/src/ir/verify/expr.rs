@@ -1,16 +1,10 @@
 //! Expressions: types, lanes, scopes.
 
-use std::collections::{HashMap, HashSet};
-
-use super::{Added, Check, Stage, Verifier, ensure, name};
-use crate::error::{CompileError, ErrorKind, Result, require};
+use super::{Added, Check, Stage, Verifier, name};
 use crate::ir::builtin;
-use crate::ir::stmt::{Stmt, StmtNode};
 use crate::ir::{
-    BOOLEAN, BinaryOp, Buffer, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, IrModule,
-    IterVar, LoweredFunc, Reducer, Var, visit, with_stack,
+    BOOLEAN, BinaryOp, Buffer, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, Reducer, Var, with_stack,
 };
-use crate::text;
 
 impl Verifier {
     pub(super) fn same(&self, a: DataType, b: DataType, what: &str) -> Check {

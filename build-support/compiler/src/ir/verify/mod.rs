@@ -6,8 +6,8 @@ use crate::error::{CompileError, ErrorKind, Result, require};
 use crate::ir::builtin;
 use crate::ir::stmt::{Stmt, StmtNode};
 use crate::ir::{
-    BOOLEAN, BinaryOp, Buffer, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, IrModule,
-    IterVar, LoweredFunc, Reducer, Var, visit, with_stack,
+    Buffer, CallKind, DataType, DataTypeExt, Expr, ExprNode, ForKind, FuncKind, IrModule, IterVar, LoweredFunc,
+    Reducer, Var, visit, with_stack,
 };
 use crate::text;
 
@@ -18,8 +18,6 @@ macro_rules! ensure {
         }
     };
 }
-
-pub(crate) use ensure;
 
 mod expr;
 
