@@ -29,7 +29,7 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0 };
+    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0, threads: Vec::new() };
     let body = partition.mutate_stmt(&function.body)?;
     Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
 }
@@ -57,6 +57,8 @@ struct Partition<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
     depth: usize,
+    /// Threads of a block around, and copies of them: they take the same way, so that all of them come by a barrier.
+    threads: Vec<(Var, Expr)>,
 }
 
 impl Mutate for Partition<'_> {
@@ -78,7 +80,15 @@ impl Mutate for Partition<'_> {
                 }
             }
             StmtNode::Attr { value, .. } => match thread_of(stmt) {
-                Some(var) => self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt)),
+                Some(var) => {
+                    let count = self.threads.len();
+                    if !is_block(stmt) {
+                        self.threads.push((var.clone(), value.clone()));
+                    }
+                    let new = self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt));
+                    self.threads.truncate(count);
+                    new
+                }
                 None => mutate_stmt_parts(self, stmt),
             },
             _ => mutate_stmt_parts(self, stmt),
@@ -93,6 +103,16 @@ fn thread_of(stmt: &Stmt) -> Option<Var> {
             node.to::<IterVar>().map(|axis| axis.var.clone()).or_else(|_| node.to::<Var>()).ok()
         }
         _ => None,
+    }
+}
+
+/// Whether an attribute begins blocks of threads.
+fn is_block(stmt: &Stmt) -> bool {
+    match &**stmt {
+        StmtNode::Attr { node, .. } => {
+            node.to::<IterVar>().is_ok_and(|axis| axis.thread_tag.as_str().starts_with("blockIdx"))
+        }
+        _ => false,
     }
 }
 
@@ -120,6 +140,10 @@ impl Partition<'_> {
             found: Vec::new(),
             possible: Bounds::default(),
         };
+        for (thread, extent) in &self.threads {
+            guards.sets.insert(thread.clone(), IntSet::interval(0, extent - 1));
+            guards.inner.insert(thread.clone());
+        }
         guards.visit_stmt(body);
         let Guards { found, possible, .. } = guards;
         self.analyzer.restore(outside);

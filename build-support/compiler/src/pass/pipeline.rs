@@ -30,6 +30,25 @@ pub const USUAL: &[&str] = &[
     "RewriteUnsafeSelect",
 ];
 
+/// The pipeline for a device with threads: then the host launches kernels. Kernels are of kind `Device`.
+pub const DEVICE: &[&str] = &[
+    "Simplify",
+    "LoopPartition",
+    "Simplify",
+    "VectorizeLoop",
+    "InjectVirtualThread",
+    "InjectDoubleBuffer",
+    "StorageRewrite",
+    "UnrollLoop",
+    "Simplify",
+    "HoistIf",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
+    "ThreadSync",
+    "LowerThreadAllreduce",
+    "SplitHostDevice",
+];
+
 /// The pipeline of a context: its own, or the usual one.
 pub fn of(context: &PassContext) -> Array<Any> {
     let own = context.pipeline.get();
