@@ -8,6 +8,7 @@ pub mod loop_partition;
 pub mod lower_builtin;
 pub mod lower_intrin;
 pub mod make_packed_api;
+mod packed;
 pub mod pipeline;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;

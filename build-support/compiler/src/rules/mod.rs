@@ -6,6 +6,7 @@
 mod elementwise;
 mod gemm;
 mod inline;
+mod packed;
 mod pattern;
 mod reduction;
 mod rows;
