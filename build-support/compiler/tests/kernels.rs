@@ -1,7 +1,9 @@
 //! Kernels from the closure to loops, by rules, for several targets: what the interpreter computes is what the graph says.
 
+use kernpack::{Any, Array, Function};
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, U8};
+use kernpack_compiler::rules::Outcome;
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{argmax, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
@@ -132,7 +134,8 @@ fn products() {
             for transposed in [false, true] {
                 for epilogue in [false, true] {
                     let mut k = Kernel::new("f");
-                    let rows = if symbolic { k.size("m").expr().clone() } else { m.into() };
+                    // No rows: only where they are counted at run time.
+                    let rows = if symbolic || m == 0 { k.size("m").expr().clone() } else { m.into() };
                     let a = k.input("a", (&rows, depth), F32);
                     let shape = if transposed { [n, depth] } else { [depth, n] };
                     let b = k.input("b", shape, F32);
@@ -273,4 +276,90 @@ fn scans() {
     for (m, n) in [(1, 1), (2, 7), (9, 33)] {
         check("running sum", &k, &[&[m, n]], 0.0);
     }
+}
+
+/// `y = x + 1` of a matrix.
+fn one_more() -> Kernel {
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [5, 33], F32);
+    k.output("y", compute([5, 33], |[i, j]| x.at([&i, &j]) + 1.0).named("y"));
+    k
+}
+
+#[test]
+fn a_rule_of_the_users_in_rust() {
+    let mut k = one_more();
+    k.rule("before:elementwise", "never", |schedule, stage, _| {
+        // What a rule that declines has done is undone.
+        let last = schedule[stage].leaves.last().cloned().expect("it has loops");
+        schedule.stage(stage).unroll(&last)?;
+        Ok(Outcome::Declined("it changed its mind".into()))
+    });
+    k.rule("after:never", "columns_first", |schedule, stage, target| {
+        let [i, j] = schedule.stage(stage).loops()?;
+        let mut handle = schedule.stage(stage);
+        let (outer, inner) = handle.split(&j, target.lanes(32))?;
+        handle.reorder(&[outer, i, inner.clone()])?.vectorize(&inner)?;
+        Ok(Outcome::Applied)
+    });
+    check("a rule of the user's", &k, &[&[5, 33]], 0.0);
+    let context = PassContext::default();
+    let schedule = k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap();
+    let nest = schedule.loop_nest();
+    let (outer, row) = (nest.find("j.outer").expect("j is split"), nest.find("for i ").expect("there are rows"));
+    assert!(outer < row && !nest.contains("unrolled"), "{nest}");
+    let notes = context.take_notes();
+    assert_eq!(notes.last().map(String::as_str), Some("stage `y`: rule `columns_first`"));
+    assert!(notes.contains(&"stage `y`: rule `never` declined: it changed its mind".to_owned()), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("stage `y`: rule `gemm` declined: ")), "{notes:?}");
+
+    // A schedule of the user's overrides all rules.
+    k.schedule(|_, _| Ok(()));
+    assert!(!k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap().loop_nest().contains("j.outer"));
+    assert!(context.take_notes().is_empty());
+}
+
+#[test]
+fn a_rule_that_is_a_packed_function() {
+    // As another language writes it: by packed functions alone.
+    let call = |name: &str| Function::global(name).unwrap();
+    let (split, vectorize) = (call("kernpack.schedule.split"), call("kernpack.schedule.vectorize"));
+    let rule = Function::from_fn(move |_: Any, stage: Any, target: Any| -> kernpack::Result<Option<String>> {
+        let lanes: i64 = target.field("vector_bits")?.to::<i64>()? / 32;
+        let loops = stage.field("leaf_iter_vars")?.to::<Array<Any>>()?;
+        let Some(last) = loops.iter().last() else { return Ok(Some("it has no loop".into())) };
+        let parts: Array<Any> = split.call((&stage, last, lanes))?.to()?;
+        vectorize.call((&stage, parts.get(1)))?;
+        Ok(None)
+    });
+    Function::register_global("tests.rules.vectors_only", &rule).unwrap();
+    let insert = call("kernpack.rules.insert");
+    let context = PassContext::default();
+    let list = insert.call((call("kernpack.rules.usual").call(()).unwrap(), "instead:elementwise", "packed", &rule));
+    for list in [
+        list.unwrap().to::<Array<Any>>().unwrap(),
+        ["gemm", "tests.rules.vectors_only"].map(Any::from).into_iter().collect(),
+    ] {
+        context.rules.set(list);
+        let nest = one_more().scheduled(&TargetDescription::x86_64_v4(), &context).unwrap().loop_nest();
+        assert!(nest.contains("j.inner in 0..16") || nest.contains("j.inner vectorized in 0..16"), "{nest}");
+        assert!(!nest.contains("parallel"), "{nest}");
+        let notes = context.take_notes();
+        assert!(notes.last().is_some_and(|note| note.starts_with("stage `y`: rule `")), "{notes:?}");
+    }
+    let mut k = one_more();
+    k.packed_rule("first", "packed", &rule);
+    check("a packed rule", &k, &[&[5, 33]], 0.0);
+
+    for (list, mistake) in [
+        (vec![Any::from("sparse")], "unknown rule `sparse`"),
+        (vec![Any::from(3)], "a list of rules has names, functions, and pairs of both, got int"),
+    ] {
+        context.rules.set(list.into());
+        let error = one_more().scheduled(&TargetDescription::x86_64_v4(), &context).map(drop).unwrap_err();
+        assert_eq!(error.what(), mistake);
+    }
+    k.packed_rule("before:sparse", "second", &rule);
+    let error = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("kernels.rs"), "{error}");
 }

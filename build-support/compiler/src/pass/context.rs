@@ -87,6 +87,9 @@ pub struct PassContextNode {
     /// The pipeline in place of the usual one: names of passes, or functions; empty: the usual one.
     #[field(writable, default = Field::new(Array::default()))]
     pub pipeline: Field<Array<kernpack::Any>>,
+    /// The rules in place of the usual ones: names, functions, or arrays of a name and a function, as `kernpack.rules.insert` makes them; empty: the usual ones.
+    #[field(writable, default = Field::new(Array::default()))]
+    pub rules: Field<Array<kernpack::Any>>,
     #[field(skip, default = Mutex::default())]
     notes: Mutex<Vec<String>>,
     #[field(skip, default = Mutex::default())]
@@ -101,6 +104,7 @@ impl PassContext {
         Self::from_node(PassContextNode {
             options: ObjRef::new(options),
             pipeline: Field::new(Array::default()),
+            rules: Field::new(Array::default()),
             notes: Mutex::default(),
             warnings: Mutex::default(),
             dumps: Mutex::default(),
