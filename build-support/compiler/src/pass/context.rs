@@ -83,6 +83,7 @@ handle! {
 #[repr(C)]
 pub struct PassContextNode {
     /// Options.
+    #[field(default = ObjRef::new(PassOptions::default()))]
     pub options: ObjRef<PassOptions>,
     /// The pipeline in place of the usual one: names of passes, or functions; empty: the usual one.
     #[field(writable, default = Field::new(Array::default()))]
