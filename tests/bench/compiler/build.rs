@@ -4,7 +4,9 @@ use kernpack_build::te::*;
 
 fn main() -> kernpack_build::Result<()> {
     let mut library = kernpack_build::Library::new();
-    for (m, k, n) in [(1024, 1024, 1024), (128, 1024, 256), (128, 256, 1024), (197, 768, 768), (33, 65, 127), (1, 784, 512)] {
+    for (m, k, n) in
+        [(1024, 1024, 1024), (128, 1024, 256), (128, 256, 1024), (197, 768, 768), (33, 65, 127), (1, 784, 512)]
+    {
         library = library.te(&format!("matmul_{m}_{k}_{n}"), move |kernel| matmul(kernel, m, k, n));
     }
     for (depth, channels, size, window, stride, padding) in [

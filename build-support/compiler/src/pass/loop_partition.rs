@@ -20,8 +20,8 @@ use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
-    substitute, with_stack,
+    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
+    Var, VarMap, substitute, with_stack,
 };
 
 /// Splits loops so that guards vanish from most iterations.
@@ -77,8 +77,22 @@ impl Mutate for Partition<'_> {
                     None => self.inside(var, &Range::new(min, extent), |this| mutate_stmt_parts(this, stmt)),
                 }
             }
+            StmtNode::Attr { value, .. } => match thread_of(stmt) {
+                Some(var) => self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt)),
+                None => mutate_stmt_parts(self, stmt),
+            },
             _ => mutate_stmt_parts(self, stmt),
         }
+    }
+}
+
+/// The variable of a thread that an attribute begins.
+fn thread_of(stmt: &Stmt) -> Option<Var> {
+    match &**stmt {
+        StmtNode::Attr { key, node, .. } if matches!(key.as_str(), "thread_extent" | "virtual_thread") => {
+            node.to::<IterVar>().map(|axis| axis.var.clone()).or_else(|_| node.to::<Var>()).ok()
+        }
+        _ => None,
     }
 }
 
@@ -276,6 +290,15 @@ impl Visit for Guards<'_> {
             }
             StmtNode::Bind { var, .. } => {
                 self.inner.insert(var.clone());
+            }
+            StmtNode::Attr { value, .. } => {
+                if let Some(var) = thread_of(stmt) {
+                    let last = IntSet::evaluate(&(value - 1), &self.sets, self.analyzer);
+                    let set = last.max().map_or_else(IntSet::everything, |last| IntSet::interval(0, last));
+                    self.sets.insert(var.clone(), set);
+                    self.analyzer.bind(&var, &Range::until(value));
+                    self.inner.insert(var);
+                }
             }
             StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
             _ => {}

@@ -20,6 +20,8 @@ pub const USUAL: &[&str] = &[
     "LoopPartition",
     "Simplify",
     "VectorizeLoop",
+    "InjectVirtualThread",
+    "InjectDoubleBuffer",
     "StorageRewrite",
     "UnrollLoop",
     "Simplify",

@@ -12,6 +12,7 @@ mod elementwise;
 mod gemm;
 mod inline;
 mod list;
+mod packed;
 mod pattern;
 mod reduction;
 mod rows;

@@ -57,6 +57,7 @@ pub use lower_function::{Argument, lower_function};
 pub(crate) use lower_tensorize::bound_region;
 pub(crate) use nest::PREFETCH_SCOPE;
 pub use object::{SharedSchedule, SharedStage};
+pub(crate) use packed::function_of;
 pub use primitives::{StageHandle, StageKey};
 pub use relations::{Relation, Tail};
 pub use stage::{Annotation, Attach, AxisAttr, Schedule, Stage, StageId, create_schedule};

@@ -111,6 +111,13 @@ impl Graph {
         lower_function(schedule, &args, "f", &PassContext::default())
     }
 
+    /// A function that computes the outputs, whatever it was made of.
+    pub(crate) fn check_function(&self, what: &str, func: &LoweredFunc, sizes: &[Vec<i64>]) {
+        if let Err(problem) = self.compare(func, sizes) {
+            panic!("{what}: {problem}");
+        }
+    }
+
     /// The first difference or error, in words.
     pub(crate) fn try_lists(
         &self,

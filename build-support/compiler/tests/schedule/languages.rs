@@ -86,6 +86,7 @@ fn every_primitive_has_a_global_function() {
         "fuse",
         "infer_bound",
         "loop_nest",
+        "lower",
         "normalize",
         "parallel",
         "pragma",
