@@ -20,7 +20,8 @@ fn main() -> kernpack_build::Result<()> {
         (256, 64, 56, 1, 1, 0),
     ] {
         let of = Conv { depth, channels, size, window, stride, padding };
-        library = library.te(&format!("conv_{depth}_{channels}_{size}_{window}_{stride}"), move |kernel| conv(kernel, of));
+        library =
+            library.te(&format!("conv_{depth}_{channels}_{size}_{window}_{stride}"), move |kernel| conv(kernel, of));
     }
     library
         .te("depthwise", depthwise)
