@@ -45,6 +45,7 @@ mod packed;
 pub mod pass_down;
 pub mod primitives;
 pub mod relations;
+mod replace;
 mod rfactor;
 pub mod stage;
 pub mod tensorize;
