@@ -14,7 +14,7 @@ use crate::te::{self, Exprs};
 
 /// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
 /// today's CPUs need no more.
-fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
+pub(crate) fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
     let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
     Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
 }

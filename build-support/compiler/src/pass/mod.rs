@@ -12,6 +12,7 @@ pub mod lower_builtin;
 pub mod lower_intrin;
 pub mod lower_thread_allreduce;
 pub mod make_packed_api;
+mod packed;
 pub mod pipeline;
 mod relocate;
 pub mod remove_no_op;

@@ -11,7 +11,7 @@
 //!     Ok(Outcome::Declined(format!("`{}` is not for {}", schedule[stage].name(), target.name)))
 //! });
 //! let list = rules::insert(&rules::usual(), "before:gemm", "never", &never).unwrap();
-//! assert_eq!(rules::names(&list).unwrap()[..2], ["never", "gemm"]);
+//! assert_eq!(rules::names(&list).unwrap()[2..4], ["never", "gemm"]);
 //! assert!(rules::insert(&list, "after:sparse", "never", &never).unwrap_err().what().contains("no rule `sparse`"));
 //! ```
 
@@ -25,7 +25,7 @@ use crate::schedule::{Schedule, SharedSchedule, SharedStage, StageId};
 pub const PREFIX: &str = "kernpack.rule.";
 
 /// The rules that are tried without further instructions, in order.
-pub const USUAL: &[&str] = &["gemm", "rows", "reduction", "elementwise"];
+pub const USUAL: &[&str] = &["winograd", "convolution", "gemm", "rows", "reduction", "elementwise"];
 
 /// A rule with the name that notes call it by.
 pub(crate) struct Rule {
@@ -175,14 +175,14 @@ fn insert_packed(list: Array<Any>, place: &str, name: &str, rule: Function) -> k
 
 /// The packed functions of our own rules.
 macro_rules! packed {
-    ($($name:literal $rule:ident),* $(,)?) => { $(
+    ($($name:literal $rule:ident = $module:ident::$apply:ident),* $(,)?) => { $(
         #[packed_func(name = $name)]
         fn $rule(
             schedule: SharedSchedule,
             stage: SharedStage,
             target: ObjRef<TargetDescription>,
         ) -> kernpack::Result<Option<String>> {
-            match super::$rule::apply(&mut schedule.lock(), stage.id(), &target)? {
+            match super::$module::$apply(&mut schedule.lock(), stage.id(), &target)? {
                 Outcome::Applied => Ok(None),
                 Outcome::Declined(reason) => Ok(Some(reason)),
             }
@@ -191,8 +191,10 @@ macro_rules! packed {
 }
 
 packed! {
-    "kernpack.rule.gemm" gemm,
-    "kernpack.rule.rows" rows,
-    "kernpack.rule.reduction" reduction,
-    "kernpack.rule.elementwise" elementwise,
+    "kernpack.rule.winograd" winograd = convolution::apply_winograd,
+    "kernpack.rule.convolution" convolution = convolution::apply,
+    "kernpack.rule.gemm" gemm = gemm::apply,
+    "kernpack.rule.rows" rows = rows::apply,
+    "kernpack.rule.reduction" reduction = reduction::apply,
+    "kernpack.rule.elementwise" elementwise = elementwise::apply,
 }

@@ -6,14 +6,18 @@
 //! Each rule is a packed function `kernpack.rule.<name>`; rules of the user's, from any language, stand in the list at any place: [`insert`],
 //! [`PassContext::rules`], [`crate::Kernel::rule`].
 
+mod code;
+mod convolution;
 mod elementwise;
 mod gemm;
 mod inline;
 mod list;
+mod packed;
 mod pattern;
 mod reduction;
 mod rows;
 mod target;
+mod tile;
 
 pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;
