@@ -46,7 +46,8 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "usage: cargo xtask <command>
 
   demo          build examples/imagekit into one library, run its Rust and Python hosts on a photograph
-  test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace
+  test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace; the suites aarch64 and
+                profiles are left out where they have passed with the same inputs (tests/passed), but with --all
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
@@ -74,10 +75,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
         ["demo"] => demo::run(),
-        ["test"] => runner::run(),
+        ["test"] => runner::run(Choice::Changed),
+        ["test", "--all"] => runner::run(Choice::Every),
         ["test", "--gpu"] => gpu::run(),
         ["test", "--aarch64"] => aarch64::run(),
-        ["ci"] => ci::run(Choice::Changed),
+        ["ci"] => ci::run(Choice::ChangedAndRecord),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
         ["api"] => api::run(false),

@@ -19,10 +19,11 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 5] = [
+const PYTHON_TESTS: [&str; 6] = [
     "tests/python",
     "examples/imagekit/python",
     "examples/extension/python",
+    "examples/python-compiler/python",
     "examples/tensor-kernels/python",
     gpu::PYTHON_TESTS,
 ];
@@ -43,9 +44,9 @@ struct Deep {
 }
 
 /// Prepares everything, then runs every test.
-pub(crate) fn run() -> Result {
+pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
-    let outcome = run_in(&Environment::prepare()?, Choice::Every);
+    let outcome = run_in(&Environment::prepare()?, choice);
     times::print("cargo xtask test", start.elapsed());
     // The totals are the last line.
     outcome?.close()
@@ -90,16 +91,23 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
     let (readers, commands): (Vec<_>, Vec<_>) =
         others.into_iter().map(|(name, command, read)| (read, (name, command))).unzip();
     let beside = Beside::start(commands);
+    let suites = [&proved::PROFILES, &proved::AARCH64];
+    let dues: Vec<_> =
+        suites.into_iter().filter_map(|suite| Some((suite, suite.due(&environment.workspace, choice)?))).collect();
+    let deep = Beside::start(dues.iter().flat_map(|(suite, _)| suite_commands(suite, cargo_test)).collect());
 
     let skips = DEEP.iter().flat_map(|deep| ["--skip", deep.tests]);
     let arguments: Vec<&str> = ["--"].into_iter().chain(skips).collect();
     report.add("cargo test --workspace", &mut cargo_test(&arguments), Totals::of_cargo)?;
-    for suite in [&proved::PROFILES, &proved::AARCH64] {
-        let Some(due) = suite.due(&environment.workspace, choice) else { continue };
+    report.add_book(book::check_blocks(environment, &[]));
+    for (done, read) in beside.finish().into_iter().zip(readers) {
+        report.count(&done.name, &done.output, done.outcome.is_ok(), read);
+    }
+    let mut ended = deep.finish().into_iter();
+    for (suite, due) in dues {
         let before = report.totals;
-        for Deep { program, tests, .. } in DEEP.iter().filter(|deep| deep.suite.name == suite.name) {
-            let name = format!("{}: cargo test --workspace --test {program} {tests}", suite.name);
-            report.add(&name, &mut cargo_test(&["--test", program, "--", tests]), Totals::of_cargo)?;
+        for done in ended.by_ref().take(suite_commands(suite, cargo_test).len()) {
+            report.count(&done.name, &done.output, done.outcome.is_ok(), Totals::of_cargo);
         }
         // A suite that has left something out has not passed.
         let after = report.totals;
@@ -107,11 +115,17 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
             due.passed()?;
         }
     }
-    report.add_book(book::check_blocks(environment, &[]));
-    for (done, read) in beside.finish().into_iter().zip(readers) {
-        report.count(&done.name, &done.output, done.outcome.is_ok(), read);
-    }
     Ok(report)
+}
+
+/// The commands that run a suite of [`DEEP`], with their names.
+fn suite_commands(suite: &Suite, cargo_test: impl Fn(&[&str]) -> Command) -> Vec<(String, Command)> {
+    let own = DEEP.iter().filter(|deep| deep.suite.name == suite.name);
+    own.map(|Deep { program, tests, .. }| {
+        let name = format!("{}: cargo test --workspace --test {program} {tests}", suite.name);
+        (name, cargo_test(&["--test", program, "--", tests]))
+    })
+    .collect()
 }
 
 /// Reads what a runner says of its tests.

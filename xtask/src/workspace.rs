@@ -67,7 +67,21 @@ impl Workspace {
         let on_path = find_on_path("cargo").map(PathBuf::into_os_string);
         let mut command = self.command(on_path.or_else(|| env::var_os("CARGO")).unwrap_or_else(|| "cargo".into()));
         command.arg(subcommand).env("CARGO_TARGET_DIR", &self.cargo_target).env("CARGO_TERM_COLOR", "never");
+        if !self.builds_incrementally() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         command
+    }
+
+    /// Whether the target folder has incremental builds, or CARGO_INCREMENTAL is set. Where all is built from nothing,
+    /// notes for a next build would cost a quarter of the compiler's time. What only this program has built is not a reason: `cargo xtask`
+    /// builds it before it can say anything.
+    fn builds_incrementally(&self) -> bool {
+        let notes = std::fs::read_dir(self.cargo_target.join("debug/incremental"));
+        env::var_os("CARGO_INCREMENTAL").is_some()
+            || notes.is_ok_and(|notes| {
+                notes.flatten().any(|entry| !entry.file_name().to_string_lossy().starts_with("xtask-"))
+            })
     }
 
     fn without_cargo_folders(&self, paths: &OsStr) -> OsString {

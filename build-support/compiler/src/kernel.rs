@@ -8,13 +8,13 @@ use kernpack::DataType;
 use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
 use crate::ir::{Buffer, BufferNode, DataTypeExt, LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
-use crate::rules::{self, TargetDescription};
-use crate::schedule::{Argument, Schedule, create_schedule, lower_function};
+use crate::rules::{self, Outcome, TargetDescription};
+use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_function};
 use crate::te::{self, Exprs};
 
 /// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
 /// today's CPUs need no more.
-fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
+pub(crate) fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
     let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
     Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
 }
@@ -65,14 +65,18 @@ pub struct Kernel {
     place: String,
     params: Vec<KernelParam>,
     schedule: Option<UserSchedule>,
+    rules: Vec<UserRule>,
 }
+
+/// A rule of the user's: place, name, function.
+type UserRule = (String, String, kernpack::Function);
 
 impl Kernel {
     /// A kernel without arguments yet.
     #[track_caller]
     pub fn new(name: &str) -> Self {
         let place = place(Location::caller());
-        Self { name: name.to_owned(), doc: String::new(), place, params: Vec::new(), schedule: None }
+        Self { name: name.to_owned(), doc: String::new(), place, params: Vec::new(), schedule: None, rules: Vec::new() }
     }
 
     /// The documentation, which every language shows.
@@ -121,6 +125,33 @@ impl Kernel {
         F: Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync + 'static,
     {
         self.schedule = Some(Arc::new(schedule));
+    }
+
+    /// A rule of the user's own, tried on each stage of this kernel at its place among the others: `first`, `last`, `before:NAME`, `after:NAME` or
+    /// `instead:NAME`. Schedules that the user gives override all rules. Packed functions of other languages: [`Self::packed_rule`].
+    ///
+    /// ```
+    /// use kernpack_compiler::rules::Outcome;
+    ///
+    /// let mut k = kernpack_compiler::Kernel::new("scale");
+    /// k.rule("before:elementwise", "serial", |schedule, stage, _target| {
+    ///     let Some(last) = schedule[stage].leaves.last().cloned() else {
+    ///         return Ok(Outcome::Declined("it has no loop".into()));
+    ///     };
+    ///     schedule.stage(stage).vectorize(&last)?;
+    ///     Ok(Outcome::Applied)
+    /// });
+    /// ```
+    pub fn rule<F>(&mut self, place: &str, name: &str, rule: F)
+    where
+        F: Fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome> + Send + Sync + 'static,
+    {
+        self.packed_rule(place, name, &rules::function(rule));
+    }
+
+    /// As [`Self::rule`], a packed function `(schedule, stage, target) -> nothing, or the reason why it does not fit`.
+    pub fn packed_rule(&mut self, place: &str, name: &str, rule: &kernpack::Function) {
+        self.rules.push((place.to_owned(), name.to_owned(), rule.clone()));
     }
 
     #[track_caller]
@@ -187,7 +218,13 @@ impl Kernel {
                 user(&mut schedule, target)?;
                 take_reported()?;
             }
-            None => rules::schedule(&mut schedule, target, context)?,
+            None => {
+                let mut list = rules::of(context);
+                for (place, name, rule) in &self.rules {
+                    list = rules::insert(&list, place, name, rule).map_err(|error| error.at(&self.place))?;
+                }
+                rules::schedule_by(&mut schedule, &list, target, context)?;
+            }
         }
         Ok(schedule)
     }

@@ -2,6 +2,8 @@
 //!
 //! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite them through their registered fields.
 
+kernpack::library!();
+
 pub mod arith;
 #[cfg(feature = "llvm")]
 mod build;

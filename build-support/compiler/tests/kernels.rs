@@ -1,7 +1,9 @@
 //! Kernels from the closure to loops, by rules, for several targets: what the interpreter computes is what the graph says.
 
+use kernpack::{Any, Array, Function};
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, U8};
+use kernpack_compiler::rules::Outcome;
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{argmax, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
@@ -19,6 +21,12 @@ fn targets() -> [TargetDescription; 4] {
 /// a tolerance is given.
 #[track_caller]
 fn check(name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
+    check_on(&targets(), name, kernel, shapes, tolerance);
+}
+
+/// As [`check`], for some targets.
+#[track_caller]
+fn check_on(targets: &[TargetDescription], name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
     let mut evaluator = Evaluator::new();
     let mut inputs = Vec::new();
     let mut shapes_left = shapes.iter();
@@ -54,9 +62,9 @@ fn check(name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
         })
         .collect();
     let expected = evaluator.run(&outputs).unwrap_or_else(|error| panic!("{name}: {error}"));
-    for target in targets() {
+    for target in targets {
         let context = PassContext::default();
-        let function = kernel.lower(&target, &context).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let function = kernel.lower(target, &context).unwrap_or_else(|error| panic!("{name}: {error}"));
         let blocks: Vec<Block> = outputs
             .iter()
             .zip(&expected)
@@ -132,7 +140,8 @@ fn products() {
             for transposed in [false, true] {
                 for epilogue in [false, true] {
                     let mut k = Kernel::new("f");
-                    let rows = if symbolic { k.size("m").expr().clone() } else { m.into() };
+                    // No rows: only where they are counted at run time.
+                    let rows = if symbolic || m == 0 { k.size("m").expr().clone() } else { m.into() };
                     let a = k.input("a", (&rows, depth), F32);
                     let shape = if transposed { [n, depth] } else { [depth, n] };
                     let b = k.input("b", shape, F32);
@@ -272,5 +281,209 @@ fn scans() {
     k.output("out", scan([&first], [&next], [&state])[0].clone());
     for (m, n) in [(1, 1), (2, 7), (9, 33)] {
         check("running sum", &k, &[&[m, n]], 0.0);
+    }
+}
+
+/// `y = x + 1` of a matrix.
+fn one_more() -> Kernel {
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [5, 33], F32);
+    k.output("y", compute([5, 33], |[i, j]| x.at([&i, &j]) + 1.0).named("y"));
+    k
+}
+
+#[test]
+fn a_rule_of_the_users_in_rust() {
+    let mut k = one_more();
+    k.rule("before:elementwise", "never", |schedule, stage, _| {
+        // What a rule that declines has done is undone.
+        let last = schedule[stage].leaves.last().cloned().expect("it has loops");
+        schedule.stage(stage).unroll(&last)?;
+        Ok(Outcome::Declined("it changed its mind".into()))
+    });
+    k.rule("after:never", "columns_first", |schedule, stage, target| {
+        let [i, j] = schedule.stage(stage).loops()?;
+        let mut handle = schedule.stage(stage);
+        let (outer, inner) = handle.split(&j, target.lanes(32))?;
+        handle.reorder(&[outer, i, inner.clone()])?.vectorize(&inner)?;
+        Ok(Outcome::Applied)
+    });
+    check("a rule of the user's", &k, &[&[5, 33]], 0.0);
+    let context = PassContext::default();
+    let schedule = k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap();
+    let nest = schedule.loop_nest();
+    let (outer, row) = (nest.find("j.outer").expect("j is split"), nest.find("for i ").expect("there are rows"));
+    assert!(outer < row && !nest.contains("unrolled"), "{nest}");
+    let notes = context.take_notes();
+    assert_eq!(notes.last().map(String::as_str), Some("stage `y`: rule `columns_first`"));
+    assert!(notes.contains(&"stage `y`: rule `never` declined: it changed its mind".to_owned()), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("stage `y`: rule `gemm` declined: ")), "{notes:?}");
+
+    // A schedule of the user's overrides all rules.
+    k.schedule(|_, _| Ok(()));
+    assert!(!k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap().loop_nest().contains("j.outer"));
+    assert!(context.take_notes().is_empty());
+}
+
+#[test]
+fn a_rule_that_is_a_packed_function() {
+    // As another language writes it: by packed functions alone.
+    let call = |name: &str| Function::global(name).unwrap();
+    let (split, vectorize) = (call("kernpack.schedule.split"), call("kernpack.schedule.vectorize"));
+    let rule = Function::from_fn(move |_: Any, stage: Any, target: Any| -> kernpack::Result<Option<String>> {
+        let lanes: i64 = target.field("vector_bits")?.to::<i64>()? / 32;
+        let loops = stage.field("leaf_iter_vars")?.to::<Array<Any>>()?;
+        let Some(last) = loops.iter().last() else { return Ok(Some("it has no loop".into())) };
+        let parts: Array<Any> = split.call((&stage, last, lanes))?.to()?;
+        vectorize.call((&stage, parts.get(1)))?;
+        Ok(None)
+    });
+    Function::register_global("tests.rules.vectors_only", &rule).unwrap();
+    let insert = call("kernpack.rules.insert");
+    let context = PassContext::default();
+    let list = insert.call((call("kernpack.rules.usual").call(()).unwrap(), "instead:elementwise", "packed", &rule));
+    for list in [
+        list.unwrap().to::<Array<Any>>().unwrap(),
+        ["gemm", "tests.rules.vectors_only"].map(Any::from).into_iter().collect(),
+    ] {
+        context.rules.set(list);
+        let nest = one_more().scheduled(&TargetDescription::x86_64_v4(), &context).unwrap().loop_nest();
+        assert!(nest.contains("j.inner in 0..16") || nest.contains("j.inner vectorized in 0..16"), "{nest}");
+        assert!(!nest.contains("parallel"), "{nest}");
+        let notes = context.take_notes();
+        assert!(notes.last().is_some_and(|note| note.starts_with("stage `y`: rule `")), "{notes:?}");
+    }
+    let mut k = one_more();
+    k.packed_rule("first", "packed", &rule);
+    check("a packed rule", &k, &[&[5, 33]], 0.0);
+
+    for (list, mistake) in [
+        (vec![Any::from("sparse")], "unknown rule `sparse`"),
+        (vec![Any::from(3)], "a list of rules has names, functions, and pairs of both, got int"),
+    ] {
+        context.rules.set(list.into());
+        let error = one_more().scheduled(&TargetDescription::x86_64_v4(), &context).map(drop).unwrap_err();
+        assert_eq!(error.what(), mistake);
+    }
+    k.packed_rule("before:sparse", "second", &rule);
+    let error = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("kernels.rs"), "{error}");
+}
+
+/// What a convolution of the tests is like.
+#[derive(Clone, Copy)]
+struct Window {
+    channels: i64,
+    depth: i64,
+    image: [i64; 2],
+    window: [i64; 2],
+    stride: i64,
+    dilation: i64,
+    padding: i64,
+    images: i64,
+}
+
+/// `NCHW`, as models have it; with an expression behind it.
+fn convolution(of: Window, epilogue: bool, channels_last_weights: bool) -> (Kernel, Vec<Vec<i64>>) {
+    let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images } = of;
+    let out = |size: i64, window: i64| (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
+    let (oh, ow) = (out(height, kh), out(width, kw));
+    let mut k = Kernel::new("conv");
+    let n = k.size("n");
+    let x = k.input("x", (&n, depth, height, width), F32);
+    let shape = if channels_last_weights { [kh, kw, depth, channels] } else { [channels, depth, kh, kw] };
+    let w = k.input("w", shape, F32);
+    let padded = compute((&n, depth, height + 2 * padding, width + 2 * padding), |[n, c, y, x_]| {
+        let inside = y.greater_equal(padding).and(y.less(height + padding));
+        let inside = inside.and(x_.greater_equal(padding)).and(x_.less(width + padding));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+    })
+    .named("padded");
+    let (rc, ry, rx) = (reduce_axis(0, depth, "rc"), reduce_axis(0, kh, "ry"), reduce_axis(0, kw, "rx"));
+    let conv = compute((&n, channels, oh, ow), |[n, o, y, x]| {
+        let weight = if channels_last_weights { w.at([&ry, &rx, &rc, &o]) } else { w.at([&o, &rc, &ry, &rx]) };
+        sum(padded.at((&n, &rc, &y * stride + &ry * dilation, &x * stride + &rx * dilation)) * weight, [&rc, &ry, &rx])
+    })
+    .named("conv");
+    let mut shapes = vec![vec![images, depth, height, width], shape.to_vec()];
+    let out = if epilogue {
+        let bias = k.input("bias", [channels], F32);
+        let residual = k.input("residual", (&n, channels, oh, ow), F32);
+        shapes.extend([vec![channels], vec![images, channels, oh, ow]]);
+        compute((&n, channels, oh, ow), |[n, o, y, x]| {
+            max(conv.at([&n, &o, &y, &x]) + bias.at([&o]) + residual.at([&n, &o, &y, &x]), 0.0)
+        })
+    } else {
+        conv
+    };
+    k.output("out", out);
+    (k, shapes)
+}
+
+fn checked_convolution(
+    targets: &[TargetDescription],
+    name: &str,
+    of: Window,
+    epilogue: bool,
+    channels_last_weights: bool,
+    rule: &str,
+    tolerance: f64,
+) {
+    let (k, shapes) = convolution(of, epilogue, channels_last_weights);
+    let shapes: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
+    let context = PassContext::default();
+    drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
+    let notes = context.take_notes();
+    assert!(notes.iter().any(|note| note.ends_with(&format!("rule `{rule}`"))), "{name}: {notes:#?}");
+    check_on(targets, name, &k, &shapes, tolerance);
+}
+
+#[test]
+fn convolutions_with_channels_first() {
+    let plain =
+        Window { channels: 5, depth: 3, image: [6, 9], window: [3, 3], stride: 1, dilation: 1, padding: 1, images: 2 };
+    for (name, of) in [
+        ("3x3", plain),
+        ("many channels", Window { channels: 31, image: [4, 4], ..plain }),
+        ("stride 2", Window { stride: 2, image: [9, 11], ..plain }),
+        ("7x7 stem", Window { stride: 2, padding: 3, window: [7, 7], image: [10, 13], depth: 2, ..plain }),
+        ("1x1", Window { window: [1, 1], padding: 0, ..plain }),
+        ("1x1 with stride", Window { window: [1, 1], padding: 0, stride: 2, ..plain }),
+        ("dilation", Window { dilation: 2, padding: 2, ..plain }),
+        ("wide", Window { image: [2, 37], depth: 1, ..plain }),
+        ("stride 3", Window { stride: 3, image: [8, 8], window: [2, 3], padding: 0, ..plain }),
+    ] {
+        for epilogue in [false, true] {
+            for channels_last_weights in [false, true] {
+                checked_convolution(&targets(), name, of, epilogue, channels_last_weights, "convolution", 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_by_winograd() {
+    let plain = Window {
+        channels: 32,
+        depth: 32,
+        image: [16, 16],
+        window: [3, 3],
+        stride: 1,
+        dilation: 1,
+        padding: 1,
+        images: 1,
+    };
+    let all = targets();
+    for (name, of, epilogue, channels_last_weights, targets) in [
+        ("odd", Window { image: [14, 13], ..plain }, true, false, &all[2..3]),
+        (
+            "other weights, nothing around",
+            Window { padding: 0, image: [15, 18], images: 2, ..plain },
+            false,
+            true,
+            &all[1..2],
+        ),
+    ] {
+        checked_convolution(targets, name, of, epilogue, channels_last_weights, "winograd", 1e-3);
     }
 }

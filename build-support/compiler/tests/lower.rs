@@ -4,6 +4,10 @@
 mod check;
 #[path = "lower/choices.rs"]
 mod choices;
+#[path = "lower/copies_and_halves.rs"]
+mod copies_and_halves;
+#[path = "lower/devices.rs"]
+mod devices;
 #[path = "lower/fuzz.rs"]
 mod fuzz;
 

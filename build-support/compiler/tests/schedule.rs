@@ -12,5 +12,7 @@ mod graph;
 mod languages;
 #[path = "schedule/loops.rs"]
 mod loops;
+#[path = "schedule/lowering_errors.rs"]
+mod lowering_errors;
 #[path = "schedule/stages.rs"]
 mod stages;

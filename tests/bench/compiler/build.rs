@@ -4,13 +4,28 @@ use kernpack_build::te::*;
 
 fn main() -> kernpack_build::Result<()> {
     let mut library = kernpack_build::Library::new();
-    for (m, k, n) in [(1024, 1024, 1024), (128, 1024, 256), (128, 256, 1024), (197, 768, 768), (33, 65, 127), (1, 784, 512)] {
+    for (m, k, n) in
+        [(1024, 1024, 1024), (128, 1024, 256), (128, 256, 1024), (197, 768, 768), (33, 65, 127), (1, 784, 512)]
+    {
         library = library.te(&format!("matmul_{m}_{k}_{n}"), move |kernel| matmul(kernel, m, k, n));
     }
-    for (channels, size) in [(64, 56), (128, 28), (256, 14), (512, 7)] {
-        library = library.te(&format!("conv3x3_{channels}_{size}"), move |kernel| conv3x3(kernel, channels, size));
+    for (depth, channels, size, window, stride, padding) in [
+        (64, 64, 56, 3, 1, 1),
+        (128, 128, 28, 3, 1, 1),
+        (256, 256, 14, 3, 1, 1),
+        (512, 512, 7, 3, 1, 1),
+        (3, 64, 224, 7, 2, 3),
+        (64, 128, 56, 3, 2, 1),
+        (64, 128, 56, 1, 2, 0),
+        (256, 64, 56, 1, 1, 0),
+    ] {
+        let of = Conv { depth, channels, size, window, stride, padding };
+        library =
+            library.te(&format!("conv_{depth}_{channels}_{size}_{window}_{stride}"), move |kernel| conv(kernel, of));
     }
     library
+        .te("depthwise", depthwise)
+        .te("max_pool", max_pool)
         .te("softmax", softmax)
         .te("layer_norm", layer_norm)
         .te("cheap_chain", cheap_chain)
@@ -31,21 +46,70 @@ fn matmul(kernel: &mut Kernel, m: i64, k: i64, n: i64) -> Result<(), CompileErro
     Ok(())
 }
 
-/// NCHW in and out, as the models have it.
-fn conv3x3(kernel: &mut Kernel, channels: i64, size: i64) -> Result<(), CompileError> {
+/// A convolution of a model: NCHW in and out.
+#[derive(Clone, Copy)]
+struct Conv {
+    depth: i64,
+    channels: i64,
+    size: i64,
+    window: i64,
+    stride: i64,
+    padding: i64,
+}
+
+fn conv(kernel: &mut Kernel, of: Conv) -> Result<(), CompileError> {
+    let Conv { depth, channels, size, window, stride, padding } = of;
+    let (whole, out) = (size + 2 * padding, (size + 2 * padding - window) / stride + 1);
+    let x = kernel.input("x", [1, depth, size, size], F32);
+    let w = kernel.input("w", [channels, depth, window, window], F32);
+    let padded = compute([1, depth, whole, whole], |[n, c, y, x_]| {
+        let inside = y.greater_equal(padding).and(y.less(size + padding));
+        let inside = inside.and(x_.greater_equal(padding)).and(x_.less(size + padding));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+    });
+    let (rc, ry, rx) = (reduce_axis(0, depth, "rc"), reduce_axis(0, window, "ry"), reduce_axis(0, window, "rx"));
+    kernel.output(
+        "out",
+        compute([1, channels, out, out], |[n, o, y, x]| {
+            sum(padded.at((&n, &rc, &y * stride + &ry, &x * stride + &rx)) * w.at([&o, &rc, &ry, &rx]), [&rc, &ry, &rx])
+        }),
+    );
+    Ok(())
+}
+
+/// Each channel by itself.
+fn depthwise(kernel: &mut Kernel) -> Result<(), CompileError> {
+    let (channels, size) = (128, 56);
     let x = kernel.input("x", [1, channels, size, size], F32);
-    let w = kernel.input("w", [channels, channels, 3, 3], F32);
-    let padded = compute([size + 2, size + 2, channels], |[y, x_, c]| {
+    let w = kernel.input("w", [channels, 1, 3, 3], F32);
+    let padded = compute([1, channels, size + 2, size + 2], |[n, c, y, x_]| {
         let inside = y.greater(0).and(y.less(size + 1)).and(x_.greater(0)).and(x_.less(size + 1));
-        Expr::if_then_else(inside, x.at((0, &c, &y - 1, &x_ - 1)), 0.0)
-    })
-    .named("padded");
-    let (ry, rx, rc) = (reduce_axis(0, 3, "ry"), reduce_axis(0, 3, "rx"), reduce_axis(0, channels, "rc"));
-    let conv = compute([size, size, channels], |[y, x, o]| {
-        sum(padded.at((&y + &ry, &x + &rx, &rc)) * w.at([&o, &rc, &ry, &rx]), [&ry, &rx, &rc])
-    })
-    .named("conv");
-    kernel.output("out", compute([1, channels, size, size], |[_, o, y, x]| conv.at([&y, &x, &o])));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - 1, &x_ - 1)), 0.0)
+    });
+    let (ry, rx) = (reduce_axis(0, 3, "ry"), reduce_axis(0, 3, "rx"));
+    kernel.output(
+        "out",
+        compute([1, channels, size, size], |[n, c, y, x]| {
+            sum(padded.at((&n, &c, &y + &ry, &x + &rx)) * w.at((&c, 0, &ry, &rx)), [&ry, &rx])
+        }),
+    );
+    Ok(())
+}
+
+/// The largest of 3 x 3 pixels, every second one.
+fn max_pool(kernel: &mut Kernel) -> Result<(), CompileError> {
+    let (channels, size) = (64, 112);
+    let x = kernel.input("x", [1, channels, size, size], F32);
+    let padded = compute([1, channels, size + 1, size + 1], |[n, c, y, x_]| {
+        Expr::if_then_else(y.greater(0).and(x_.greater(0)), x.at((&n, &c, &y - 1, &x_ - 1)), f64::from(f32::MIN))
+    });
+    let (ry, rx) = (reduce_axis(0, 3, "ry"), reduce_axis(0, 3, "rx"));
+    kernel.output(
+        "out",
+        compute([1, channels, size / 2, size / 2], |[n, c, y, x]| {
+            reduce_max(padded.at((&n, &c, &y * 2 + &ry, &x * 2 + &rx)), [&ry, &rx])
+        }),
+    );
     Ok(())
 }
 

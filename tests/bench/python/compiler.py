@@ -82,22 +82,47 @@ def add_matmul(m, k, n):
     row(f"matrix product {m}x{k}x{n}", f"matmul_{m}_{k}_{n}", [a, b], (m, n), **contenders)
 
 
-def add_conv(channels, size):
-    x, w = values(1, channels, size, size), values(channels, channels, 3, 3)
+def add_conv(depth, channels, size, window, stride, padding):
+    x, w = values(1, depth, size, size), values(channels, depth, window, window)
+    out = (size + 2 * padding - window) // stride + 1
     contenders = {}
     if torch:
         tx, tw = torch.from_numpy(x), torch.from_numpy(w)
-        contenders["torch"] = lambda: functional.conv2d(tx, tw, padding=1).numpy()
+        contenders["torch"] = lambda: functional.conv2d(tx, tw, padding=padding, stride=stride).numpy()
     if onnxruntime:
-        nodes = [node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1])]
+        nodes = [node("Conv", ["x", "w"], ["c"], pads=[padding] * 4, strides=[stride] * 2)]
         contenders["onnxruntime"] = session(nodes, {"x": x}, "c", {"w": w})
-    row(f"conv 3x3 {channels}@{size} NCHW", f"conv3x3_{channels}_{size}", [x, w], (1, channels, size, size), **contenders)
+    name = f"conv {window}x{window} {depth}@{size} to {channels}, stride {stride}"
+    row(name, f"conv_{depth}_{channels}_{size}_{window}_{stride}", [x, w], (1, channels, out, out), **contenders)
+
+
+def add_windows():
+    x, w = values(1, 128, 56, 56), values(128, 1, 3, 3)
+    contenders = {}
+    if torch:
+        tx, tw = torch.from_numpy(x), torch.from_numpy(w)
+        contenders["torch"] = lambda: functional.conv2d(tx, tw, padding=1, groups=128).numpy()
+    if onnxruntime:
+        nodes = [node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], group=128)]
+        contenders["onnxruntime"] = session(nodes, {"x": x}, "c", {"w": w})
+    row("depthwise 3x3 128@56", "depthwise", [x, w], x.shape, **contenders)
+    y = values(1, 64, 112, 112)
+    contenders = {}
+    if torch:
+        ty = torch.from_numpy(y)
+        contenders["torch"] = lambda: functional.max_pool2d(ty, 3, 2, 1).numpy()
+    if onnxruntime:
+        nodes = [node("MaxPool", ["x"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2])]
+        contenders["onnxruntime"] = session(nodes, {"x": y}, "c")
+    row("largest of 3x3, stride 2, 64@112", "max_pool", [y], (1, 64, 56, 56), **contenders)
 
 
 for shape in [(1024, 1024, 1024), (128, 1024, 256), (128, 256, 1024), (197, 768, 768), (33, 65, 127), (1, 784, 512)]:
     add_matmul(*shape)
-for shape in [(64, 56), (128, 28), (256, 14), (512, 7)]:
+for shape in [(64, 64, 56, 3, 1, 1), (128, 128, 28, 3, 1, 1), (256, 256, 14, 3, 1, 1), (512, 512, 7, 3, 1, 1),
+              (3, 64, 224, 7, 2, 3), (64, 128, 56, 3, 2, 1), (64, 128, 56, 1, 2, 0), (256, 64, 56, 1, 1, 0)]:
     add_conv(*shape)
+add_windows()
 
 x = values(1024, 1024)
 scale, shift = values(1024), values(1024)

@@ -86,7 +86,9 @@ fn a_c_program_finds_no_loader() {
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let program = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("c_loader");
     let mut cc = std::process::Command::new("cc");
-    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(format!("{checkout}/tests/c/loader.c"));
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&program)
+        .arg(format!("{checkout}/tests/c/loader.c"));
     cc.arg("-I").arg(format!("{checkout}/build-support/include")).arg("-ldl");
     assert!(cc.status().expect("a C compiler named cc is needed").success());
     let output = std::process::Command::new(program).args([library(), library()]).output().unwrap();

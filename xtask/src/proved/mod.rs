@@ -119,8 +119,10 @@ pub(crate) enum Choice {
     Every,
     /// Every one; a pass is written down.
     EveryAndRecord,
-    /// Those whose inputs are not those of their last pass; a pass is written down.
+    /// Those whose inputs are not those of their last pass; nothing is written down.
     Changed,
+    /// Those whose inputs are not those of their last pass; a pass is written down.
+    ChangedAndRecord,
 }
 
 /// A suite that has to run, and what a pass of it will be written down as.
@@ -147,7 +149,7 @@ impl Suite {
 
     /// Compares what a pass would be written down as with the record of the last pass.
     fn compare(&self, file: PathBuf, text: String, choice: Choice) -> Option<Due> {
-        if choice == Choice::Changed {
+        if matches!(choice, Choice::Changed | Choice::ChangedAndRecord) {
             match fs::read_to_string(&file) {
                 Ok(before) if before == text => {
                     println!(
@@ -160,7 +162,7 @@ impl Suite {
                 Err(_) => println!("{}: runs: no pass is written down", self.name),
             }
         }
-        Some(Due { record: Some((file, text)) })
+        Some(Due { record: (choice != Choice::Changed).then_some((file, text)) })
     }
 
     fn inputs(&self, workspace: &Workspace) -> Result<Inputs> {
@@ -217,13 +219,17 @@ mod tests {
         let file = folder.join("passed/races.txt");
         let due = |inputs: &str, choice| RACES.compare(file.clone(), inputs.to_string(), choice);
         // A run that failed has written nothing.
-        assert!(due("1", Choice::Changed).is_some() && !file.exists());
-        due("1", Choice::Changed).unwrap().passed().unwrap();
-        assert!(due("1", Choice::Changed).is_none());
-        assert!(due("2", Choice::Changed).is_some());
+        assert!(due("1", Choice::ChangedAndRecord).is_some() && !file.exists());
+        due("1", Choice::ChangedAndRecord).unwrap().passed().unwrap();
+        assert!(due("1", Choice::ChangedAndRecord).is_none());
+        assert!(due("2", Choice::ChangedAndRecord).is_some());
         assert!(due("1", Choice::EveryAndRecord).is_some());
         due("2", Choice::EveryAndRecord).unwrap().passed().unwrap();
-        assert!(due("2", Choice::Changed).is_none() && due("1", Choice::Changed).is_some());
+        assert!(due("2", Choice::ChangedAndRecord).is_none() && due("1", Choice::ChangedAndRecord).is_some());
+        // What writes nothing down leaves out the same.
+        assert!(due("2", Choice::Changed).is_none());
+        due("3", Choice::Changed).unwrap().passed().unwrap();
+        assert!(due("3", Choice::ChangedAndRecord).is_some());
         Due { record: None }.passed().unwrap();
         fs::remove_dir_all(folder).unwrap();
     }

@@ -1,5 +1,7 @@
 //! What code is made for.
 
+use crate::error::{CompileError, ErrorKind, Result};
+
 /// How generated code reaches the runtime: packed calls, parallel launches, workspaces, errors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum RuntimeSymbols {
@@ -77,6 +79,50 @@ impl Target {
         }
         #[cfg(not(feature = "llvm"))]
         Self::llvm(&host_triple(), "", "")
+    }
+
+    /// The target of a text such as `llvm -mcpu=x86-64-v3`: the kind, then what [`description`](Self::description) writes. Without `-mtriple` it is
+    /// this machine's kind; `llvm` alone is [`host`](Self::host), with its CPU and all features.
+    ///
+    /// ```
+    /// use kernpack_compiler::codegen::Target;
+    ///
+    /// let target = Target::parse("llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve")?;
+    /// assert_eq!((target.arch(), target.features.as_str()), ("aarch64", "+sve"));
+    /// assert_eq!(target.description(), "llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve");
+    /// assert_eq!(Target::parse("llvm")?, Target::host());
+    /// # Ok::<(), kernpack_compiler::CompileError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An option that there is not.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut words = text.split_whitespace();
+        let kind = words.next().unwrap_or_default();
+        let mut target = Self { kind: kind.to_owned(), ..Self::llvm(&host_triple(), "", "") };
+        let mut is_host = kind == "llvm";
+        for word in words {
+            is_host = false;
+            let (option, value) = word.split_once('=').unwrap_or((word, ""));
+            match option {
+                "-mtriple" => value.clone_into(&mut target.triple),
+                "-mcpu" => value.clone_into(&mut target.cpu),
+                "-mattr" => value.clone_into(&mut target.features),
+                _ => {
+                    let what = format!("unknown option `{option}` of the target `{text}`");
+                    let error = CompileError::new(ErrorKind::Target, what);
+                    return Err(error.note(
+                        "there are -mtriple=, -mcpu= and -mattr= behind the kind, as in `llvm -mcpu=x86-64-v3`",
+                    ));
+                }
+            }
+        }
+        if kind.is_empty() || kind.starts_with('-') {
+            let error =
+                CompileError::new(ErrorKind::Target, format!("the target `{text}` does not begin with its kind"));
+            return Err(error.note("the kinds are llvm and c, and those of other libraries"));
+        }
+        Ok(if is_host { Self::host() } else { target })
     }
 
     /// The first part of the triple: `x86_64`, `aarch64`, ..
@@ -196,6 +242,23 @@ mod tests {
             let target = Target::llvm(triple, cpu, features);
             let found = (target.vector_bits(), target.has_fma(), target.has_masks());
             assert_eq!(found, (bits, fma, masks), "{cpu} {features}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_read_back() {
+        for target in
+            [Target::llvm("aarch64-unknown-linux-gnu", "", "+sve"), Target::llvm("x86_64-pc-linux", "x86-64-v3", "")]
+        {
+            assert_eq!(Target::parse(&target.description()), Ok(target));
+        }
+        assert_eq!(Target::parse("c"), Ok(Target::c()));
+        assert_eq!(Target::parse("llvm -mcpu=x86-64-v4").map(|target| target.vector_bits()), Ok(512));
+        for (text, expected) in
+            [("", "does not begin"), ("-mcpu=x", "does not begin"), ("llvm -O3", "unknown option `-O3`")]
+        {
+            let error = Target::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

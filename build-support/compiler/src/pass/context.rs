@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use kernpack::{Array, Field, ObjRef, Object, Str};
+use kernpack::{Array, Field, ObjRef, Object, Str, object_methods};
 
 use crate::ir::handle;
 
@@ -32,6 +32,9 @@ pub struct PassOptions {
     /// Parts that a double-buffered loop is split into (v0.5: 1).
     #[field(default = 2, kw_only)]
     pub double_buffer_split_loop: i64,
+    /// Threads of a warp of the device, which exchange values without memory; 1: there are no warps.
+    #[field(default = 32, kw_only)]
+    pub warp_size: i64,
     /// Loads and stores are checked at run time.
     #[field(default = false, kw_only)]
     pub instrument_bound_checkers: bool,
@@ -62,6 +65,7 @@ impl Default for PassOptions {
             partition_const_loop: true,
             restricted_func: true,
             double_buffer_split_loop: 2,
+            warp_size: 32,
             instrument_bound_checkers: false,
             data_alignment: 64,
             offset_factor: 0,
@@ -83,10 +87,14 @@ handle! {
 #[repr(C)]
 pub struct PassContextNode {
     /// Options.
+    #[field(default = ObjRef::new(PassOptions::default()))]
     pub options: ObjRef<PassOptions>,
     /// The pipeline in place of the usual one: names of passes, or functions; empty: the usual one.
     #[field(writable, default = Field::new(Array::default()))]
     pub pipeline: Field<Array<kernpack::Any>>,
+    /// The rules in place of the usual ones: names, functions, or arrays of a name and a function, as `kernpack.rules.insert` makes them; empty: the usual ones.
+    #[field(writable, default = Field::new(Array::default()))]
+    pub rules: Field<Array<kernpack::Any>>,
     #[field(skip, default = Mutex::default())]
     notes: Mutex<Vec<String>>,
     #[field(skip, default = Mutex::default())]
@@ -101,6 +109,7 @@ impl PassContext {
         Self::from_node(PassContextNode {
             options: ObjRef::new(options),
             pipeline: Field::new(Array::default()),
+            rules: Field::new(Array::default()),
             notes: Mutex::default(),
             warnings: Mutex::default(),
             dumps: Mutex::default(),
@@ -117,16 +126,6 @@ impl PassContext {
         add_once(&self.warnings, warning.into());
     }
 
-    /// The warnings so far, which are given up.
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The notes so far, which are given up.
-    pub fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Keeps the text of a program after a pass.
     pub fn keep_dump(&self, pass: &str, text: String) {
         self.dumps.lock().unwrap_or_else(PoisonError::into_inner).push((pass.into(), text));
@@ -135,6 +134,39 @@ impl PassContext {
     /// Names of passes with the program after each, in order, which are given up. Empty unless the option `dump` is set.
     pub fn take_dumps(&self) -> Vec<(Str, String)> {
         std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What other languages have of a context, besides its fields.
+#[object_methods]
+impl PassContextNode {
+    /// Leaves a note for people who ask why a kernel is as it is.
+    #[method(name = "note")]
+    fn leave_note(&self, note: &str) {
+        add_once(&self.notes, note.to_owned());
+    }
+
+    /// Leaves a warning: something that was asked for was not done, and why.
+    #[method(name = "warn")]
+    fn leave_warning(&self, warning: &str) {
+        add_once(&self.warnings, warning.to_owned());
+    }
+
+    /// The notes so far, which are given up.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The warnings so far, which are given up.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Pairs of a pass and the text of the program after it, in order, which are given up. Empty unless the option `dump` is set.
+    #[method(name = "take_dumps")]
+    fn give_dumps(&self) -> Vec<Array<Str>> {
+        let dumps = std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner));
+        dumps.into_iter().map(|(pass, text)| [pass, text.into()].into_iter().collect()).collect()
     }
 }
 

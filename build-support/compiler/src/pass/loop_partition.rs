@@ -21,8 +21,8 @@ use crate::ir::refresh::fresh_copy;
 use crate::ir::shared::Memo;
 use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap,
-    substitute, with_stack,
+    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
+    Var, VarMap, substitute, with_stack,
 };
 
 /// Splits loops so that guards vanish from most iterations.
@@ -30,7 +30,7 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0 };
+    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0, threads: Vec::new() };
     let body = partition.mutate_stmt(&function.body)?;
     Ok(function.with_body(Unlikely::default().mutate_stmt(&body)?))
 }
@@ -65,6 +65,8 @@ struct Partition<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
     depth: usize,
+    /// Threads of a block around, and copies of them: they take the same way, so that all of them come by a barrier.
+    threads: Vec<(Var, Expr)>,
 }
 
 impl Mutate for Partition<'_> {
@@ -85,8 +87,40 @@ impl Mutate for Partition<'_> {
                     None => self.inside(var, &Range::new(min, extent), |this| mutate_stmt_parts(this, stmt)),
                 }
             }
+            StmtNode::Attr { value, .. } => match thread_of(stmt) {
+                Some(var) => {
+                    let count = self.threads.len();
+                    if !is_block(stmt) {
+                        self.threads.push((var.clone(), value.clone()));
+                    }
+                    let new = self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt));
+                    self.threads.truncate(count);
+                    new
+                }
+                None => mutate_stmt_parts(self, stmt),
+            },
             _ => mutate_stmt_parts(self, stmt),
         }
+    }
+}
+
+/// The variable of a thread that an attribute begins.
+fn thread_of(stmt: &Stmt) -> Option<Var> {
+    match &**stmt {
+        StmtNode::Attr { key, node, .. } if matches!(key.as_str(), "thread_extent" | "virtual_thread") => {
+            node.to::<IterVar>().map(|axis| axis.var.clone()).or_else(|_| node.to::<Var>()).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Whether an attribute begins blocks of threads.
+fn is_block(stmt: &Stmt) -> bool {
+    match &**stmt {
+        StmtNode::Attr { node, .. } => {
+            node.to::<IterVar>().is_ok_and(|axis| axis.thread_tag.as_str().starts_with("blockIdx"))
+        }
+        _ => false,
     }
 }
 
@@ -114,6 +148,10 @@ impl Partition<'_> {
             found: Vec::new(),
             possible: Bounds::default(),
         };
+        for (thread, extent) in &self.threads {
+            guards.sets.insert(thread.clone(), IntSet::interval(0, extent - 1));
+            guards.inner.insert(thread.clone());
+        }
         guards.visit_stmt(body);
         let Guards { found, possible, .. } = guards;
         self.analyzer.restore(outside);
@@ -284,6 +322,15 @@ impl Visit for Guards<'_> {
             }
             StmtNode::Bind { var, .. } => {
                 self.inner.insert(var.clone());
+            }
+            StmtNode::Attr { value, .. } => {
+                if let Some(var) = thread_of(stmt) {
+                    let last = IntSet::evaluate(&(value - 1), &self.sets, self.analyzer);
+                    let set = last.max().map_or_else(IntSet::everything, |last| IntSet::interval(0, last));
+                    self.sets.insert(var.clone(), set);
+                    self.analyzer.bind(&var, &Range::until(value));
+                    self.inner.insert(var);
+                }
             }
             StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
             _ => {}

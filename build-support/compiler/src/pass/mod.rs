@@ -1,19 +1,28 @@
 //! Lowering step by step: each pass does one thing and leaves an invariant.
 
+mod accesses;
 mod context;
 pub mod hoist_if;
 mod host;
+pub mod inject_double_buffer;
 pub mod inject_prefetch;
+pub mod inject_virtual_thread;
 pub mod loop_partition;
 pub mod lower_builtin;
 pub mod lower_intrin;
+pub mod lower_thread_allreduce;
 pub mod make_packed_api;
+mod packed;
 pub mod pipeline;
+mod relocate;
 pub mod remove_no_op;
 pub mod rewrite_unsafe_select;
 pub mod simplify;
+pub mod split_host_device;
 pub mod storage_flatten;
 pub mod storage_rewrite;
+pub mod thread_sync;
+mod threads;
 pub mod unroll_loop;
 pub mod vectorize_loop;
 pub mod verify_memory;

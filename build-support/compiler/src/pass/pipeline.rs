@@ -21,12 +21,33 @@ pub const USUAL: &[&str] = &[
     "LoopPartition",
     "Simplify",
     "VectorizeLoop",
+    "InjectVirtualThread",
+    "InjectDoubleBuffer",
     "StorageRewrite",
     "UnrollLoop",
     "Simplify",
     "HoistIf",
     "RemoveNoOp",
     "RewriteUnsafeSelect",
+];
+
+/// The pipeline for a device with threads: then the host launches kernels. Kernels are of kind `Device`.
+pub const DEVICE: &[&str] = &[
+    "Simplify",
+    "LoopPartition",
+    "Simplify",
+    "VectorizeLoop",
+    "InjectVirtualThread",
+    "InjectDoubleBuffer",
+    "StorageRewrite",
+    "UnrollLoop",
+    "Simplify",
+    "HoistIf",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
+    "ThreadSync",
+    "LowerThreadAllreduce",
+    "SplitHostDevice",
 ];
 
 /// The pipeline of a context: its own, or the usual one.

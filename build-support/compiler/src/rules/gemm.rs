@@ -7,6 +7,7 @@
 
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
+use super::tile::tile;
 use super::{Outcome, TargetDescription, decline};
 use crate::error::Result;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Tensor};
@@ -24,29 +25,6 @@ struct Product {
     b_batch: Vec<usize>,
     /// Axes of `a` alone.
     rows: Vec<IterVar>,
-}
-
-/// Rows and vectors of a register tile. The vectors are a power of two: LLVM splits and widens others badly (48 lanes: 20 times slower).
-fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Option<i64>) -> (i64, i64) {
-    let (mut height, vectors) = match (target.vector_registers, target.masks, target.fma) {
-        (32, true, _) => match rows {
-            Some(1) => (1, 4),
-            Some(2..=6) => (6, 4),
-            Some(7..=8) => (8, 2),
-            // Rows that are a multiple of 4 KiB apart are in the same lines of the first cache.
-            _ if row_bytes.is_some_and(|bytes| bytes % 4096 == 0) => (12.min(target.l1_ways.max(8) + 4), 2),
-            _ => (14, 2),
-        },
-        (32, false, _) => (8, 2),
-        (_, _, true) => (6, 2),
-        _ => (4, 2),
-    };
-    if let Some(rows) = rows.map(|rows| rows.max(1)) {
-        // Evenly: no tile is much lower than the others.
-        let tiles = (rows + height - 1) / height;
-        height = (rows + tiles - 1) / tiles;
-    }
-    (height, vectors)
 }
 
 /// The operands, if a reduction is a product.

@@ -2,20 +2,31 @@
 //!
 //! First, expressions that need no memory of their own are put into their readers. Then the rules are tried in order on each stage that is still computed by
 //! itself; the first one that fits schedules it, together with the stages that it takes in. A rule that declines says why, in the notes of the context.
+//!
+//! Each rule is a packed function `kernpack.rule.<name>`; rules of the user's, from any language, stand in the list at any place: [`insert`],
+//! [`PassContext::rules`], [`crate::Kernel::rule`].
 
+mod code;
+mod convolution;
 mod elementwise;
 mod gemm;
 mod inline;
+mod list;
+mod packed;
 mod pattern;
 mod reduction;
 mod rows;
 mod target;
+mod tile;
 
+pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;
+
+use kernpack::{Any, Array, ObjRef};
 
 use crate::error::Result;
 use crate::pass::PassContext;
-use crate::schedule::{Attach, Schedule, StageId};
+use crate::schedule::{Attach, Schedule, SharedSchedule, StageId};
 
 /// What a rule did.
 pub enum Outcome {
@@ -25,45 +36,70 @@ pub enum Outcome {
     Declined(String),
 }
 
-/// A rule.
-type Rule = fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome>;
-
-/// The rules, in the order in which they are tried.
-const RULES: &[(&str, Rule)] = &[
-    ("gemm", gemm::apply),
-    ("rows", rows::apply),
-    ("reduction", reduction::apply),
-    ("elementwise", elementwise::apply),
-];
-
-/// Schedules everything that is not scheduled.
+/// Schedules everything that is not scheduled, by the rules of the context: [`PassContext::rules`], or the usual ones.
 ///
 /// # Errors
-/// Those of primitives: a defect of a rule.
+/// Those of primitives: a defect of a rule. A list with something else than rules.
 pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &PassContext) -> Result<()> {
+    schedule_by(schedule, &of(context), target, context)
+}
+
+/// The rules of a context: its own, or the usual ones.
+pub fn of(context: &PassContext) -> Array<Any> {
+    let own = context.rules.get();
+    if own.is_empty() { usual() } else { own }
+}
+
+/// Schedules everything that is not scheduled, by these rules.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn schedule_by(
+    schedule: &mut Schedule,
+    rules: &Array<Any>,
+    target: &TargetDescription,
+    context: &PassContext,
+) -> Result<()> {
+    let rules = list::resolve(rules)?;
     inline::apply(schedule)?;
+    let shared = SharedSchedule::new(core::mem::replace(schedule, Schedule::new(&[])));
+    let done = apply(&shared, &rules, &target.object(), context);
+    // A rule that kept the object finds an empty schedule in it.
+    *schedule = core::mem::replace(&mut *shared.lock(), Schedule::new(&[]));
+    done
+}
+
+fn apply(
+    shared: &SharedSchedule,
+    rules: &[list::Rule],
+    target: &ObjRef<TargetDescription>,
+    context: &PassContext,
+) -> Result<()> {
     // From the last one on: a rule takes in what its stage reads.
     let mut done: Vec<StageId> = Vec::new();
     loop {
-        let next = schedule
-            .stages()
-            .rev()
-            .find(|id| !done.contains(id) && !schedule[*id].is_placeholder() && schedule[*id].attach == Attach::Root);
-        let Some(id) = next else { return Ok(()) };
-        let name = schedule[id].name().to_owned();
-        let before: Vec<StageId> = schedule.stages().collect();
-        for (rule, apply) in RULES {
-            match apply(schedule, id, target)? {
+        let (id, name, before) = {
+            let schedule = shared.lock();
+            let next = schedule.stages().rev().find(|id| {
+                !done.contains(id) && !schedule[*id].is_placeholder() && schedule[*id].attach == Attach::Root
+            });
+            let Some(id) = next else { return Ok(()) };
+            (id, schedule[id].name().to_owned(), schedule.stages().collect::<Vec<_>>())
+        };
+        for rule in rules {
+            match rule.apply(shared, id, target)? {
                 Outcome::Applied => {
-                    context.note(format!("stage `{name}`: rule `{rule}`"));
+                    context.note(format!("stage `{name}`: rule `{}`", rule.name));
                     break;
                 }
-                Outcome::Declined(reason) => context.note(format!("stage `{name}`: rule `{rule}` declined: {reason}")),
+                Outcome::Declined(reason) => {
+                    context.note(format!("stage `{name}`: rule `{}` declined: {reason}", rule.name));
+                }
             }
         }
         done.push(id);
         // Stages that a rule made are its own.
-        done.extend(schedule.stages().filter(|stage| !before.contains(stage)));
+        done.extend(shared.lock().stages().filter(|stage| !before.contains(stage)));
     }
 }
 

@@ -7,11 +7,14 @@ use kernpack::{DataType, Map};
 use super::stage::Schedule;
 use super::{infer_bound, lower};
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Tensor, Var, visit};
+use crate::ir::{
+    Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Operation, OperationNode, Param, ParamNode, Stmt, Tensor,
+    Var, visit,
+};
 use crate::pass::PassContext;
 use crate::pass::inject_prefetch::inject_prefetch;
 use crate::pass::storage_flatten::storage_flatten;
-use crate::te::operation::free_variables;
+use crate::te::operation::{free_variables, post_order};
 
 /// An argument of a function.
 #[derive(Clone)]
@@ -68,6 +71,7 @@ pub fn lower_function(
 ) -> Result<LoweredFunc> {
     crate::take_reported()?;
     check_graph(schedule, args)?;
+    check_extents(schedule)?;
     let normal = schedule.normalize()?;
     let mut params = Vec::new();
     let mut memory = Vec::new();
@@ -168,12 +172,59 @@ fn check_arguments(schedule: &Schedule, memory: &[(Tensor, Buffer)]) -> Result<(
 
 fn is_scan_state(schedule: &Schedule, tensor: &Tensor) -> bool {
     schedule.stages().any(|id| match &**schedule[id].operation() {
-        crate::ir::OperationNode::Scan { state, .. } => state.iter().any(|state| state.is(tensor)),
+        OperationNode::Scan { state, .. } => state.iter().any(|state| state.is(tensor)),
         _ => false,
     })
 }
 
-/// Every size in the body is an argument, or in the shape of one.
+/// Axes that are known to be empty are a mistake; a size that is 0 when the function is called is none.
+fn check_extents(schedule: &Schedule) -> Result<()> {
+    let mut errors = Vec::new();
+    // What the user wrote, without the copies that primitives made of it.
+    let outputs = schedule.stages().filter(|&id| schedule[id].is_output);
+    let outputs: Vec<Operation> = outputs.filter_map(|id| schedule[id].origin_op.clone()).collect();
+    for op in &post_order(&outputs) {
+        let mut check = |what: String, extent: &Expr, place: &str| {
+            if extent.as_int().is_some_and(|extent| extent <= 0) {
+                let what = format!("`{}`: the extent of {what} is {extent}, less than 1", op.name());
+                errors.push(
+                    CompileError::new(ErrorKind::Type, what)
+                        .at(place)
+                        .at(op.span())
+                        .note("an extent that may be 0 is a size of the function: `te::size`"),
+                );
+            }
+        };
+        match &**op {
+            OperationNode::Placeholder { shape, .. } => {
+                for (dimension, extent) in shape.iter().enumerate() {
+                    check(format!("dimension {dimension}"), &extent, "");
+                }
+            }
+            OperationNode::Compute { axes, reduce_axes, .. } => {
+                for axis in axes.iter().chain(reduce_axes.iter()) {
+                    if let Some(extent) = axis.extent() {
+                        check(format!("axis `{}`", axis.name()), extent, &axis.span);
+                    }
+                }
+            }
+            OperationNode::Scan { scan_axis, .. } => {
+                if let Some(extent) = scan_axis.extent() {
+                    check("time".to_owned(), extent, &scan_axis.span);
+                }
+            }
+            OperationNode::Extern { output_buffers, .. } => {
+                for (number, buffer) in output_buffers.iter().enumerate() {
+                    for (dimension, extent) in buffer.shape.iter().enumerate() {
+                        check(format!("dimension {dimension} of output {number}"), &extent, "");
+                    }
+                }
+            }
+        }
+    }
+    CompileError::all(errors).map_or(Ok(()), Err)
+}
+
 /// Expressions use their own axes and arguments only.
 fn check_graph(schedule: &Schedule, args: &[Argument]) -> Result<()> {
     let is_argument = |var: &Var| {
@@ -198,6 +249,7 @@ fn check_graph(schedule: &Schedule, args: &[Argument]) -> Result<()> {
     CompileError::all(errors).map_or(Ok(()), Err)
 }
 
+/// Every size in the body is an argument, or in the shape of one.
 fn check_variables(body: &Stmt, params: &[Param], name: &str) -> Result<()> {
     let mut known: HashSet<Var> = HashSet::new();
     for param in params {

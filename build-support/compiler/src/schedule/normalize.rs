@@ -13,9 +13,10 @@ impl Schedule {
     /// A copy with inlined stages put into their readers and with a [`Relation::Rebase`] for each leaf that is a root axis without a thread.
     ///
     /// # Errors
-    /// A stage to inline whose expression cannot stand where it is read; a parallel loop inside another one.
+    /// A stage to inline whose expression cannot stand where it is read; a parallel loop inside another one; a double buffer outside of all loops.
     pub fn normalize(&self) -> Result<Self> {
         self.check_parallel()?;
+        self.check_double_buffers()?;
         let mut schedule = self.clone();
         schedule.inline_stages()?;
         schedule.rebase();
@@ -52,7 +53,7 @@ impl Schedule {
                         outer.name(),
                         around.name()
                     );
-                    let mut error = CompileError::new(ErrorKind::Schedule, what);
+                    let mut error = CompileError::new(ErrorKind::Schedule, what).at(stage.operation().span());
                     for (stage, leaf) in [(stage, inner), (around, outer)] {
                         if let Some(attr) = stage.attr(leaf) {
                             error = error.note(format!("`{}` was {}", leaf.name(), attr.note));
@@ -61,6 +62,24 @@ impl Schedule {
                     return Err(error.note("a nested parallel loop is not supported: keep the outer one"));
                 }
                 inside = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next part is computed while one is read: there are parts.
+    fn check_double_buffers(&self) -> Result<()> {
+        for id in self.order.iter().copied().filter(|&id| self[id].double_buffer) {
+            let stage = &self[id];
+            let is_inlined = matches!(stage.attach, Attach::Inline | Attach::Inlined);
+            if is_inlined || self.point_of(id).is_none() {
+                let what = if is_inlined {
+                    format!("double_buffer: `{}` is inlined: it has no memory", stage.name())
+                } else {
+                    format!("double_buffer: `{}` is not computed in a loop of another stage", stage.name())
+                };
+                let error = CompileError::new(ErrorKind::Schedule, what).at(&stage.double_buffer_place);
+                return Err(error.at(stage.operation().span()).note("say in which loop with `compute_at`"));
             }
         }
         Ok(())

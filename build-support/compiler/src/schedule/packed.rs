@@ -5,9 +5,11 @@ use kernpack::{Any, Array, Map, packed_func};
 use super::object::{SharedSchedule, SharedStage, current, shared_ranges};
 use super::primitives::{StageHandle, StageKey};
 use super::stage::{Schedule, create_schedule};
-use super::{Tail, TensorIntrin};
+use super::{Argument, Tail, TensorIntrin, lower_function};
+use crate::PassContext;
 use crate::error::{CompileError, ErrorKind, Result, with_place};
-use crate::ir::{IterVar, Operation, Range, Tensor};
+use crate::ir::{Buffer, IterVar, LoweredFunc, Operation, Range, Tensor, Var};
+use crate::kernel::named_buffer;
 use crate::te::packed::Operand;
 
 /// Applies a primitive to a stage. The schedule is as it was if that fails.
@@ -36,10 +38,15 @@ fn key(value: &Any, schedule: &SharedSchedule) -> kernpack::Result<StageKey> {
     Ok(StageKey::Operation(value.to::<Operation>()?))
 }
 
-/// A schedule in which each operation is computed on its own.
+/// A schedule of tensors or operations, in which each is computed on its own.
 #[packed_func(name = "kernpack.schedule.create")]
-fn create(outputs: Vec<Operation>) -> SharedSchedule {
-    SharedSchedule::new(create_schedule(&outputs))
+fn create(outputs: Vec<Any>) -> kernpack::Result<SharedSchedule> {
+    let operation = |output: &Any| match output.to::<Tensor>() {
+        Ok(tensor) => Ok(tensor.op.clone()),
+        Err(_) => output.to::<Operation>(),
+    };
+    let outputs = outputs.iter().map(operation).collect::<kernpack::Result<Vec<_>>>()?;
+    Ok(SharedSchedule::new(create_schedule(&outputs)))
 }
 
 /// A copy, which is scheduled on its own.
@@ -80,6 +87,42 @@ fn normalize(schedule: SharedSchedule) -> kernpack::Result<SharedSchedule> {
 #[packed_func(name = "kernpack.schedule.infer_bound")]
 fn infer_bound(schedule: SharedSchedule) -> kernpack::Result<Map<IterVar, Range>> {
     Ok(shared_ranges(change(&schedule, |schedule| super::infer_bound(schedule))?))
+}
+
+/// An argument of a function: a number, a tensor in compact memory that is aligned as its elements are, or a pair of a tensor and a buffer that says how
+/// its memory lies.
+fn argument(value: &Any) -> kernpack::Result<Argument> {
+    if let Ok(tensor) = value.to::<Tensor>() {
+        return Ok(Argument::Buffer(tensor.clone(), named_buffer(&tensor, &tensor.name())));
+    }
+    if let Ok(var) = value.to::<Var>() {
+        return Ok(Argument::Var(var));
+    }
+    let pair = value.to::<Vec<Any>>().unwrap_or_default();
+    if let [tensor, buffer] = &pair[..]
+        && let (Ok(tensor), Ok(buffer)) = (tensor.to::<Tensor>(), buffer.to::<Buffer>())
+    {
+        return Ok(Argument::Buffer(tensor, buffer));
+    }
+    let what = "an argument of a function is a tensor, a pair of a tensor and its buffer, or a variable";
+    Err(kernpack::error!(TypeError, "{what}, got {}", value.type_name()))
+}
+
+/// The function of a schedule, before any pass. `args` in order: tensors, pairs of a tensor and its buffer, and variables.
+pub(crate) fn function_of(
+    schedule: &SharedSchedule,
+    args: &[Any],
+    name: &str,
+    context: &PassContext,
+) -> kernpack::Result<LoweredFunc> {
+    let args = args.iter().map(argument).collect::<kernpack::Result<Vec<_>>>()?;
+    change(schedule, |schedule| lower_function(schedule, &args, name, context))
+}
+
+/// The loops of a schedule as a function, before any pass.
+#[packed_func(name = "kernpack.schedule.lower")]
+fn lower(schedule: SharedSchedule, args: Vec<Any>, name: &str, context: PassContext) -> kernpack::Result<LoweredFunc> {
+    function_of(&schedule, &args, name, &context)
 }
 
 #[packed_func(name = "kernpack.schedule.split")]

@@ -115,6 +115,8 @@ pub struct Stage {
     pub(crate) consumed: HashMap<IterVar, String>,
     /// Where the user said in which loop it is computed.
     pub(crate) attach_place: String,
+    /// Where the user said that its memory is doubled.
+    pub(crate) double_buffer_place: String,
 }
 
 impl Stage {
@@ -138,6 +140,7 @@ impl Stage {
             inputs: input_tensors(op),
             consumed: HashMap::new(),
             attach_place: String::new(),
+            double_buffer_place: String::new(),
         }
     }
 
@@ -160,6 +163,7 @@ impl Stage {
             inputs: Vec::new(),
             consumed: HashMap::new(),
             attach_place: String::new(),
+            double_buffer_place: String::new(),
         }
     }
 

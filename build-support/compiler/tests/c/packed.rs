@@ -152,13 +152,16 @@ fn libraries_reach_the_runtime_through_variables() {
 #[test]
 fn source_is_a_module_that_is_written() {
     let build = kernpack::Function::find_global("kernpack.target.build.c").unwrap().unwrap();
-    let module: kernpack::Module = build.call((&scaled(),)).unwrap().to().unwrap();
+    let module: kernpack::Module = build.call((&scaled(), "c")).unwrap().to().unwrap();
     assert_eq!((module.kind().as_str(), module.function("scaled").is_err()), ("c", true));
     let source = module.inspect_source("c").unwrap();
     assert!(source.contains("scaled"));
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scaled.c");
     module.write_to_file(path.to_str().unwrap(), "c").unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), source);
-    let error = build.call((1,)).unwrap_err().to_string();
-    assert!(error.contains("takes a kernpack.ir.LoweredFunc or kernpack.ir.IrModule, got int"), "{error}");
+    let error = build.call((1, "c")).unwrap_err().to_string();
+    assert!(
+        error.contains("takes a kernpack.ir.LoweredFunc, an array of them or a kernpack.ir.IrModule, got int"),
+        "{error}"
+    );
 }

@@ -162,6 +162,45 @@ fn errors_name_stage_axis_line_and_fix() {
             t.s.stage(&t.b).compute_inline().unwrap();
             t.s.stage(&t.b).double_buffer().unwrap_err()
         }),
+        ("bind: `k` of stage `c` is an axis of a reduction, and `vthread` is no thread of its own", |t| {
+            t.s.stage(&t.c).bind(&t.k, &thread_axis(Some(2), "vthread")).unwrap_err()
+        }),
+        ("bind: `i` of stage `c` was vectorized at ", |t| {
+            t.s.stage(&t.c).vectorize(&t.i).unwrap();
+            t.s.stage(&t.c).bind(&t.i, &thread_axis(None, "threadIdx.x")).unwrap_err()
+        }),
+        ("vectorize: `i` of stage `c` was bound to threadIdx.x at ", |t| {
+            t.s.stage(&t.c).bind(&t.i, &thread_axis(None, "threadIdx.x")).unwrap();
+            t.s.stage(&t.c).vectorize(&t.i).unwrap_err()
+        }),
+        ("set_store_predicate: a group stores nothing itself", |t| {
+            let group = t.s.create_group(&[&t.c], &[&t.a], false).unwrap();
+            t.s.stage(group).set_store_predicate(true).unwrap_err()
+        }),
+        ("storage_align: a stride of `i` that is a multiple of 8 plus -1", |t| {
+            t.s.stage(&t.c).storage_align(&t.i, 8, -1).unwrap_err()
+        }),
+        ("storage_align: `d` is an argument of the function|`cache_write`", |t| {
+            let [i, _] = t.s.stage(&t.d).axes().unwrap();
+            t.s.stage(&t.d).storage_align(&i, 8, 0).unwrap_err()
+        }),
+        ("double_buffer: `a` is an argument of the function", |t| t.s.stage(&t.a).double_buffer().unwrap_err()),
+        ("double_buffer: a group has no memory of its own", |t| {
+            let group = t.s.create_group(&[&t.c], &[&t.a], false).unwrap();
+            t.s.stage(group).double_buffer().unwrap_err()
+        }),
+        ("split: `i` of stage `c` was given a prefetch at ", |t| {
+            t.s.stage(&t.c).prefetch(&t.b, &t.i, 1).unwrap();
+            t.s.stage(&t.c).split(&t.i, 2).unwrap_err()
+        }),
+        ("rfactor: `i` of stage `b` is no axis of a reduction", |t| {
+            let [i, _] = t.s.stage(&t.b).axes().unwrap();
+            t.s.rfactor(&t.b, &i).unwrap_err()
+        }),
+        ("cache_read: `a` is not computed by this schedule", |t| {
+            let other = placeholder([8, 8], F32, "a");
+            t.s.cache_read(&other, "local", [&t.b]).unwrap_err()
+        }),
         ("cache_read: stage `c` does not read `a`", |t| t.s.cache_read(&t.a, "local", [&t.c]).unwrap_err()),
         ("cache_read: no stage to read the copy of `a`", |t| {
             t.s.cache_read(&t.a, "local", [] as [&Tensor; 0]).unwrap_err()

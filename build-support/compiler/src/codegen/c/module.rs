@@ -1,10 +1,10 @@
 //! Modules of C source: what a build for the target `c` gives, to be compiled later or somewhere else.
 
 use kernpack::module::{ModuleImpl, ModuleProperties};
-use kernpack::{Any, Function, Module, Result, packed_func};
+use kernpack::{Function, Module, Result};
 
 use crate::codegen::Target;
-use crate::ir::{IrModule, LoweredFunc};
+use crate::ir::IrModule;
 
 /// C source with the names of its functions.
 struct CModule {
@@ -62,20 +62,4 @@ pub fn build_module(module: &IrModule, target: &Target) -> crate::error::Result<
     let source = super::build(module, target)?;
     let functions = module.functions.iter().map(|function| function.name.as_str().to_owned()).collect();
     Ok(Module::new(CModule { source, functions }))
-}
-
-/// Builds a lowered function or a module of them for the target `c`: its functions reach the runtime through variables that their loader sets.
-#[packed_func(name = "kernpack.target.build.c")]
-fn packed(program: Any) -> Result<Module> {
-    let module = match program.to::<LoweredFunc>() {
-        Ok(function) => IrModule::new([function]),
-        Err(_) => program.to::<IrModule>().map_err(|_| {
-            kernpack::error!(
-                TypeError,
-                "kernpack.target.build.c takes a kernpack.ir.LoweredFunc or kernpack.ir.IrModule, got {}",
-                program.type_name()
-            )
-        })?,
-    };
-    Ok(build_module(&module, &Target::c())?)
 }

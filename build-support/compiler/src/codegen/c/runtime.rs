@@ -34,6 +34,18 @@ pub(super) const BARRIER: Function =
 /// What the runtime calls the library that code is in: the variable that its loader sets.
 const LIBRARY: &str = "__tvm_ffi__library_ctx";
 
+/// Memory of the C library for vectors of any width.
+const MEMORY: &str = "#if defined(_MSC_VER)
+#include <malloc.h>
+#define KP_ALLOC(size) _aligned_malloc(size, 64)
+#define KP_FREE(memory) _aligned_free(memory)
+#else
+#include <stdlib.h>
+#define KP_ALLOC(size) aligned_alloc(64, size)
+#define KP_FREE(memory) free(memory)
+#endif
+";
+
 impl Unit {
     /// What is called for a function of the runtime, declared at its first use.
     pub(super) fn runtime(&mut self, function: &Function) -> String {
@@ -43,7 +55,16 @@ impl Unit {
             RuntimeSymbols::Context => {
                 let variable = format!("__{name}");
                 self.declare_late(&variable, || format!("KP_CONTEXT {ret} (*{variable})({params});\n"));
-                variable
+                match self.stand_in(name) {
+                    Some(stand_in) => format!("({variable} != NULL ? {variable} : {stand_in})"),
+                    // The stock libtvm_ffi sets no variables, but exports the function.
+                    None => {
+                        self.declare_late(name, || {
+                            format!("#if defined(__GNUC__)\n{ret} {name}({params}) __attribute__((weak));\n#else\n#define {name} NULL\n#endif\n")
+                        });
+                        format!("({variable} != NULL ? {variable} : {name})")
+                    }
+                }
             }
             RuntimeSymbols::Direct => {
                 self.declare_late(name, || format!("{ret} {name}({params});\n"));
@@ -55,6 +76,42 @@ impl Unit {
                 symbol
             }
         }
+    }
+
+    /// What stands in for a function of the runtime where the process does not have it: the stock libtvm_ffi has no thread pool and no workspaces. One task
+    /// does it all then, with memory of the C library.
+    fn stand_in(&mut self, name: &str) -> Option<&'static str> {
+        let raise = if name.ends_with("AllocWorkspace") { self.runtime(&RAISE) } else { String::new() };
+        let (stand_in, text) = match name {
+            "TVMBackendParallelLaunch" => (
+                "kp_launch_alone",
+                "static int kp_launch_alone(int (*task)(int, kp_group*, void*), void* data, int count) {\n  \
+                    kp_group group = {NULL, 1};\n  (void)count;\n  return task(0, &group, data);\n}\n",
+            ),
+            "TVMBackendParallelBarrier" => (
+                "kp_no_barrier",
+                "static int kp_no_barrier(int task, kp_group* group) {\n  (void)task;\n  (void)group;\n  return 0;\n}\n",
+            ),
+            "TVMBackendAllocWorkspace" => (
+                "kp_alloc_alone",
+                "static void* kp_alloc_alone(int type, int id, uint64_t bytes, int code, int bits) {\n  \
+                    void* memory = KP_ALLOC((size_t)((bytes + 63) & ~(uint64_t)63));\n  \
+                    (void)type; (void)id; (void)code; (void)bits;\n  \
+                    if (memory == NULL) {\n    \
+                        RAISE(\"MemoryError\", \"out of memory for a workspace of a kernel\");\n  \
+                    }\n  return memory;\n}\n",
+            ),
+            "TVMBackendFreeWorkspace" => (
+                "kp_free_alone",
+                "static int kp_free_alone(int type, int id, void* memory) {\n  (void)type; (void)id;\n  KP_FREE(memory);\n  return 0;\n}\n",
+            ),
+            _ => return None,
+        };
+        if name.ends_with("Workspace") {
+            self.declare_late("KP_ALLOC", || MEMORY.to_owned());
+        }
+        self.declare_late(stand_in, || text.replace("RAISE", &raise));
+        Some(stand_in)
     }
 
     /// The variable with the handle of the library.

@@ -98,6 +98,18 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 let value = self.value(value)?;
                 self.splat(value, *lanes)?
             }
+            ExprNode::Shuffle { vectors, indices } if is_pair(vectors) => {
+                let pair: Vec<Value<'ctx>> = vectors.iter().map(|vector| self.value(&vector)).collect::<Result<_>>()?;
+                let count = i64::from(vectors.iter().map(|vector| vector.lanes()).sum::<u16>());
+                let mut chosen = Vec::new();
+                for index in indices.iter() {
+                    if !(0..count).contains(&index) {
+                        fail!(Lower, "a shuffle takes lane {index} of {count}")
+                    }
+                    chosen.push(index as u32);
+                }
+                self.shuffle(pair[0].into_vector_value(), pair[1].into_vector_value(), &chosen)?
+            }
             ExprNode::Shuffle { vectors, indices } => {
                 let mut lanes = Vec::new();
                 for vector in vectors.iter() {
@@ -266,4 +278,12 @@ fn bound_name_is_free(value: Value<'_>) -> bool {
             Value::VectorValue(value) => value.get_name().is_empty(),
             _ => false,
         }
+}
+
+/// Whether these are two vectors of one length: what one instruction takes.
+fn is_pair(vectors: &kernpack::Array<Expr>) -> bool {
+    match (vectors.get(0), vectors.get(1)) {
+        (Some(a), Some(b)) => vectors.len() == 2 && a.lanes() > 1 && a.lanes() == b.lanes(),
+        _ => false,
+    }
 }

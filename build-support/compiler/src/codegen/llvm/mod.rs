@@ -18,6 +18,7 @@ mod packed;
 mod parallel;
 mod raise;
 mod runtime;
+mod stand_in;
 mod state;
 mod stmt;
 mod types;

@@ -37,7 +37,7 @@ pub(super) enum Runtime {
 }
 
 impl Runtime {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::FunctionCall => "TVMFFIFunctionCall",
             Self::RaiseParts => "TVMFFIErrorSetRaisedFromCStrParts",
@@ -59,7 +59,7 @@ impl Runtime {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    fn runtime_type(&self, function: Runtime) -> FunctionType<'ctx> {
+    pub(super) fn runtime_type(&self, function: Runtime) -> FunctionType<'ctx> {
         let pointer: BasicTypeEnum<'ctx> = self.pointer_type().into();
         let int: BasicTypeEnum<'ctx> = self.context.i32_type().into();
         let wide: BasicTypeEnum<'ctx> = self.context.i64_type().into();
@@ -98,7 +98,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// A function of the runtime by its symbol.
-    fn direct(&self, function: Runtime, prefix: &str) -> FunctionValue<'ctx> {
+    pub(super) fn direct(&self, function: Runtime, prefix: &str) -> FunctionValue<'ctx> {
         let symbol = format!("{prefix}{}", function.name());
         self.module.get_function(&symbol).unwrap_or_else(|| {
             let declared = self.module.add_function(&symbol, self.runtime_type(function), Some(Linkage::External));
@@ -117,7 +117,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             RuntimeSymbols::Context if function.has_variable() => {
                 let variable = self.context_variable(&format!("__{}", function.name()));
                 let pointer = self.builder.build_load(self.pointer_type(), variable.as_pointer_value(), "")?;
-                return self.call_pointer(pointer.into_pointer_value(), function, args);
+                let pointer = self.or_stand_in(pointer.into_pointer_value(), function)?;
+                return self.call_pointer(pointer, function, args);
             }
             RuntimeSymbols::Context if function == Runtime::RaiseParts => return self.raise_parts(args),
             RuntimeSymbols::Context => String::new(),
@@ -169,9 +170,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         };
         let message = self.builder.build_array_alloca(self.context.i8_type(), length, "message")?;
         self.builder.build_direct_call(joiner, &[message.into(), parts.into(), count.into()], "")?;
-        let variable = self.context_variable("__TVMFFIErrorSetRaisedFromCStr");
-        let raise = self.builder.build_load(self.pointer_type(), variable.as_pointer_value(), "")?;
-        self.call_pointer(raise.into_pointer_value(), Runtime::Raise, &[kind, message.into()])?;
+        self.call_runtime(Runtime::Raise, &[kind, message.into()])?;
         self.builder.build_unconditional_branch(after)?;
         self.builder.position_at_end(after);
         Ok(self.context.i32_type().const_zero().into())

@@ -94,7 +94,8 @@ impl StageHandle<'_> {
     /// The iterations are run by threads of a device: `s.stage(&c).bind(&i, &thread_axis(None, "threadIdx.x"))?`. Stages that share a thread share its extent.
     ///
     /// # Errors
-    /// No loop of the stage, time, something that is no thread, a loop that is annotated otherwise, a thread that another loop of the stage has.
+    /// No loop of the stage, time, something that is no thread, a loop that is annotated otherwise, a thread that another loop of the stage has, an axis of a
+    /// reduction for a virtual thread.
     #[track_caller]
     pub fn bind(&mut self, axis: &IterVar, thread: &IterVar) -> Result<&mut Self> {
         let context = Context::new("bind");
@@ -117,6 +118,16 @@ impl StageHandle<'_> {
         {
             let what = format!("`{}` of stage `{}` was {}", axis.name(), stage.name(), attr.note);
             return Err(context.stage_error(stage, what));
+        }
+        let is_virtual = thread.thread_tag.starts_with("vthread") || thread.thread_tag == "cthread";
+        if is_virtual && axis.kind == IterKind::CommReduce {
+            let what = format!(
+                "`{}` of stage `{}` is an axis of a reduction, and `{}` is no thread of its own",
+                axis.name(),
+                stage.name(),
+                thread.thread_tag
+            );
+            return Err(context.stage_error(stage, what).note("copies of one thread do not reduce: leave it a loop"));
         }
         let other = stage.leaves.iter().find(|leaf| stage.thread_of(leaf) == Some(thread));
         if let Some(other) = other {

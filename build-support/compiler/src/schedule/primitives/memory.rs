@@ -90,7 +90,7 @@ impl StageHandle<'_> {
     /// Doubles the memory: the part for the next iteration of the loop around it is computed while this one's is read.
     ///
     /// # Errors
-    /// An output, an input. That the stage is computed in a loop is checked when it is lowered.
+    /// An output, an input. That the stage is computed in a loop is checked when the schedule is normalized.
     #[track_caller]
     pub fn double_buffer(&mut self) -> Result<&mut Self> {
         let context = Context::new("double_buffer");
@@ -107,6 +107,7 @@ impl StageHandle<'_> {
             return Err(context.error(format!("`{}` is inlined: it has no memory", stage.name())));
         }
         stage.double_buffer = true;
+        stage.double_buffer_place = context.place();
         Ok(self)
     }
 }

@@ -112,7 +112,7 @@ unsafe fn set_view(map: *mut TVMFFIObject, [key, value]: &[TVMFFIAny; 2], expect
 /// A shallow copy of the same type, with the same order; the caller owns the reference.
 ///
 /// # Safety
-/// As for [`get`].
+/// As for [`get`](super::get).
 pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
     // SAFETY: promised by the caller; each key and value gets a second owner.
     unsafe {

@@ -1,0 +1,297 @@
+//! Statements of rules that write their loops themselves: loops, vectors, blocks of a matrix that are transposed in registers, tiles of a product.
+
+use kernpack::DataType;
+
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::{
+    Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, Operation, OperationNode, Stmt, Tensor, Var,
+};
+use crate::te::operation::input_tensors;
+
+/// Statements one after the other.
+#[derive(Default)]
+pub(crate) struct Code {
+    stmts: Vec<Stmt>,
+}
+
+impl Code {
+    /// Names a value.
+    pub(crate) fn bind(&mut self, name: &str, value: Expr) -> Expr {
+        let var = Var::new(name, value.dtype());
+        self.stmts.push(Stmt::bind(var.clone(), value));
+        var.into()
+    }
+
+    /// Makes memory.
+    pub(crate) fn alloc(&mut self, buffer: &Buffer) {
+        self.stmts.push(Stmt::alloc(buffer.clone()));
+    }
+
+    pub(crate) fn push(&mut self, stmt: Stmt) {
+        self.stmts.push(stmt);
+    }
+
+    pub(crate) fn finish(self) -> Stmt {
+        Stmt::seq(self.stmts)
+    }
+}
+
+/// A loop; one of a single iteration is none.
+pub(crate) fn for_each(
+    name: &str,
+    extent: impl Into<Expr>,
+    kind: ForKind,
+    body: impl FnOnce(&Expr, &mut Code),
+) -> Stmt {
+    let extent = extent.into();
+    let mut code = Code::default();
+    if extent.is_int(1) {
+        body(&Expr::int(0), &mut code);
+        // A body of its own: names and memory end with it.
+        return Stmt::if_then(true, code.finish(), None);
+    }
+    let var = Var::index(name);
+    body(&(&var).into(), &mut code);
+    Stmt::for_loop(var, 0, extent, kind, code.finish())
+}
+
+/// A loop whose iterations are done one after the other.
+pub(crate) fn serial(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr, &mut Code)) -> Stmt {
+    for_each(name, extent, ForKind::Serial, body)
+}
+
+/// A loop whose iterations threads share out.
+pub(crate) fn parallel(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr, &mut Code)) -> Stmt {
+    for_each(name, extent, ForKind::Parallel, body)
+}
+
+/// A loop over `0 .. extent` in vectors: the body is told the index, and is a single statement. The last vector has a mask.
+pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
+    let lane = Var::index(name);
+    let vectors = (extent + lanes - 1) / lanes;
+    serial(&format!("{name}.outer"), vectors, |outer, code| {
+        let index = outer * lanes + &lane;
+        let mut inner = body(&index);
+        if extent % lanes != 0 {
+            inner = Stmt::if_then(index.less(extent).likely(), inner, None);
+        }
+        code.push(Stmt::for_loop(lane.clone(), 0, lanes, ForKind::Vectorized, inner));
+    })
+}
+
+/// Memory of a rule's own.
+pub(crate) fn memory(name: &str, dtype: DataType, extents: &[i64], scope: &str) -> Buffer {
+    Buffer::new(name, dtype, extents.iter().map(|extent| Expr::int(*extent)), scope)
+}
+
+/// Vectors of one element type.
+#[derive(Clone, Copy)]
+pub(crate) struct Vectors {
+    pub(crate) dtype: DataType,
+    pub(crate) lanes: i64,
+}
+
+impl Vectors {
+    pub(crate) fn load(&self, buffer: &Buffer, index: Expr) -> Expr {
+        Expr::load(buffer, index.ramp(1, self.lanes as u16))
+    }
+
+    pub(crate) fn store(&self, buffer: &Buffer, index: Expr, value: Expr) -> Stmt {
+        Stmt::store(buffer.clone(), index.ramp(1, self.lanes as u16), value)
+    }
+
+    pub(crate) fn splat(&self, value: f64) -> Expr {
+        Expr::float(self.dtype, value).broadcast(self.lanes as u16)
+    }
+
+    /// The rows of a square block as its columns. The number of lanes is a power of two.
+    pub(crate) fn transposed(&self, mut rows: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+        let lanes = self.lanes as usize;
+        // Step by step, squares of `half` rows and columns off the diagonal change places.
+        let mut half = lanes / 2;
+        while half > 0 {
+            let mut next = rows.clone();
+            for low in (0..lanes).filter(|row| row & half == 0) {
+                let high = low + half;
+                let pick = |second: usize| -> Vec<i64> {
+                    let lane = |lane: usize| {
+                        if lane & half == 0 { lane + second * half } else { lanes + (lane & !half) + second * half }
+                    };
+                    (0..lanes).map(|index| lane(index) as i64).collect()
+                };
+                for (row, second) in [(low, 0), (high, 1)] {
+                    let vectors = [rows[low].clone(), rows[high].clone()].into_iter().collect();
+                    let shuffle = Expr::from_node(ExprNode::Shuffle { vectors, indices: pick(second).into() });
+                    next[row] = code.bind("row", shuffle);
+                }
+            }
+            rows = next;
+            half /= 2;
+        }
+        rows
+    }
+
+    /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through. `a` is one element of a row, `b` a vector of the columns;
+    /// `done` gets each sum with its row and vector.
+    pub(crate) fn tile(
+        &self,
+        (rows, vectors): (i64, i64),
+        loops: &[(Var, i64)],
+        a: impl Fn(i64) -> Expr,
+        b: impl Fn(i64) -> Expr,
+        done: impl Fn(i64, i64, Expr) -> Stmt,
+        code: &mut Code,
+    ) {
+        let sums = memory("sums", self.dtype, &[rows * vectors * self.lanes], "local");
+        let place = |row: i64, vector: i64| Expr::int((row * vectors + vector) * self.lanes);
+        code.alloc(&sums);
+        let each = || (0..rows).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
+        for (row, vector) in each() {
+            code.push(self.store(&sums, place(row, vector), self.splat(0.0)));
+        }
+        let mut inner = Code::default();
+        let columns: Vec<Expr> = (0..vectors).map(|vector| inner.bind("b", b(vector))).collect();
+        for row in 0..rows {
+            let element = inner.bind("a", a(row)).broadcast(self.lanes as u16);
+            for vector in 0..vectors {
+                let sum = self.load(&sums, place(row, vector)) + &element * &columns[vector as usize];
+                inner.push(self.store(&sums, place(row, vector), sum));
+            }
+        }
+        let body = loops
+            .iter()
+            .rev()
+            .fold(inner.finish(), |body, (var, extent)| Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body));
+        code.push(body);
+        for (row, vector) in each() {
+            code.push(done(row, vector, self.load(&sums, place(row, vector))));
+        }
+    }
+}
+
+/// What an operation of a rule's own reads and writes.
+pub(crate) struct Inputs {
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) buffers: Vec<Buffer>,
+}
+
+impl Inputs {
+    /// Those of expressions.
+    pub(crate) fn of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Self {
+        let mut inputs = Self { tensors: Vec::new(), buffers: Vec::new() };
+        for expr in exprs {
+            for (tensor, _) in super::pattern::reads(expr) {
+                inputs.add(&tensor);
+            }
+        }
+        inputs
+    }
+
+    fn add(&mut self, tensor: &Tensor) {
+        if !self.tensors.iter().any(|known| known.is(tensor)) {
+            self.tensors.push(tensor.clone());
+            self.buffers.push(argument(tensor));
+        }
+    }
+
+    /// The buffer of a tensor.
+    pub(crate) fn buffer(&self, tensor: &Tensor) -> Buffer {
+        let position = self.tensors.iter().position(|known| known.is(tensor));
+        self.buffers[position.expect("the tensor is an input")].clone()
+    }
+
+    /// An expression whose reads of tensors are loads.
+    pub(crate) fn loads(&self, expr: &Expr) -> Expr {
+        Loads(self).mutate_expr(expr).unwrap_or_else(|_| unreachable!("loads have no errors"))
+    }
+
+    /// The operation that computes a tensor like this one by statements, which write to the buffer.
+    pub(crate) fn operation(
+        self,
+        name: &str,
+        like: &Operation,
+        body: impl FnOnce(&Self, &Buffer) -> Stmt,
+    ) -> Operation {
+        let out = argument(&like.output(0));
+        let body = body(&self, &out);
+        let operation = Operation::from_node(OperationNode::Extern {
+            name: name.into(),
+            span: like.span().into(),
+            tag: "".into(),
+            attrs: kernpack::Map::default(),
+            inputs: self.tensors.into(),
+            input_buffers: self.buffers.into(),
+            output_buffers: [out].into_iter().collect(),
+            body,
+        });
+        debug_assert!(!input_tensors(&operation).is_empty(), "an operation of a rule reads something");
+        operation
+    }
+}
+
+/// The memory of a tensor: aligned as its elements are, which is all that arguments promise.
+fn argument(tensor: &Tensor) -> Buffer {
+    let node = Buffer::new(&tensor.name(), tensor.dtype, tensor.shape.iter(), "global").to_node();
+    Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
+}
+
+struct Loads<'a>(&'a Inputs);
+
+impl Mutate for Loads<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
+        let expr = mutate_expr_parts(self, expr)?;
+        Ok(match &*expr {
+            ExprNode::TensorRead { tensor, indices } => {
+                let buffer = self.0.buffer(tensor);
+                let index = buffer.flat_index(&indices.to_vec());
+                Expr::load(&buffer, index)
+            }
+            _ => expr,
+        })
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> crate::Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::F32;
+
+    #[test]
+    fn blocks_are_transposed() {
+        for lanes in [2i64, 4, 8, 16] {
+            let vectors = Vectors { dtype: F32, lanes };
+            let rows: Vec<Expr> = (0..lanes).map(|_| Expr::from(Var::new("r", F32.with_lanes(lanes as u16)))).collect();
+            let mut code = Code::default();
+            let columns = vectors.transposed(rows.clone(), &mut code);
+            let bound: Vec<(Expr, Expr)> = code
+                .finish()
+                .to_stmts()
+                .iter()
+                .map(|stmt| match &**stmt {
+                    crate::ir::StmtNode::Bind { var, value } => (var.into(), value.clone()),
+                    _ => panic!("only names"),
+                })
+                .collect();
+            // Which row and column a lane is of.
+            fn lane(expr: &Expr, at: usize, rows: &[Expr], bound: &[(Expr, Expr)]) -> (usize, usize) {
+                if let Some(row) = rows.iter().position(|row| row == expr) {
+                    return (row, at);
+                }
+                let (_, value) = bound.iter().find(|(var, _)| var == expr).expect("it has a value");
+                let ExprNode::Shuffle { vectors, indices } = &**value else { panic!("only shuffles") };
+                let index = indices.get(at).expect("a lane") as usize;
+                let each = rows.len();
+                lane(&vectors.get(index / each).expect("a vector"), index % each, rows, bound)
+            }
+            for (column, vector) in columns.iter().enumerate() {
+                for row in 0..lanes as usize {
+                    assert_eq!(lane(vector, row, &rows, &bound), (row, column), "{lanes} lanes");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Convolutions whose result has the channels before the pixels, as `NCHW`: a sum over input channels and a window of `source * weights`, where the weights
+//! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
+
+mod direct;
+mod winograd;
+
+use super::code::Inputs;
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
+use super::reduction::source_of;
+use super::{Outcome, TargetDescription, decline};
+use crate::arith::{Analyzer, detect_linear};
+use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::visit::uses_var;
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute};
+use crate::schedule::{Attach, Schedule, StageId};
+
+/// A dimension of the image.
+pub(crate) struct Spatial {
+    /// Pixels of the result.
+    pub(crate) extent: i64,
+    /// Pixels of the source between neighbours of the result.
+    pub(crate) stride: i64,
+    /// Pixels of the source between neighbours of the window.
+    pub(crate) dilation: i64,
+    /// Pixels of the window.
+    pub(crate) window: i64,
+}
+
+impl Spatial {
+    /// Pixels of the source.
+    pub(crate) fn source(&self) -> i64 {
+        self.stride * (self.extent - 1) + self.dilation * (self.window - 1) + 1
+    }
+}
+
+/// A convolution over two dimensions with everything around it as functions of positions.
+pub(crate) struct Convolution {
+    /// The operation that is computed.
+    pub(crate) out: Operation,
+    /// Extents of the dimensions before the channel.
+    pub(crate) batch: Vec<Expr>,
+    /// Output channels.
+    pub(crate) channels: i64,
+    /// Input channels.
+    pub(crate) depth: i64,
+    /// Rows and columns.
+    pub(crate) spatial: [Spatial; 2],
+    batch_vars: Vec<Var>,
+    channel: Var,
+    depth_var: Var,
+    positions: [Var; 2],
+    windows: [Var; 2],
+    pixels: [Var; 2],
+    sum: Var,
+    source: Expr,
+    weight: Expr,
+    value: Expr,
+}
+
+fn with(pairs: impl IntoIterator<Item = (Var, Expr)>, expr: &Expr) -> Expr {
+    substitute(expr, &pairs.into_iter().collect::<VarMap>())
+}
+
+impl Convolution {
+    fn batched<'a>(&'a self, batch: &'a [Expr]) -> impl Iterator<Item = (Var, Expr)> + 'a {
+        self.batch_vars.iter().cloned().zip(batch.iter().cloned())
+    }
+
+    /// An element of the source: of an image, a channel and a pixel, counted from the first one that a window has.
+    pub(crate) fn source(&self, batch: &[Expr], depth: &Expr, y: &Expr, x: &Expr) -> Expr {
+        let [py, px] = &self.positions;
+        let own = [(self.depth_var.clone(), depth.clone()), (py.clone(), y.clone()), (px.clone(), x.clone())];
+        with(self.batched(batch).chain(own), &self.source)
+    }
+
+    /// A weight.
+    pub(crate) fn weight(&self, channel: &Expr, depth: &Expr, y: &Expr, x: &Expr) -> Expr {
+        let [ky, kx] = &self.windows;
+        let own = [
+            (self.channel.clone(), channel.clone()),
+            (self.depth_var.clone(), depth.clone()),
+            (ky.clone(), y.clone()),
+            (kx.clone(), x.clone()),
+        ];
+        with(own, &self.weight)
+    }
+
+    /// What is written for a pixel, of the sum.
+    pub(crate) fn value(&self, batch: &[Expr], channel: &Expr, y: &Expr, x: &Expr, sum: &Expr) -> Expr {
+        let [py, px] = &self.pixels;
+        let own = [
+            (self.channel.clone(), channel.clone()),
+            (py.clone(), y.clone()),
+            (px.clone(), x.clone()),
+            (self.sum.clone(), sum.clone()),
+        ];
+        with(self.batched(batch).chain(own), &self.value)
+    }
+
+    /// The indices of an element of the result.
+    pub(crate) fn indices(&self, batch: &[Expr], channel: &Expr, y: &Expr, x: &Expr) -> Vec<Expr> {
+        let mut indices: Vec<Expr> = batch.iter().chain([channel]).cloned().collect();
+        // A convolution over one dimension has a single row.
+        if self.out.output(0).shape.len() == indices.len() + 2 {
+            indices.push(y.clone());
+        }
+        indices.push(x.clone());
+        indices
+    }
+
+    /// Weights from one output channel, input channel, row and column of the window to the next; none: they are not in such places.
+    pub(crate) fn weight_strides(&self) -> Option<[i64; 4]> {
+        let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
+        let buffer = crate::ir::Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+        let vars = [self.channel.clone(), self.depth_var.clone(), self.windows[0].clone(), self.windows[1].clone()];
+        let form = detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &Analyzer::new())?;
+        let strides: Vec<i64> = form.coefficients.iter().map(|factor| factor.as_int()).collect::<Option<_>>()?;
+        strides.try_into().ok().filter(|_| form.base.is_int(0))
+    }
+
+    /// The operation that computes it by statements.
+    pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
+        let inputs = Inputs::of([&self.source, &self.weight, &self.value]);
+        inputs.operation(&format!("{}.{name}", self.out.name()), &self.out, body)
+    }
+}
+
+/// Schedules a convolution as a product of the weights with the pixels of the window.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let convolution = match find(schedule, id)? {
+        Ok(convolution) => convolution,
+        Err(reason) => decline!("{reason}"),
+    };
+    let operation = direct::operation(&convolution, target);
+    schedule.replace(id, &operation)?;
+    Ok(Outcome::Applied)
+}
+
+/// Schedules a convolution with a window of 3 x 3 by Winograd's algorithm: a quarter of the multiplications.
+pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let convolution = match find(schedule, id)? {
+        Ok(convolution) => convolution,
+        Err(reason) => decline!("{reason}"),
+    };
+    match winograd::operation(&convolution, target) {
+        Ok(operation) => schedule.replace(id, &operation)?,
+        Err(reason) => decline!("{reason}"),
+    }
+    Ok(Outcome::Applied)
+}
+
+/// The convolution that a stage computes, or why it computes none.
+fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolution, String>> {
+    let out_name = schedule[id].name().to_owned();
+    let no = |reason: String| Ok(Err(reason));
+    let core = if is_reduction(schedule[id].operation()) {
+        id
+    } else {
+        let found: Vec<StageId> = schedule
+            .stages()
+            .filter(|&other| {
+                schedule[other].attach == Attach::Root
+                    && is_reduction(schedule[other].operation())
+                    && readers(schedule, other) == [id]
+                    && !schedule[other].is_output
+            })
+            .collect();
+        let [core] = found[..] else { return no(format!("`{out_name}` has no convolution of its own")) };
+        core
+    };
+    // What only the convolution reads is computed where it is read: it is copied anyway.
+    let mut inlined = schedule.clone();
+    loop {
+        let next = inlined.stages().find(|&other| {
+            other != core
+                && other != id
+                && !inlined[other].is_output
+                && inlined[other].attach == Attach::Root
+                && is_injective(inlined[other].operation())
+                && computed(inlined[other].operation()).is_some()
+                && readers(&inlined, other).iter().all(|reader| *reader == core)
+        });
+        let Some(next) = next else { break };
+        inlined.stage(next).compute_inline()?;
+    }
+    let normal = inlined.normalize()?;
+    let (Some(parts), Some(out)) = (computed(normal[core].operation()), computed(normal[id].operation())) else {
+        return no(format!("`{out_name}` is not computed by one expression"));
+    };
+    let core_op = normal[core].operation().clone();
+    let out_op = schedule[id].operation().clone();
+    Ok(describe(&parts, &out, &core_op, &out_op, core == id)
+        .map(|convolution| convolution.current(schedule, &normal))
+        .map_err(|reason| format!("`{}`: {reason}", core_op.name())))
+}
+
+impl Convolution {
+    /// The same with tensors of the schedule itself, of which the other one is a copy.
+    fn current(mut self, schedule: &Schedule, normal: &Schedule) -> Self {
+        let tensor = |tensor: &Tensor| {
+            let stage = normal.stage_of(&tensor.op)?;
+            Some(schedule[stage].operation().output(tensor.value_index as usize))
+        };
+        for expr in [&mut self.source, &mut self.weight, &mut self.value] {
+            *expr = Current(&tensor).mutate_expr(expr).unwrap_or_else(|_| expr.clone());
+        }
+        self
+    }
+}
+
+struct Current<'a>(&'a dyn Fn(&Tensor) -> Option<Tensor>);
+
+impl Mutate for Current<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let expr = mutate_expr_parts(self, expr)?;
+        let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };
+        let tensor = (self.0)(tensor).unwrap_or_else(|| tensor.clone());
+        Ok(Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() }))
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}
+
+/// How an operand goes along an axis of the result: its factor in the index, and the axis of the sum that is added to it, with its factor.
+fn window_of(source: &Expr, axis: &IterVar, reduce_axes: &[IterVar]) -> Option<(i64, Option<(IterVar, i64)>)> {
+    let index = reads(source).into_iter().flat_map(|(_, indices)| indices).find(|index| depends_on(index, axis))?;
+    let partners: Vec<&IterVar> = reduce_axes.iter().filter(|reduce| depends_on(&index, reduce)).collect();
+    let vars: Vec<Var> = [axis].into_iter().chain(partners.iter().copied()).map(|axis| axis.var.clone()).collect();
+    let form = detect_linear(&index, &vars, &Analyzer::new())?;
+    let factors: Vec<i64> = form.coefficients.iter().map(|factor| factor.as_int()).collect::<Option<_>>()?;
+    match (&partners[..], &factors[..]) {
+        ([], [stride]) => Some((*stride, None)),
+        ([partner], [stride, dilation]) => Some((*stride, Some(((*partner).clone(), *dilation)))),
+        _ => None,
+    }
+}
+
+fn describe(
+    parts: &Computed,
+    out: &Computed,
+    core_op: &Operation,
+    out_op: &Operation,
+    is_whole: bool,
+) -> core::result::Result<Convolution, String> {
+    let fail = |reason: &str| Err(reason.to_owned());
+    let dtype = out_op.output(0).dtype;
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return fail("it is no reduction");
+    };
+    let is_sum = reducer.results.len() == 1
+        && sources.len() == 1
+        && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
+    if !is_sum || !condition.is_true() || !init.is_empty() {
+        return fail("it is no plain sum");
+    }
+    let summed = source_of(&parts.body).expect("a reduction has a source");
+    let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*summed else {
+        return fail("what is summed is no product");
+    };
+    if !matches!(dtype.bits(), 32 | 64) || !dtype.is_float() || core_op.output(0).dtype != dtype {
+        return fail("its elements are no f32 or f64");
+    }
+    // Axes of the convolution as those of the result.
+    let out_of: Vec<Expr> = if is_whole {
+        parts.axes.iter().map(|axis| axis.var.expr().clone()).collect()
+    } else {
+        let sums: Vec<_> = reads(&out.body).into_iter().filter(|(tensor, _)| tensor.op == *core_op).collect();
+        let Some((_, first)) = sums.first() else { return fail("it is not read by the result") };
+        let same = |a: &Expr, b: &Expr| kernpack::structural::equal(a, b).unwrap_or(false);
+        if sums.iter().any(|(_, indices)| !indices.iter().zip(first).all(|(a, b)| same(a, b))) {
+            return fail("the result reads it at several places");
+        }
+        first.clone()
+    };
+    let result_axes = if is_whole { &parts.axes } else { &out.axes };
+    // The axis of the convolution that each axis of the result is; axes of extent 1 may be left out.
+    let mut role: Vec<Option<IterVar>> = vec![None; result_axes.len()];
+    for (index, axis) in out_of.iter().zip(&parts.axes) {
+        match axis_of(index, result_axes) {
+            Some(found) => {
+                let place = result_axes.iter().position(|other| other == found).expect("it is one of them");
+                if extent_of(found) != extent_of(axis) || role[place].replace(axis.clone()).is_some() {
+                    return fail("the result does not read all of it");
+                }
+            }
+            None if index.is_int(0) && extent_of(axis) == Some(1) => {}
+            None => return fail("the result does not read it by its axes"),
+        }
+    }
+    let (source, weight) = match (is_weight(a, parts), is_weight(b, parts)) {
+        (false, true) => (a, b),
+        (true, false) => (b, a),
+        (true, true) => return fail("it has no window and no image"),
+        (false, false) => return fail("neither operand has weights"),
+    };
+    let in_weight = |axis: &IterVar| depends_on(weight, axis);
+    let in_source = |axis: &IterVar| depends_on(source, axis);
+    let channels: Vec<usize> = (0..role.len()).filter(|&place| role[place].as_ref().is_some_and(in_weight)).collect();
+    let [channel] = channels[..] else { return fail("it has no output channel, or several") };
+    if role[channel].as_ref().is_some_and(in_source) {
+        return fail("its source depends on the output channel");
+    }
+    let inner = role.len() - 1 - channel;
+    if inner == 0 || inner > 2 {
+        return fail("its pixels are not one or two dimensions behind the channels");
+    }
+    let [channel_axis, ..] = &result_axes[channel..] else { return fail("it has no channels") };
+    let Some(count) = extent_of(channel_axis) else { return fail("its channels have no constant extent") };
+    let mut left: Vec<IterVar> = parts.reduce_axes.clone();
+    let mut values = VarMap::new();
+    let analyzer = Analyzer::new();
+    let (mut spatial, mut positions, mut windows, mut pixels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut has_window = inner == 2;
+    if inner == 1 {
+        spatial.push(Spatial { extent: 1, stride: 1, dilation: 1, window: 1 });
+        positions.push(Var::index("y"));
+        windows.push(Var::index("ky"));
+        pixels.push(Var::index("oy"));
+    }
+    for place in channel + 1..role.len() {
+        let result_axis = &result_axes[place];
+        let Some(extent) = extent_of(result_axis).filter(|extent| *extent > 0) else {
+            return fail("its image has no constant extents");
+        };
+        let position = Var::index(if place + 1 == role.len() { "x" } else { "y" });
+        pixels.push(result_axis.var.clone());
+        let Some(axis) = &role[place] else {
+            if extent != 1 {
+                return fail("its pixels are repeated");
+            }
+            windows.push(Var::index("k"));
+            positions.push(position);
+            spatial.push(Spatial { extent, stride: 1, dilation: 1, window: 1 });
+            continue;
+        };
+        let Some((stride, partner)) = window_of(source, axis, &parts.reduce_axes) else {
+            return fail("its source is not read at sums of pixels and window");
+        };
+        if stride < 1 {
+            return fail("its stride is not positive");
+        }
+        let mut entry = Spatial { extent, stride, dilation: 1, window: 1 };
+        match partner {
+            None if stride == 1 => {
+                values.insert(axis.var.clone(), position.expr().clone());
+                windows.push(Var::index("k"));
+            }
+            None => return fail("it has a stride without a window"),
+            Some((reduce, dilation)) => {
+                let Some(window) = extent_of(&reduce).filter(|window| *window > 0) else {
+                    return fail("its window has no constant extents");
+                };
+                if dilation < 1 || !left.contains(&reduce) || !reduce.dom.as_ref().is_some_and(|dom| dom.min.is_int(0))
+                {
+                    return fail("its window is not read forwards from 0");
+                }
+                has_window = true;
+                left.retain(|other| *other != reduce);
+                (entry.dilation, entry.window) = (dilation, window);
+                // The position is `stride * axis + dilation * reduce`: solved for one of them, the other one must go.
+                if stride == 1 {
+                    let solved = position.expr() - &(reduce.var.expr() * dilation);
+                    values.insert(axis.var.clone(), solved);
+                } else if dilation == 1 {
+                    let solved = position.expr() - &(axis.var.expr() * stride);
+                    values.insert(reduce.var.clone(), solved);
+                } else {
+                    return fail("it has both a stride and a dilation");
+                }
+                windows.push(reduce.var.clone());
+            }
+        }
+        positions.push(position);
+        spatial.push(entry);
+    }
+    if !has_window {
+        return fail("it has no window");
+    }
+    let [depth_axis] = &left[..] else {
+        return fail("it does not sum over one axis of input channels besides the window");
+    };
+    let (Some(depth), true) = (extent_of(depth_axis), depth_axis.dom.as_ref().is_some_and(|dom| dom.min.is_int(0)))
+    else {
+        return fail("its input channels have no constant extent");
+    };
+    if depth < 1 || count < 1 {
+        return fail("it is empty");
+    }
+    if !in_source(depth_axis) || !in_weight(depth_axis) {
+        return fail("an operand does not depend on the input channels");
+    }
+    let rename: VarMap = (0..role.len())
+        .filter_map(|place| Some((role[place].clone()?.var.clone(), result_axes[place].var.expr().clone())))
+        .collect();
+    // The source as a function of positions alone.
+    let moved = analyzer.simplify(&substitute(source, &values));
+    let gone = |var: &Var| {
+        let is_position = positions.contains(var);
+        !is_position
+            && (role[channel + 1..].iter().flatten().any(|axis| axis.var == *var)
+                || windows.contains(var) && parts.reduce_axes.iter().any(|axis| axis.var == *var))
+    };
+    if uses_var(&moved, gone) {
+        return fail("its source is not a function of the position in the image");
+    }
+    let sum = Var::new("sum", dtype);
+    let value =
+        if is_whole { sum.expr().clone() } else { Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "no")? };
+    let batch: Vec<&IterVar> = result_axes[..channel].iter().collect();
+    Ok(Convolution {
+        out: out_op.clone(),
+        batch: batch
+            .iter()
+            .map(|axis| axis.dom.as_ref().map_or_else(|| Expr::int(1), |dom| dom.extent.clone()))
+            .collect(),
+        channels: count,
+        depth,
+        spatial: spatial.try_into().map_err(|_| "it has no two dimensions")?,
+        batch_vars: batch.iter().map(|axis| axis.var.clone()).collect(),
+        channel: channel_axis.var.clone(),
+        depth_var: depth_axis.var.clone(),
+        positions: positions.try_into().map_err(|_| "it has no two dimensions")?,
+        windows: windows.try_into().map_err(|_| "it has no two dimensions")?,
+        pixels: pixels.try_into().map_err(|_| "it has no two dimensions")?,
+        sum,
+        source: substitute(&moved, &rename),
+        weight: substitute(weight, &rename),
+        value,
+    })
+}
+
+/// Whether an operand is read at axes alone, and not along the last axis of the result: weights.
+fn is_weight(operand: &Expr, parts: &Computed) -> bool {
+    let ExprNode::TensorRead { tensor, indices } = &**operand else { return false };
+    let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
+    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some());
+    let data = parts.axes.iter().filter(|axis| depends_on(operand, axis)).count();
+    is_plain
+        && data == 1
+        && tensor.shape.iter().all(|extent| extent.as_int().is_some())
+        && parts.reduce_axes.iter().all(|axis| extent_of(axis) == Some(1) || depends_on(operand, axis))
+}
+
+/// Puts a variable in the place of the sum.
+struct Sums<'a>(&'a Operation, &'a Var);
+
+impl Mutate for Sums<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let ExprNode::TensorRead { tensor, .. } = &**expr
+            && tensor.op == *self.0
+        {
+            return Ok(self.1.expr().clone());
+        }
+        mutate_expr_parts(self, expr)
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}

@@ -1,0 +1,417 @@
+//! Winograd's algorithm F(4 x 4, 3 x 3): 16 pixels of the result from 36 of the source with 36 multiplications in place of 144.
+//!
+//! Weights and source are transformed to 6 x 6 tiles; for each of the 36 places there is a product of matrices over the channels, and the products are
+//! transformed back. Transforms work on vectors of channels, so the source is copied with the channels inside, and results are transposed when they are
+//! written. A few rows of tiles go through all steps while they are in the second cache.
+
+use super::super::TargetDescription;
+use super::super::code::{Code, Inputs, Vectors, in_vectors, memory, parallel, serial};
+use super::super::tile::tile;
+use super::Convolution;
+use super::direct::over_batch;
+use crate::ir::{Buffer, Expr, F32, Operation, Stmt, Var};
+
+/// Pixels of the result along one side of a tile.
+const RESULT: i64 = 4;
+/// Pixels of the source along one side of a tile.
+const SOURCE: i64 = 6;
+/// Places of a tile.
+const PLACES: i64 = SOURCE * SOURCE;
+
+/// How the work is cut.
+struct Plan {
+    vectors: Vectors,
+    /// Input channels.
+    depth: i64,
+    /// Rows of tiles, and tiles in a row.
+    rows: i64,
+    columns: i64,
+    /// Rows of tiles that go through all steps together.
+    block: i64,
+    /// Output channels that are computed together.
+    panel: i64,
+    /// Pixels of a row of the source's copy.
+    pitch: i64,
+    /// Rows of a register tile.
+    height: i64,
+}
+
+pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+    let [rows, columns] = &convolution.spatial;
+    for spatial in [rows, columns] {
+        if (spatial.window, spatial.stride, spatial.dilation) != (3, 1, 1) {
+            return Err("its window is not 3 x 3 with stride 1".into());
+        }
+    }
+    let dtype = convolution.out.output(0).dtype;
+    if dtype != F32 {
+        return Err("its elements are not f32".into());
+    }
+    let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
+    let (depth, channels) = (convolution.depth, convolution.channels);
+    if depth % vectors.lanes != 0 || channels % vectors.lanes != 0 {
+        return Err(format!("its channels are no multiples of {}", vectors.lanes));
+    }
+    let tiles = [rows, columns].map(|spatial| (spatial.extent + RESULT - 1) / RESULT);
+    // Multiplications with and without, per pixel; the transforms and the weights' own cost have to pay as well.
+    let pixels = rows.extent * columns.extent;
+    if tiles[0] * tiles[1] * PLACES * 2 > pixels * 9 || channels < 32 || depth < 32 {
+        return Err("the transforms cost more than they save".into());
+    }
+    // Transformed weights are four times as large: they must be used often.
+    if tiles[0] * tiles[1] < 16 {
+        return Err("there are too few pixels for the transformed weights".into());
+    }
+    let bytes = |elements: i64| elements * i64::from(dtype.bits()) / 8;
+    let panel = if channels % (2 * vectors.lanes) == 0 { 2 * vectors.lanes } else { vectors.lanes };
+    let memory_for = |block: i64| {
+        let tiles = block * tiles[1];
+        (bytes(PLACES * tiles * depth), bytes(PLACES * tiles * panel))
+    };
+    let traffic = |block: i64| {
+        let blocks = tiles[0] / block;
+        let (source, result) = memory_for(block);
+        let spilled = if (source + result) * 4 > target.l2_bytes * 3 { source * (channels / panel) } else { 0 };
+        blocks * (bytes(PLACES * depth * channels) + spilled)
+    };
+    let block = (1..=tiles[0]).filter(|block| tiles[0] % block == 0).min_by_key(|block| traffic(*block)).unwrap_or(1);
+    let in_block = block * tiles[1];
+    let (height, _) = tile(target, Some(in_block), Some(bytes(depth)));
+    let pitch = (tiles[1] * RESULT + 2 + vectors.lanes - 1) / vectors.lanes * vectors.lanes;
+    let plan = Plan { vectors, depth, rows: tiles[0], columns: tiles[1], block, panel, pitch, height };
+    let is_single = convolution.batch.iter().all(|extent| extent.is_int(1));
+    let blocks = plan.rows / plan.block;
+    let is_fused = blocks == 1 && is_single;
+    Ok(convolution.operation("winograd", |inputs, out| {
+        let mut whole = Code::default();
+        let weights = memory("weights", dtype, &[channels / panel, PLACES, depth, panel], "global");
+        if !is_fused {
+            whole.alloc(&weights);
+            whole.push(parallel("panel", channels / panel, |at, code| {
+                plan.weights(convolution, inputs, &weights, &(at * (PLACES * depth * panel)), &(at * panel), code);
+            }));
+        }
+        let image = |batch: &[Expr], code: &mut Code| {
+            let source = plan.copy(convolution, inputs, batch, code);
+            let products = |at: &Expr, first: &Expr, tiles: &Buffer, code: &mut Code| {
+                if is_fused {
+                    let own = memory("weights", dtype, &[PLACES, depth, panel], "global");
+                    code.alloc(&own);
+                    plan.weights(convolution, inputs, &own, &Expr::int(0), &(at * panel), code);
+                    plan.products(convolution, inputs, batch, (tiles, &own, &Expr::int(0)), (at, first), out, code);
+                } else {
+                    let base = at * (PLACES * depth * panel);
+                    plan.products(convolution, inputs, batch, (tiles, &weights, &base), (at, first), out, code);
+                }
+            };
+            let transformed = memory("tiles", dtype, &[PLACES, in_block, depth], "global");
+            if blocks >= 4 {
+                code.push(parallel("block", blocks, |block, code| {
+                    let first = block * plan.block;
+                    code.alloc(&transformed);
+                    code.push(serial("ty", plan.block, |row, code| {
+                        plan.tiles(&source, &transformed, &first, row, code)
+                    }));
+                    code.push(serial("panel", channels / panel, |at, code| products(at, &first, &transformed, code)));
+                }));
+            } else {
+                code.push(serial("block", blocks, |block, code| {
+                    let first = block * plan.block;
+                    code.alloc(&transformed);
+                    code.push(parallel("ty", plan.block, |row, code| {
+                        plan.tiles(&source, &transformed, &first, row, code)
+                    }));
+                    code.push(parallel("panel", channels / panel, |at, code| products(at, &first, &transformed, code)));
+                }));
+            }
+        };
+        whole.push(over_batch(&convolution.batch, &mut Vec::new(), &image));
+        whole.finish()
+    }))
+}
+
+impl Plan {
+    /// The source with its channels inside, and zeros where tiles go over its end: `[y][x][channel]`.
+    fn copy(&self, convolution: &Convolution, inputs: &Inputs, batch: &[Expr], code: &mut Code) -> Buffer {
+        let Self { vectors, depth, pitch, .. } = self;
+        let lanes = vectors.lanes;
+        let height = self.rows * RESULT + 2;
+        let [source_y, source_x] = [&convolution.spatial[0], &convolution.spatial[1]].map(super::Spatial::source);
+        let copied = memory("source", vectors.dtype, &[height, *pitch, *depth], "global");
+        code.alloc(&copied);
+        code.push(parallel("y", height, |y, code| {
+            code.push(serial("c", depth / lanes, |group, code| {
+                code.push(serial("x", pitch / lanes, |part, code| {
+                    let block = memory("block", vectors.dtype, &[lanes, lanes], "local");
+                    code.alloc(&block);
+                    code.push(serial("channel", lanes, |channel, code| {
+                        code.push(in_vectors("x", lanes, lanes, |lane| {
+                            let x = part * lanes + lane;
+                            let value = inputs.loads(&convolution.source(batch, &(group * lanes + channel), y, &x));
+                            let inside = y.less(source_y).and(x.less(source_x));
+                            let value = Expr::if_then_else(inside, value, Expr::float(vectors.dtype, 0.0));
+                            Stmt::store(block.clone(), channel * lanes + lane, value)
+                        }));
+                    }));
+                    let rows =
+                        (0..lanes).map(|row| code.bind("row", vectors.load(&block, Expr::int(row * lanes)))).collect();
+                    for (x, column) in vectors.transposed(rows, code).into_iter().enumerate() {
+                        let index = (y * *pitch + part * lanes + x as i64) * *depth + group * lanes;
+                        code.push(vectors.store(&copied, index, column));
+                    }
+                }));
+            }));
+        }));
+        copied
+    }
+
+    /// Transformed weights of a panel of output channels: `[place][input channel][output channel]`.
+    fn weights(
+        &self,
+        convolution: &Convolution,
+        inputs: &Inputs,
+        to: &Buffer,
+        base: &Expr,
+        first: &Expr,
+        code: &mut Code,
+    ) {
+        let Self { vectors, depth, panel, .. } = self;
+        let lanes = vectors.lanes;
+        let is_in_rows = convolution.weight_strides().is_some_and(|[_, c, y, x]| (c, y, x) == (9, 3, 1));
+        code.push(serial("c", depth / lanes, |group, code| {
+            code.push(serial("part", panel / lanes, |part, code| {
+                let channel = first + part * lanes;
+                // `[input channel, place of the window][output channel]`.
+                let block = memory("block", vectors.dtype, &[lanes * 9, lanes], "global");
+                code.alloc(&block);
+                if is_in_rows {
+                    code.push(serial("k", 9, |k, code| {
+                        let place = k * lanes;
+                        let at = |row: i64| {
+                            // Nine weights of each input channel, one after the other.
+                            let index = group * (lanes * 9) + &place;
+                            let start = inputs.loads(&convolution.weight(
+                                &(&channel + row),
+                                &Expr::int(0),
+                                &Expr::int(0),
+                                &Expr::int(0),
+                            ));
+                            let crate::ir::ExprNode::Load { buffer, index: start, .. } = &*start else {
+                                unreachable!("weights are read as they are")
+                            };
+                            vectors.load(buffer, start + index)
+                        };
+                        let rows = (0..lanes).map(|row| code.bind("row", at(row))).collect();
+                        for (column, values) in vectors.transposed(rows, code).into_iter().enumerate() {
+                            code.push(vectors.store(&block, (&place + column as i64) * lanes, values));
+                        }
+                    }));
+                } else {
+                    code.push(serial("channel", lanes, |own, code| {
+                        code.push(serial("ky", 3, |ky, code| {
+                            code.push(serial("kx", 3, |kx, code| {
+                                let index = (own * 9 + ky * 3 + kx) * lanes;
+                                code.push(in_vectors("o", lanes, lanes, |lane| {
+                                    let weight = convolution.weight(&(&channel + lane), &(group * lanes + own), ky, kx);
+                                    Stmt::store(block.clone(), &index + lane, inputs.loads(&weight))
+                                }));
+                            }));
+                        }));
+                    }));
+                }
+                code.push(serial("channel", lanes, |own, code| {
+                    let weight = |y: i64, x: i64| vectors.load(&block, (own * 9 + (y * 3 + x)) * lanes);
+                    let mut columns: Vec<Vec<Expr>> = Vec::new();
+                    for x in 0..3 {
+                        let values = [0, 1, 2].map(|y| code.bind("g", weight(y, x)));
+                        columns.push(self.weight_places(values, code));
+                    }
+                    for y in 0..SOURCE {
+                        let values = [0, 1, 2].map(|x: usize| columns[x][y as usize].clone());
+                        for (x, value) in self.weight_places(values, code).into_iter().enumerate() {
+                            let place = y * SOURCE + x as i64;
+                            let index = base + (place * depth + group * lanes + own) * *panel + part * lanes;
+                            code.push(vectors.store(to, index, value));
+                        }
+                    }
+                }));
+            }));
+        }));
+    }
+
+    /// Three weights at the points 0, 1, -1, 2, -2 and infinity.
+    fn weight_places(&self, [a, b, c]: [Expr; 3], code: &mut Code) -> Vec<Expr> {
+        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
+        let outer = code.bind("even", by(&(&a + &c), -1.0 / 6.0));
+        let inner = code.bind("odd", by(&b, -1.0 / 6.0));
+        let far = code.bind("even", by(&a, 1.0 / 24.0) + by(&c, 1.0 / 6.0));
+        let near = code.bind("odd", by(&b, 1.0 / 12.0));
+        let values = [by(&a, 0.25), &outer + &inner, &outer - &inner, &far + &near, &far - &near, c];
+        values.into_iter().map(|value| code.bind("u", value)).collect()
+    }
+
+    /// The transformed tiles of one row of tiles: `[place][tile][channel]`.
+    fn tiles(&self, source: &Buffer, to: &Buffer, first: &Expr, row: &Expr, code: &mut Code) {
+        let Self { vectors, depth, pitch, columns, block, .. } = self;
+        let lanes = vectors.lanes;
+        code.push(serial("tx", *columns, |tx, code| {
+            code.push(serial("c", depth / lanes, |group, code| {
+                let corner = (((first + row) * RESULT) * *pitch + tx * RESULT) * *depth + group * lanes;
+                let mut columns_done: Vec<Vec<Expr>> = Vec::new();
+                for x in 0..SOURCE {
+                    let values = (0..SOURCE)
+                        .map(|y| code.bind("d", vectors.load(source, &corner + (y * pitch + x) * depth)))
+                        .collect();
+                    columns_done.push(self.source_places(values, code));
+                }
+                for y in 0..SOURCE {
+                    let values = columns_done.iter().map(|column| column[y as usize].clone()).collect();
+                    for (x, value) in self.source_places(values, code).into_iter().enumerate() {
+                        let place = y * SOURCE + x as i64;
+                        let tile = row * *columns + tx;
+                        let index = (tile + place * block * columns) * *depth + group * lanes;
+                        code.push(vectors.store(to, index, value));
+                    }
+                }
+            }));
+        }));
+    }
+
+    /// Six pixels of the source as factors of the products.
+    fn source_places(&self, d: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
+        let far_even = code.bind("e", &d[4] - by(&d[2], 4.0));
+        let far_odd = code.bind("o", &d[3] - by(&d[1], 4.0));
+        let near_even = code.bind("e", &d[4] - &d[2]);
+        let near_odd = code.bind("o", by(&(&d[3] - &d[1]), 2.0));
+        let values = [
+            by(&d[0], 4.0) + (&d[4] - by(&d[2], 5.0)),
+            &far_even + &far_odd,
+            &far_even - &far_odd,
+            &near_even + &near_odd,
+            &near_even - &near_odd,
+            by(&d[1], 4.0) + (&d[5] - by(&d[3], 5.0)),
+        ];
+        values.into_iter().map(|value| code.bind("v", value)).collect()
+    }
+
+    /// Six products as four pixels of the result.
+    fn result_pixels(&self, m: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+        let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
+        let (a, b) = (code.bind("s", &m[1] + &m[2]), code.bind("d", &m[1] - &m[2]));
+        let (c, d) = (code.bind("s", &m[3] + &m[4]), code.bind("d", &m[3] - &m[4]));
+        let values = [&m[0] + &a + &c, &b + by(&d, 2.0), &a + by(&c, 4.0), &b + by(&d, 8.0) + &m[5]];
+        values.into_iter().map(|value| code.bind("y", value)).collect()
+    }
+
+    /// The products of a panel of output channels, and its pixels.
+    #[allow(clippy::too_many_arguments)]
+    fn products(
+        &self,
+        convolution: &Convolution,
+        inputs: &Inputs,
+        batch: &[Expr],
+        (tiles, weights, base): (&Buffer, &Buffer, &Expr),
+        (at, first): (&Expr, &Expr),
+        out: &Buffer,
+        code: &mut Code,
+    ) {
+        let Self { vectors, depth, panel, columns, block, height, .. } = self;
+        let lanes = vectors.lanes;
+        let count = block * columns;
+        let results = memory("products", vectors.dtype, &[PLACES, count, *panel], "global");
+        code.alloc(&results);
+        let parts = (count + height - 1) / height;
+        let last = count - height * (parts - 1);
+        code.push(serial("place", PLACES, |place, code| {
+            let rows = |start: &Expr, height: i64, code: &mut Code| {
+                let c = Var::index("c");
+                vectors.tile(
+                    (height, panel / lanes),
+                    &[(c.clone(), *depth)],
+                    |row| Expr::load(tiles, (place * count + start + row) * *depth + &c),
+                    |vector| vectors.load(weights, base + (place * *depth + &c) * *panel + vector * lanes),
+                    |row, vector, sum| {
+                        vectors.store(&results, (place * count + start + row) * *panel + vector * lanes, sum)
+                    },
+                    code,
+                );
+            };
+            let full = if last == *height { parts } else { parts - 1 };
+            if full > 0 {
+                code.push(serial("part", full, |part, code| rows(&(part * *height), *height, code)));
+            }
+            if full < parts {
+                code.push(serial("part", 1, |_, code| rows(&Expr::int(full * height), last, code)));
+            }
+        }));
+        // Pixels with the channels inside, a row of tiles at a time; then channel by channel.
+        let width = (columns * RESULT + lanes - 1) / lanes * lanes;
+        let [rows_out, columns_out] = [convolution.spatial[0].extent, convolution.spatial[1].extent];
+        code.push(serial("ty", *block, |row, code| {
+            let pixels = memory("results", vectors.dtype, &[panel / lanes, RESULT, width, lanes], "global");
+            code.alloc(&pixels);
+            code.push(serial("tx", *columns, |tx, code| {
+                code.push(serial("part", panel / lanes, |part, code| {
+                    let mut half: Vec<Vec<Expr>> = Vec::new();
+                    for x in 0..SOURCE {
+                        let values = (0..SOURCE)
+                            .map(|y| {
+                                let tile = (y * SOURCE + x) * count + (row * *columns + tx);
+                                code.bind("m", vectors.load(&results, tile * *panel + part * lanes))
+                            })
+                            .collect();
+                        half.push(self.result_pixels(values, code));
+                    }
+                    for y in 0..RESULT {
+                        let values = half.iter().map(|column| column[y as usize].clone()).collect();
+                        for (x, value) in self.result_pixels(values, code).into_iter().enumerate() {
+                            let index = ((part * RESULT + y) * width + tx * RESULT + x as i64) * lanes;
+                            code.push(vectors.store(&pixels, index, value));
+                        }
+                    }
+                }));
+            }));
+            // Vectors behind the last tile are transposed as well, and not written.
+            if width > columns * RESULT {
+                code.push(serial("part", panel / lanes * RESULT, |part, code| {
+                    for x in columns * RESULT..width {
+                        code.push(vectors.store(&pixels, (part * width + x) * lanes, vectors.splat(0.0)));
+                    }
+                }));
+            }
+            code.push(serial("part", panel / lanes, |part, code| {
+                code.push(serial("y", RESULT, |y, code| {
+                    let at_y = (first + row) * RESULT + y;
+                    let mut inner = Code::default();
+                    inner.push(serial("x", width / lanes, |group, code| {
+                        let turned = memory("turned", vectors.dtype, &[lanes, lanes], "local");
+                        code.alloc(&turned);
+                        let start = ((part * RESULT + y) * width + group * lanes) * lanes;
+                        let rows =
+                            (0..lanes).map(|x| code.bind("row", vectors.load(&pixels, &start + x * lanes))).collect();
+                        for (channel, values) in vectors.transposed(rows, code).into_iter().enumerate() {
+                            code.push(vectors.store(&turned, Expr::int(channel as i64 * lanes), values));
+                        }
+                        code.push(serial("channel", lanes, |own, code| {
+                            let channel = at * *panel + part * lanes + own;
+                            let lane = Var::index("x");
+                            let x = group * lanes + &lane;
+                            let sum = Expr::load(&turned, own * lanes + &lane);
+                            let value = inputs.loads(&convolution.value(batch, &channel, &at_y, &x, &sum));
+                            let index = out.flat_index(&convolution.indices(batch, &channel, &at_y, &x));
+                            let mut store = Stmt::store(out.clone(), index, value);
+                            if columns_out < width {
+                                store = Stmt::if_then(x.less(columns_out).likely(), store, None);
+                            }
+                            code.push(Stmt::for_loop(lane, 0, lanes, crate::ir::ForKind::Vectorized, store));
+                        }));
+                    }));
+                    let body = inner.finish();
+                    let is_over = self.rows * RESULT > rows_out;
+                    code.push(if is_over { Stmt::if_then(at_y.less(rows_out), body, None) } else { body });
+                }));
+            }));
+        }));
+    }
+}

@@ -1,0 +1,16 @@
+//! Rules for other languages.
+
+use kernpack::packed_func;
+
+use super::TargetDescription;
+use crate::codegen::Target;
+use crate::error::with_place;
+use crate::pass::PassContext;
+use crate::schedule::SharedSchedule;
+
+/// Schedules everything that is not scheduled, for a target as a text. What rules did and declined is in the notes of the context.
+#[packed_func(name = "kernpack.rules.schedule")]
+fn schedule(schedule: SharedSchedule, target: &str, context: PassContext) -> kernpack::Result<()> {
+    let description = TargetDescription::of(&Target::parse(target)?);
+    with_place("", || Ok(super::schedule(&mut schedule.lock(), &description, &context)?))
+}

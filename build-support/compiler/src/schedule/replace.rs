@@ -1,0 +1,58 @@
+//! Another way to compute a tensor: an operation takes the place of one that the user wrote.
+
+use std::collections::HashMap;
+
+use super::primitives::Context;
+use super::stage::{Schedule, StageId};
+use crate::error::Result;
+use crate::ir::Operation;
+use crate::te::operation::input_tensors;
+
+impl Schedule {
+    /// Lets a stage compute its tensors by another operation, which gives the same values. The operation reads tensors of this schedule; stages that nothing
+    /// reads any more are taken out. Loops of the stage begin anew.
+    ///
+    /// # Errors
+    /// An operation with other results or with inputs that the schedule does not compute; loops that are annotated, or in which a stage is computed.
+    #[track_caller]
+    pub fn replace(&mut self, id: StageId, operation: &Operation) -> Result<()> {
+        let context = Context::new("replace");
+        self.check_unused(&context, id)?;
+        let old = self[id].operation().clone();
+        let (before, after) = (old.outputs(), operation.outputs());
+        let is_same = before.len() == after.len()
+            && before.iter().zip(&after).all(|(a, b)| {
+                a.dtype == b.dtype
+                    && a.shape.len() == b.shape.len()
+                    && a.shape
+                        .iter()
+                        .zip(b.shape.iter())
+                        .all(|(a, b)| kernpack::structural::equal(&a, &b).unwrap_or(false))
+            });
+        if !is_same {
+            return Err(context.error(format!("`{}` has other results than `{}`", operation.name(), old.name())));
+        }
+        for input in input_tensors(operation) {
+            let computed = self.stage_of(&input.op).filter(|stage| self.order.contains(stage));
+            if computed.is_none_or(|stage| self[stage].operation() != &input.op) {
+                return Err(context
+                    .error(format!("`{}` reads `{}`", operation.name(), input.name()))
+                    .note("an operation that is put into a schedule reads tensors as the schedule computes them now"));
+            }
+        }
+        let why = format!("replaced by `{}`{}", operation.name(), context.at_place());
+        self.restart(id, operation, &why);
+        self.redirect(&mut HashMap::from([(old, operation.clone())]));
+        // From the last one on: what only such stages read is not needed either.
+        for unused in self.order.clone().into_iter().rev() {
+            let stage = &self[unused];
+            if !stage.is_output && !stage.is_placeholder() && self.consumers(unused).is_empty() {
+                if let Some(group) = stage.group {
+                    self[group].num_children -= 1;
+                }
+                self.order.retain(|other| *other != unused);
+            }
+        }
+        Ok(())
+    }
+}
