@@ -45,6 +45,8 @@ pub const CALL_TRACE_PACKED_LOWERED: &str = "call_trace_packed_lowered";
 pub const CALL_CPACKED_LOWERED: &str = "call_cpacked_lowered";
 /// `static_handle()`: the address of a pointer variable that lives as long as the code; null at first.
 pub const STATIC_HANDLE: &str = "static_handle";
+/// `constant_data(name)`: the address of data that the function has in its attribute `constants`, by this name; aligned to 64 bytes.
+pub const CONSTANT_DATA: &str = "constant_data";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";
 /// `storage_sync(scope)`: a barrier of the threads that share a scope.
@@ -178,6 +180,7 @@ const PURE: &[(&str, usize)] = &[
     (ISNULLPTR, 1),
     (REINTERPRET, 1),
     (HANDLE_ADD_BYTE_OFFSET, 2),
+    (CONSTANT_DATA, 1),
     ("popcount", 1),
     ("clz", 1),
     ("ctz", 1),

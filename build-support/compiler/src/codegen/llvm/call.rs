@@ -287,6 +287,17 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 handle.set_initializer(&self.pointer_type().const_null());
                 Ok(handle.as_pointer_value().into())
             }
+            builtin::CONSTANT_DATA => {
+                let ExprNode::Text { value: key } = &**arg(0)? else { fail!(Type, "`{name}` takes its name as text") };
+                let Some(data) = self.constants.get(key.as_str()) else {
+                    fail!(
+                        Lower,
+                        "data `{}` is asked for, but no function of the module has it in its attribute `constants`",
+                        key.as_str()
+                    )
+                };
+                Ok(data.as_pointer_value().into())
+            }
             builtin::PREFETCH => {
                 let address = self.value(arg(0)?)?;
                 let number = |index: usize, default: i64, most: i64| {

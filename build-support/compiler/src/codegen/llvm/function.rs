@@ -4,7 +4,7 @@ use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Linkage;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValue, FunctionValue};
-use kernpack::{DataType, Str};
+use kernpack::{Bytes, DataType, Map, Str};
 
 use super::emit::Value;
 use super::state::{Convention, PointerFacts, State};
@@ -67,6 +67,26 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             self.registered.push((symbol, declared));
         }
         self.functions.insert(name.to_owned(), Declared { function: declared, convention });
+        self.declare_constants(function)
+    }
+
+    /// The data that a function has in its attribute `constants`: bytes by name.
+    fn declare_constants(&mut self, function: &LoweredFunc) -> Result<()> {
+        let Some(constants) = function.attr("constants") else { return Ok(()) };
+        let name = function.name.as_str();
+        let Ok(constants) = constants.to::<Map<Str, Bytes>>() else {
+            fail!(Type, "attribute `constants` of `{name}` is no map from texts to bytes")
+        };
+        for (key, bytes) in constants.iter() {
+            let content = self.context.const_string(bytes.as_ref(), false);
+            let global = self.module.add_global(content.get_type(), None, key.as_str());
+            global.set_initializer(&content);
+            global.set_constant(true);
+            global.set_linkage(Linkage::Private);
+            global.set_alignment(64);
+            let before = self.constants.insert(key.as_str().to_owned(), global);
+            require!(before.is_none(), Lower, "two functions of the module have data called `{}`", key.as_str());
+        }
         Ok(())
     }
 

@@ -70,6 +70,8 @@ pub struct CodeGenLLVM<'ctx, 'm> {
     strings: HashMap<String, GlobalValue<'ctx>>,
     raisers: HashMap<usize, FunctionValue<'ctx>>,
     handles: HashMap<String, (GlobalValue<'ctx>, FunctionValue<'ctx>)>,
+    /// Data that functions bring along, by its name.
+    constants: HashMap<String, GlobalValue<'ctx>>,
     count: usize,
 }
 
@@ -92,6 +94,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
             strings: HashMap::new(),
             raisers: HashMap::new(),
             handles: HashMap::new(),
+            constants: HashMap::new(),
             count: 0,
         };
         generator.init();

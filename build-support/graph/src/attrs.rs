@@ -1,0 +1,120 @@
+//! Attributes of a node.
+
+use std::collections::BTreeMap;
+
+use crate::constant::Constant;
+use crate::error::{GraphError, Result, fail};
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attr {
+    /// A float.
+    Float(f32),
+    /// An integer.
+    Int(i64),
+    /// Text.
+    Text(String),
+    /// A tensor.
+    Tensor(Constant),
+    /// Floats.
+    Floats(Vec<f32>),
+    /// Integers.
+    Ints(Vec<i64>),
+    /// Texts.
+    Texts(Vec<String>),
+}
+
+/// Attributes by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs(BTreeMap<String, Attr>);
+
+impl Attrs {
+    /// Sets an attribute.
+    pub fn set(&mut self, name: &str, value: Attr) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// An attribute, if it is there.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
+        self.0.get(name)
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// An integer, if it is there.
+    ///
+    /// # Errors
+    /// Another kind of value.
+    pub fn find_int(&self, name: &str) -> Result<Option<i64>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Attr::Int(value)) => Ok(Some(*value)),
+            Some(_) => fail!("attribute `{name}` is no integer"),
+        }
+    }
+
+    /// An integer with a default.
+    ///
+    /// # Errors
+    /// As for [`Attrs::find_int`].
+    pub fn int(&self, name: &str, default: i64) -> Result<i64> {
+        Ok(self.find_int(name)?.unwrap_or(default))
+    }
+
+    /// Whether an integer is not 0.
+    ///
+    /// # Errors
+    /// As for [`Attrs::find_int`].
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.find_int(name)?.map_or(default, |value| value != 0))
+    }
+
+    /// A float with a default.
+    ///
+    /// # Errors
+    /// Another kind of value.
+    pub fn float(&self, name: &str, default: f32) -> Result<f64> {
+        match self.get(name) {
+            None => Ok(f64::from(default)),
+            Some(Attr::Float(value)) => Ok(f64::from(*value)),
+            Some(_) => fail!("attribute `{name}` is no float"),
+        }
+    }
+
+    /// Text with a default.
+    ///
+    /// # Errors
+    /// Another kind of value.
+    pub fn text<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Attr::Text(value)) => Ok(value),
+            Some(_) => fail!("attribute `{name}` is no text"),
+        }
+    }
+
+    /// Integers, if they are there.
+    ///
+    /// # Errors
+    /// Another kind of value.
+    pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Attr::Ints(values)) => Ok(Some(values.clone())),
+            // An empty list says its kind only.
+            Some(Attr::Floats(values)) if values.is_empty() => Ok(Some(Vec::new())),
+            Some(_) => fail!("attribute `{name}` is no list of integers"),
+        }
+    }
+
+    /// An integer that must be there.
+    ///
+    /// # Errors
+    /// As for [`Attrs::find_int`]; none.
+    pub fn needed_int(&self, name: &str) -> Result<i64> {
+        self.find_int(name)?.ok_or_else(|| GraphError::new(format!("attribute `{name}` is missing")))
+    }
+}

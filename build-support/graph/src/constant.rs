@@ -1,0 +1,175 @@
+//! Tensors whose elements are known at build time: weights, shapes, tables.
+
+use std::sync::Arc;
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{BOOLEAN, DataTypeExt, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+use kernpack_compiler::te::eval::Elements;
+
+use crate::error::{Result, fail, require};
+
+/// More elements than any tensor may have.
+pub const MOST_ELEMENTS: i64 = 1 << 40;
+
+/// A dense tensor in row-major order, little-endian; a bool is a byte.
+#[derive(Clone, PartialEq)]
+pub struct Constant {
+    dtype: DataType,
+    shape: Vec<i64>,
+    bytes: Arc<[u8]>,
+}
+
+/// The number of elements of a shape.
+///
+/// # Errors
+/// A negative extent; more than 2^40 elements.
+pub fn num_elements(shape: &[i64]) -> Result<usize> {
+    let mut count = 1_i64;
+    if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
+        fail!("the extent {extent} of {shape:?} is negative");
+    }
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    for extent in shape {
+        count = count.checked_mul(*extent).filter(|count| *count <= MOST_ELEMENTS).unwrap_or(-1);
+        require!(count > 0, "{shape:?} has more than 2^40 elements");
+    }
+    Ok(usize::try_from(count).expect("at most 2^40 elements"))
+}
+
+/// Bytes of one element.
+pub fn element_bytes(dtype: DataType) -> usize {
+    usize::from(dtype.bits()).div_ceil(8)
+}
+
+impl Constant {
+    /// A tensor of these bytes.
+    ///
+    /// # Errors
+    /// A shape that is none; a number of bytes that is not that of the shape.
+    pub fn new(dtype: DataType, shape: &[i64], bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
+        let bytes = bytes.into();
+        let expected = num_elements(shape)? * element_bytes(dtype);
+        require!(bytes.len() == expected, "{} bytes for {dtype}{shape:?}, which has {expected}", bytes.len());
+        Ok(Self { dtype, shape: shape.to_vec(), bytes })
+    }
+
+    /// Integers of type `int64`, in one dimension.
+    pub fn of_ints(values: &[i64]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        #[expect(clippy::cast_possible_wrap, reason = "a slice has at most isize::MAX elements")]
+        let shape = vec![values.len() as i64];
+        Self { dtype: I64, shape, bytes: bytes.into() }
+    }
+
+    /// Floats of type `float32`, in one dimension.
+    pub fn of_floats(values: &[f32]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        #[expect(clippy::cast_possible_wrap, reason = "a slice has at most isize::MAX elements")]
+        let shape = vec![values.len() as i64];
+        Self { dtype: F32, shape, bytes: bytes.into() }
+    }
+
+    /// The same elements in another shape of as many.
+    ///
+    /// # Errors
+    /// A shape of another number of elements.
+    pub fn reshaped(&self, shape: &[i64]) -> Result<Self> {
+        Self::new(self.dtype, shape, Arc::clone(&self.bytes))
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / element_bytes(self.dtype)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The elements as they lie in memory.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All elements as integers.
+    ///
+    /// # Errors
+    /// A tensor of floats.
+    pub fn to_ints(&self) -> Result<Vec<i64>> {
+        /// The elements of one type.
+        macro_rules! each {
+            ($($dtype:ident $ty:ty),*) => {
+                match self.dtype {
+                    $(dtype if dtype == $dtype => self
+                        .bytes
+                        .chunks_exact(size_of::<$ty>())
+                        .map(|chunk| i64::try_from(<$ty>::from_le_bytes(chunk.try_into().expect("a whole element"))).unwrap_or(i64::MAX))
+                        .collect(),)*
+                    dtype if dtype == BOOLEAN => self.bytes.iter().map(|byte| i64::from(*byte != 0)).collect(),
+                    dtype => fail!("expected integers, got {dtype}"),
+                }
+            };
+        }
+        Ok(each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64))
+    }
+
+    /// All elements as floats.
+    ///
+    /// # Errors
+    /// An element type that is no number of up to 64 bits.
+    pub fn to_floats(&self) -> Result<Vec<f64>> {
+        if self.dtype == F32 {
+            return Ok(self.chunks::<4>().map(|bytes| f64::from(f32::from_le_bytes(bytes))).collect());
+        }
+        if self.dtype == F64 {
+            return Ok(self.chunks::<8>().map(f64::from_le_bytes).collect());
+        }
+        if self.dtype.is_float() {
+            return Ok(self.to_elements()?.to_f64());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "as a cast of the model would")]
+        Ok(self.to_ints()?.into_iter().map(|value| value as f64).collect())
+    }
+
+    fn chunks<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
+        self.bytes.chunks_exact(N).map(|chunk| chunk.try_into().expect("N bytes"))
+    }
+
+    /// For the evaluator of the compiler.
+    ///
+    /// # Errors
+    /// An extent that does not fit into memory.
+    pub fn to_elements(&self) -> Result<Elements> {
+        let shape: Vec<usize> = self.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();
+        let mut elements = Elements::zeros(self.dtype, &shape);
+        require!(elements.bytes().len() == self.bytes.len(), "{} is not evaluated at build time", self.dtype);
+        elements.bytes_mut().copy_from_slice(&self.bytes);
+        Ok(elements)
+    }
+
+    /// What the evaluator of the compiler gave.
+    pub fn from_elements(elements: &Elements) -> Result<Self> {
+        let shape: Vec<i64> =
+            elements.shape().iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        Self::new(elements.dtype(), &shape, elements.bytes())
+    }
+}
+
+impl core::fmt::Debug for Constant {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.shape)
+    }
+}

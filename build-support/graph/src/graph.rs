@@ -1,0 +1,118 @@
+//! Graphs of operators on tensors whose shapes are known.
+
+use std::sync::Arc;
+
+use kernpack::DataType;
+use kernpack_compiler::ir::Tensor;
+use kernpack_compiler::take_reported;
+
+use crate::attrs::Attrs;
+use crate::constant::Constant;
+use crate::error::{GraphError, Result};
+use crate::op::{Call, Operand, Operator};
+
+/// The number of a value of a graph.
+pub type ValueId = usize;
+
+/// A tensor of a graph.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub dtype: DataType,
+    /// Its extents.
+    pub shape: Vec<i64>,
+    /// Its elements, if they are known at build time.
+    pub known: Option<Constant>,
+    /// The node that computes it.
+    pub producer: Option<usize>,
+}
+
+/// One use of an operator.
+#[derive(Clone)]
+pub struct Node {
+    /// Its name, for messages.
+    pub name: String,
+    /// The operator.
+    pub op: &'static Operator,
+    /// The attributes.
+    pub attrs: Arc<Attrs>,
+    /// The version of the operators that the model asks for.
+    pub version: i64,
+    /// The inputs; those that are not there are `None`.
+    pub inputs: Vec<Option<ValueId>>,
+    /// Which of the inputs are read when the model runs.
+    pub reads: Vec<bool>,
+    /// The outputs; those that are not wanted are `None`.
+    pub outputs: Vec<Option<ValueId>>,
+}
+
+/// What a model computes.
+#[derive(Clone, Default)]
+pub struct Graph {
+    /// Its name.
+    pub name: String,
+    /// All tensors.
+    pub values: Vec<Value>,
+    /// In an order in which they can be computed.
+    pub nodes: Vec<Node>,
+    /// What it is called with.
+    pub inputs: Vec<ValueId>,
+    /// What it gives: names, and values that nodes compute.
+    pub outputs: Vec<(String, ValueId)>,
+    /// What was found and is no error: shapes that a model declares and does not have.
+    pub warnings: Vec<String>,
+}
+
+impl Node {
+    /// The place for messages: `node 'conv_1' (Conv)`.
+    pub fn place(&self) -> String {
+        format!("node '{}' ({})", self.name, self.op.name)
+    }
+
+    /// What the node computes of these tensors, which stand for its inputs.
+    ///
+    /// # Errors
+    /// Inputs that do not fit the operator, with the node.
+    pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
+        let operand = |id: &ValueId| {
+            let value = &graph.values[*id];
+            Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype: value.dtype, value: value.known.clone() }
+        };
+        let call = Call {
+            name: self.op.name,
+            version: self.version,
+            attrs: &self.attrs,
+            inputs: {
+                let mut operand = operand;
+                self.inputs.iter().map(|id| id.as_ref().map(&mut operand)).collect()
+            },
+            wanted: self.outputs.iter().map(Option::is_some).collect(),
+        };
+        let made = (self.op.make)(&call).and_then(|made| {
+            take_reported()?;
+            Ok(made)
+        });
+        made.map_err(|error: GraphError| error.within(&self.place()))
+    }
+}
+
+impl Graph {
+    /// Adds a tensor.
+    pub fn add_value(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        self.values.len() - 1
+    }
+
+    /// Adds a tensor whose elements are known.
+    pub fn add_known(&mut self, name: &str, constant: Constant) -> ValueId {
+        self.add_value(Value {
+            name: name.to_owned(),
+            dtype: constant.dtype(),
+            shape: constant.shape().to_vec(),
+            known: Some(constant),
+            producer: None,
+        })
+    }
+}

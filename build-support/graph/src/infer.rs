@@ -1,0 +1,142 @@
+//! Adds nodes to a graph: what they compute tells their types, shapes and, where all that they read is known, their values.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kernpack_compiler::ir::Tensor;
+use kernpack_compiler::take_reported;
+use kernpack_compiler::te::eval::Evaluator;
+use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::placeholder;
+
+use crate::attrs::Attrs;
+use crate::constant::{Constant, num_elements};
+use crate::error::{Result, require};
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::op::{Operator, Pattern, extents};
+
+/// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
+const LARGE: usize = 1 << 20;
+const GROWS: usize = 4;
+
+/// The shape of a tensor whose extents are constants.
+fn shape_of(tensor: &Tensor) -> Vec<i64> {
+    tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect()
+}
+
+impl Graph {
+    /// Adds a node; what can be computed now becomes known values, and no node. `names` are those of the outputs, "" for one that is not wanted.
+    ///
+    /// # Errors
+    /// Inputs that do not fit the operator.
+    pub fn add_node(
+        &mut self,
+        op: &'static Operator,
+        name: &str,
+        attrs: Arc<Attrs>,
+        version: i64,
+        inputs: &[Option<ValueId>],
+        names: &[String],
+    ) -> Result<Vec<Option<ValueId>>> {
+        let wanted: Vec<Option<ValueId>> = names.iter().map(|name| (!name.is_empty()).then_some(0)).collect();
+        let mut node = Node {
+            name: name.to_owned(),
+            op,
+            attrs,
+            version,
+            inputs: inputs.to_vec(),
+            reads: vec![false; inputs.len()],
+            outputs: wanted,
+        };
+        let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
+        let made = node.instantiate(self, |id| {
+            let value = &self.values[id];
+            stands.entry(id).or_insert_with(|| placeholder(extents(&value.shape), value.dtype, &value.name)).clone()
+        })?;
+        take_reported().map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        require!(
+            made.len() >= node.outputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
+            "{}: output {} is not supported",
+            node.place(),
+            made.len()
+        );
+        let outputs: Vec<_> = made.iter().map(|tensor| tensor.op.clone()).collect();
+        let order = post_order(&outputs);
+        let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| order.contains(&tensor.op));
+        node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
+        let read: Vec<ValueId> =
+            inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
+        let known = self.evaluate(&node, &made, &read, &stands)?;
+        let number = self.nodes.len();
+        let mut is_computed = false;
+        let mut ids = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            if name.is_empty() {
+                ids.push(None);
+                continue;
+            }
+            let (tensor, known) = (&made[index], known.as_ref().map(|known| known[index].clone()));
+            is_computed |= known.is_none();
+            let shape = shape_of(tensor);
+            num_elements(&shape).map_err(|error| error.within(&node.place()))?;
+            let producer = known.is_none().then_some(number);
+            ids.push(Some(self.add_value(Value { name: name.clone(), dtype: tensor.dtype, shape, known, producer })));
+        }
+        if is_computed {
+            node.outputs.clone_from(&ids);
+            self.nodes.push(node);
+        }
+        Ok(ids)
+    }
+
+    /// The values of all outputs, if everything that is read is known and they are not too large to keep.
+    fn evaluate(
+        &self,
+        node: &Node,
+        made: &[Tensor],
+        read: &[ValueId],
+        stands: &HashMap<ValueId, Tensor>,
+    ) -> Result<Option<Vec<Constant>>> {
+        let bytes = |tensor: &Tensor| -> Result<usize> {
+            Ok(num_elements(&shape_of(tensor))?.saturating_mul(crate::constant::element_bytes(tensor.dtype)))
+        };
+        let given: usize =
+            read.iter().map(|id| self.values[*id].known.as_ref().map_or(0, |known| known.bytes().len())).sum();
+        let mut total = 0_usize;
+        let mut is_empty = true;
+        for tensor in made {
+            let own = bytes(tensor).map_err(|error| error.within(&node.place()))?;
+            total = total.saturating_add(own);
+            is_empty &= own == 0;
+        }
+        if is_empty {
+            let nothing = made.iter().map(|tensor| Constant::new(tensor.dtype, &shape_of(tensor), Vec::new()));
+            return nothing.collect::<Result<Vec<_>>>().map(Some);
+        }
+        let all_known = read.iter().all(|id| self.values[*id].known.is_some());
+        if !all_known || total > LARGE && total / GROWS > given {
+            return Ok(None);
+        }
+        // The same elements in another shape.
+        if node.op.pattern == Pattern::View
+            && made.len() == 1
+            && let Some(Some(known)) = node.inputs.first().map(|id| id.and_then(|id| self.values[id].known.as_ref()))
+        {
+            return Ok(Some(vec![known.reshaped(&shape_of(&made[0]))?]));
+        }
+        let mut evaluator = Evaluator::new();
+        let mut done = Vec::new();
+        for id in read {
+            if done.contains(id) {
+                continue;
+            }
+            done.push(*id);
+            if let (Some(tensor), Some(known)) = (stands.get(id), &self.values[*id].known) {
+                evaluator = evaluator.input(tensor, known.to_elements()?);
+            }
+        }
+        let results =
+            evaluator.run(made).map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        results.iter().map(Constant::from_elements).collect::<Result<Vec<_>>>().map(Some)
+    }
+}

@@ -1,0 +1,31 @@
+//! Models as kernels, weights and one entry function.
+//!
+//! An ONNX file is read ([`onnx`]) and becomes a [`Graph`] of operators ([`op`]) on tensors of known shapes ([`import`]). Nodes share kernels ([`Group`]), values share
+//! one block of memory ([`plan`]), and the whole is lowered to functions for the code generators of the compiler ([`lower`]).
+
+mod attrs;
+#[cfg(feature = "llvm")]
+mod build;
+mod constant;
+mod copy;
+mod error;
+mod fuse;
+mod graph;
+mod import;
+mod infer;
+pub mod lower;
+pub mod onnx;
+pub mod op;
+mod options;
+pub mod plan;
+
+pub use attrs::{Attr, Attrs};
+#[cfg(feature = "llvm")]
+pub use build::build;
+pub use constant::{Constant, element_bytes, num_elements};
+pub use error::{GraphError, Result};
+pub use fuse::Group;
+pub use graph::{Graph, Node, Value, ValueId};
+pub use import::{Imported, import};
+pub use lower::{KernelInfo, LowerOptions, Lowered, lower};
+pub use options::ModelOptions;

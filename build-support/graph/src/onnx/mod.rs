@@ -1,0 +1,13 @@
+//! ONNX models as they are written in files: read completely, checked for their sizes, and not yet understood.
+//!
+//! Source: `onnx.proto` and `IR.md` of ONNX. Numbers of fields are those of that file.
+
+mod proto;
+mod tensor;
+mod wire;
+
+pub use proto::{
+    Attribute, AttributeValue, Dim, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
+    ValueType, read_model, read_tensor,
+};
+pub use tensor::{dtype_of, to_constant};

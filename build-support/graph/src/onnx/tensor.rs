@@ -1,0 +1,115 @@
+//! Tensors of a model as constants.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{BF16, BOOLEAN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+use super::proto::{ElementType, RawTensor};
+use crate::constant::{Constant, element_bytes, num_elements};
+use crate::error::{GraphError, Result, fail, require};
+
+/// The element types that are supported, by their numbers.
+const TYPES: [(i64, DataType); 13] = [
+    (1, F32),
+    (2, U8),
+    (3, I8),
+    (4, U16),
+    (5, I16),
+    (6, I32),
+    (7, I64),
+    (9, BOOLEAN),
+    (10, F16),
+    (11, F64),
+    (12, U32),
+    (13, U64),
+    (16, BF16),
+];
+
+/// What ONNX calls the others, by their numbers.
+const NAMES: [(i64, &str); 15] = [
+    (0, "undefined"),
+    (8, "string"),
+    (14, "complex64"),
+    (15, "complex128"),
+    (17, "float8e4m3fn"),
+    (18, "float8e4m3fnuz"),
+    (19, "float8e5m2"),
+    (20, "float8e5m2fnuz"),
+    (21, "uint4"),
+    (22, "int4"),
+    (23, "float4e2m1"),
+    (24, "float8e8m0"),
+    (25, "uint2"),
+    (26, "int2"),
+    (27, "float6e2m3"),
+];
+
+impl core::fmt::Display for ElementType {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if let Some((_, dtype)) = TYPES.iter().find(|(number, _)| *number == self.0) {
+            return write!(f, "{dtype}");
+        }
+        match NAMES.iter().find(|(number, _)| *number == self.0) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// The data type of an element type of ONNX.
+///
+/// # Errors
+/// One that is not supported.
+pub fn dtype_of(number: i64) -> Result<DataType> {
+    let found = TYPES.iter().find(|(known, _)| *known == number);
+    found
+        .map(|(_, dtype)| *dtype)
+        .ok_or_else(|| GraphError::new(format!("tensors of element type {} are not supported", ElementType(number))))
+}
+
+/// The elements of a tensor of the model. `external` gives bytes of another file: its name, the offset, and the length.
+///
+/// # Errors
+/// An element type that is not supported; elements that are not as many as the shape says.
+pub fn to_constant(tensor: &RawTensor<'_>, external: &dyn Fn(&str, u64, u64) -> Result<Vec<u8>>) -> Result<Constant> {
+    let read = || -> Result<Constant> {
+        let dtype = dtype_of(tensor.data_type)?;
+        let count = num_elements(&tensor.dims)?;
+        let expected = count * element_bytes(dtype);
+        if tensor.is_external {
+            return Constant::new(dtype, &tensor.dims, from_file(tensor, expected, external)?);
+        }
+        if let Some(raw) = tensor.raw_data {
+            return Constant::new(dtype, &tensor.dims, raw);
+        }
+        let bytes = match tensor.data_type {
+            1 => tensor.float_data.clone(),
+            11 => tensor.double_data.clone(),
+            _ => {
+                let width = element_bytes(dtype);
+                tensor.int_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
+            }
+        };
+        Constant::new(dtype, &tensor.dims, bytes)
+    };
+    read().map_err(|error| error.within(&format!("tensor '{}'", tensor.name)))
+}
+
+fn from_file(
+    tensor: &RawTensor<'_>,
+    expected: usize,
+    external: &dyn Fn(&str, u64, u64) -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let value = |key: &str| tensor.external.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+    let number = |key: &str| match value(key) {
+        None => Ok(None),
+        Some(text) => match text.parse::<u64>() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => fail!("the {key} of its external data is no number: '{text}'"),
+        },
+    };
+    let Some(location) = value("location") else { fail!("its external data has no location") };
+    let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+    let length = number("length")?.unwrap_or(expected);
+    require!(length == expected, "its external data has {length} bytes, its shape {expected}");
+    external(location, number("offset")?.unwrap_or(0), length)
+}

@@ -1,0 +1,193 @@
+//! One use of an operator.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar, Tensor};
+
+use crate::attrs::Attrs;
+use crate::constant::Constant;
+use crate::error::{GraphError, Result, fail, require};
+
+/// An input.
+#[derive(Clone)]
+pub struct Operand {
+    /// What stands for it.
+    pub tensor: Tensor,
+    /// Its extents.
+    pub shape: Vec<i64>,
+    /// Its element type.
+    pub dtype: DataType,
+    /// Its elements, if they are known.
+    pub value: Option<Constant>,
+}
+
+/// One use of an operator.
+pub struct Call<'a> {
+    /// The operator.
+    pub name: &'a str,
+    /// The version of the operators that the model asks for.
+    pub version: i64,
+    /// The attributes.
+    pub attrs: &'a Attrs,
+    /// The inputs; those that are not there are `None`.
+    pub inputs: Vec<Option<Operand>>,
+    /// Which outputs are wanted.
+    pub wanted: Vec<bool>,
+}
+
+impl Operand {
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The element at these indices. One that is known and the same everywhere is a constant.
+    pub fn at(&self, indices: &[Expr]) -> Expr {
+        match self.scalar() {
+            Some(constant) => constant,
+            None => self.tensor.at(indices),
+        }
+    }
+
+    /// The only element of a known tensor of one element.
+    fn scalar(&self) -> Option<Expr> {
+        let value = self.value.as_ref().filter(|value| value.len() == 1)?;
+        if self.dtype.is_float() {
+            return Some(Expr::float(self.dtype, value.to_floats().ok()?[0]));
+        }
+        let int = value.to_ints().ok()?[0];
+        Some(if self.dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(self.dtype, int) })
+    }
+
+    /// The element for a position in a result that this input is broadcast to, by the rules of NumPy.
+    pub fn broadcast_at(&self, position: &[Expr]) -> Expr {
+        let skipped = position.len() - self.rank();
+        let pairs = self.shape.iter().zip(&position[skipped..]);
+        let indices: Vec<Expr> =
+            pairs.map(|(extent, index)| if *extent == 1 { Expr::int(0) } else { index.clone() }).collect();
+        self.at(&indices)
+    }
+
+    /// An axis that may be counted from the end.
+    ///
+    /// # Errors
+    /// One that is not there.
+    pub fn axis(&self, axis: i64) -> Result<usize> {
+        axis_of(axis, self.rank())
+    }
+}
+
+/// An axis of a tensor of this rank; a negative one counts from the end.
+///
+/// # Errors
+/// One that is not there.
+pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+    let count = i64::try_from(rank).unwrap_or(i64::MAX);
+    let index = if axis < 0 { axis + count } else { axis };
+    require!((0..count).contains(&index), "there is no axis {axis} of a tensor of {rank} dimensions");
+    Ok(usize::try_from(index).expect("an axis of the tensor"))
+}
+
+impl Call<'_> {
+    /// An input that must be there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn input(&self, index: usize) -> Result<&Operand> {
+        self.optional(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
+    }
+
+    /// An input that may be left out.
+    pub fn optional(&self, index: usize) -> Option<&Operand> {
+        self.inputs.get(index)?.as_ref()
+    }
+
+    /// Whether an output is wanted.
+    pub fn wants(&self, index: usize) -> bool {
+        self.wanted.get(index).copied().unwrap_or(false)
+    }
+
+    /// The integers of an input that may be left out and has to be known when the model is compiled.
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn optional_ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
+        let Some(operand) = self.optional(index) else { return Ok(None) };
+        let Some(value) = &operand.value else {
+            fail!(
+                "input {index} has to be known when the model is compiled, and depends on what the model is called with; \
+                 if it is an input of the model, make it a constant: `.constant(name, value)`"
+            )
+        };
+        value.to_ints().map(Some)
+    }
+
+    /// The integers of an input that has to be known when the model is compiled.
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn ints(&self, index: usize) -> Result<Vec<i64>> {
+        self.optional_ints(index)?.ok_or_else(|| GraphError::new(format!("input {index} is missing")))
+    }
+
+    /// The axes of an attribute of old versions, or of an input of newer ones.
+    ///
+    /// # Errors
+    /// An input that is not known.
+    pub fn ints_or_attr(&self, index: usize, attribute: &str) -> Result<Option<Vec<i64>>> {
+        match self.attrs.ints(attribute)? {
+            Some(values) => Ok(Some(values)),
+            None => self.optional_ints(index),
+        }
+    }
+}
+
+/// Extents as expressions.
+pub fn extents(shape: &[i64]) -> Vec<Expr> {
+    shape.iter().map(|extent| Expr::int(*extent)).collect()
+}
+
+/// A tensor of this shape: the closure gives the element at a position.
+pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
+    kernpack_compiler::te::compute_dyn(extents(shape), |axes: &[IterVar]| {
+        let position: Vec<Expr> = axes.iter().map(IterVar::expr).collect();
+        body(&position)
+    })
+}
+
+/// The shape that shapes are broadcast to, by the rules of NumPy.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub(super) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut result = vec![1; rank];
+    for shape in shapes {
+        for (to, extent) in result[rank - shape.len()..].iter_mut().zip(*shape) {
+            if *to == 1 {
+                *to = *extent;
+            } else if *extent != 1 && extent != to {
+                fail!(
+                    "shapes {} do not fit",
+                    shapes.iter().map(|shape| format!("{shape:?}")).collect::<Vec<_>>().join(" and ")
+                );
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// The position of element `flat` of a tensor of this shape, in row-major order.
+pub(super) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
+    let mut rest = flat.clone();
+    let mut position = vec![Expr::int(0); shape.len()];
+    for (index, extent) in shape.iter().enumerate().rev() {
+        position[index] = if index == 0 { rest.clone() } else { rest.floor_mod(*extent) };
+        rest = rest.floor_div(*extent);
+    }
+    position
+}
+
+/// The number of the element at a position of a tensor of this shape, in row-major order.
+pub(super) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
+    position.iter().zip(shape).fold(Expr::int(0), |flat, (index, extent)| flat * *extent + index)
+}

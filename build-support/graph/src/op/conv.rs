@@ -1,0 +1,270 @@
+//! Convolutions.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, IterVar, Tensor};
+use kernpack_compiler::te::{self, reduce_axis};
+
+use super::call::{Operand, tensor};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, fail, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "Conv", pattern: Pattern::Heavy, make: conv },
+    Operator { name: "ConvTranspose", pattern: Pattern::Heavy, make: conv_transpose },
+];
+
+/// Windows over spatial axes, of convolutions and pooling.
+pub(super) struct Windows {
+    /// Extents of a window.
+    pub(super) kernel: Vec<i64>,
+    /// Steps from one window to the next.
+    pub(super) strides: Vec<i64>,
+    /// Steps within a window.
+    pub(super) dilations: Vec<i64>,
+    /// What is put before each axis.
+    pub(super) begin: Vec<i64>,
+    /// What is put behind each axis.
+    pub(super) end: Vec<i64>,
+    /// Windows along each axis.
+    pub(super) count: Vec<i64>,
+}
+
+impl Windows {
+    /// The windows of a node with the attributes that ONNX gives all of these operators.
+    pub(super) fn new(call: &Call, spatial: &[i64], kernel: &[i64], ceil: bool) -> Result<Self> {
+        let rank = spatial.len();
+        let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
+            let values = call.attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
+            require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
+            Ok(values)
+        };
+        let (strides, dilations) = (list("strides", 1, rank)?, list("dilations", 1, rank)?);
+        let pads = list("pads", 0, 2 * rank)?;
+        require!(kernel.len() == rank, "windows of {kernel:?} over {spatial:?}");
+        let positive = strides.iter().chain(&dilations).chain(kernel).all(|value| *value > 0);
+        require!(
+            positive,
+            "strides, dilations and windows have to be positive: {strides:?}, {dilations:?}, {kernel:?}"
+        );
+        let (mut begin, mut end) = (pads[..rank].to_vec(), pads[rank..].to_vec());
+        let mut count = Vec::new();
+        let auto = call.attrs.text("auto_pad", "NOTSET")?;
+        for axis in 0..rank {
+            let reach = (kernel[axis] - 1) * dilations[axis] + 1;
+            match auto {
+                "NOTSET" => {}
+                "VALID" => (begin[axis], end[axis]) = (0, 0),
+                "SAME_UPPER" | "SAME_LOWER" => {
+                    let wanted = (spatial[axis] + strides[axis] - 1) / strides[axis];
+                    let total = ((wanted - 1) * strides[axis] + reach - spatial[axis]).max(0);
+                    let (less, more) = (total / 2, total - total / 2);
+                    (begin[axis], end[axis]) = if auto == "SAME_UPPER" { (less, more) } else { (more, less) };
+                }
+                other => fail!("attribute `auto_pad` is `{other}`, which is unknown"),
+            }
+            let free = spatial[axis] + begin[axis] + end[axis] - reach;
+            require!(
+                free >= 0,
+                "a window of {reach} elements is larger than axis {axis} of {spatial:?} with its padding"
+            );
+            let mut windows = free / strides[axis] + 1;
+            if ceil && free % strides[axis] != 0 && windows * strides[axis] < spatial[axis] + begin[axis] {
+                // One more that begins before the padding behind.
+                windows += 1;
+            }
+            count.push(windows);
+        }
+        Ok(Self { kernel: kernel.to_vec(), strides, dilations, begin, end, count })
+    }
+
+    /// Where an element of a window lies along each axis; before 0 and behind the end is padding.
+    pub(super) fn places(&self, window: &[Expr], inside: &[Expr]) -> Vec<Expr> {
+        (0..self.kernel.len())
+            .map(|axis| &window[axis] * self.strides[axis] + &inside[axis] * self.dilations[axis] - self.begin[axis])
+            .collect()
+    }
+
+    /// Whether no window leaves the input.
+    pub(super) fn stays_inside(&self, spatial: &[i64]) -> bool {
+        (0..self.kernel.len()).all(|axis| {
+            let last = (self.count[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis];
+            self.begin[axis] <= 0 && last - self.begin[axis] < spatial[axis]
+        })
+    }
+
+    /// Axes over a window.
+    pub(super) fn loops(&self) -> Vec<IterVar> {
+        self.kernel.iter().enumerate().map(|(axis, extent)| reduce_axis(0, *extent, &format!("r{axis}"))).collect()
+    }
+}
+
+/// Whether places are inside of an input of these spatial extents.
+pub(super) fn inside(places: &[Expr], spatial: &[i64]) -> Expr {
+    let checks = places.iter().zip(spatial).map(|(place, extent)| place.greater_equal(0).and(place.less(*extent)));
+    checks.reduce(|all, one| all.and(one)).unwrap_or_else(|| Expr::bool(true))
+}
+
+fn wide(x: &Operand) -> kernpack::DataType {
+    if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype }
+}
+
+/// The sums with the bias, in the type of the input.
+fn finished(call: &Call, sums: Tensor, shape: &[i64], x: &Operand) -> Vec<Tensor> {
+    match call.optional(2) {
+        None if sums.dtype == x.dtype => vec![sums],
+        bias => vec![tensor(shape, |position| {
+            let sum = sums.at(position);
+            match bias {
+                Some(bias) => (sum + bias.at(&[position[1].clone()]).cast(wide(x))).cast(x.dtype),
+                None => sum.cast(x.dtype),
+            }
+        })],
+    }
+}
+
+fn conv(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
+    let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
+    let (n, channels, filters, depth) = (x.shape[0], x.shape[1], w.shape[0], w.shape[1]);
+    require!(
+        groups > 0 && channels == depth * groups && filters % groups == 0,
+        "weights {:?} in {groups} groups do not fit the {channels} channels of {:?}",
+        w.shape,
+        x.shape
+    );
+    if let Some(kernel) = call.attrs.ints("kernel_shape")? {
+        require!(kernel == w.shape[2..], "attribute `kernel_shape` is {kernel:?}, the weights are {:?}", w.shape);
+    }
+    let windows = Windows::new(call, spatial, &w.shape[2..], false)?;
+    let mut shape = vec![n, filters];
+    shape.extend(&windows.count);
+    let wide = wide(x);
+    let padded = if windows.stays_inside(spatial) {
+        None
+    } else {
+        let mut extents = vec![n, channels];
+        extents.extend((0..spatial.len()).map(|axis| spatial[axis] + windows.begin[axis] + windows.end[axis]));
+        Some(
+            tensor(&extents, |position| {
+                let mut at = position.to_vec();
+                for (axis, begin) in windows.begin.iter().enumerate() {
+                    at[2 + axis] = &position[2 + axis] - *begin;
+                }
+                Expr::if_then_else(inside(&at[2..], spatial), x.at(&at), te::constant(0.0, x.dtype))
+            })
+            .named("padded"),
+        )
+    };
+    let channel = reduce_axis(0, depth, "c");
+    let loops = windows.loops();
+    let mut axes = vec![channel.clone()];
+    axes.extend(loops.iter().cloned());
+    let sums = tensor(&shape, |position| {
+        let elements: Vec<Expr> = loops.iter().map(IterVar::expr).collect();
+        let group = if groups == 1 { Expr::int(0) } else { position[1].floor_div(filters / groups) };
+        let mut at =
+            vec![position[0].clone(), if groups == 1 { channel.expr() } else { group * depth + channel.expr() }];
+        let places = windows.places(&position[2..], &elements);
+        let value = match &padded {
+            Some(padded) => {
+                at.extend(places.into_iter().zip(&windows.begin).map(|(place, begin)| place + *begin));
+                padded.at(&at)
+            }
+            None => {
+                at.extend(places);
+                x.at(&at)
+            }
+        };
+        let mut weight = vec![position[1].clone(), channel.expr()];
+        weight.extend(elements);
+        te::sum(value.cast(wide) * w.at(&weight).cast(wide), &axes[..])
+    });
+    Ok(finished(call, sums, &shape, x))
+}
+
+fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
+    let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
+    let rank = spatial.len();
+    require!(
+        groups > 0 && x.shape[1] % groups == 0 && w.shape[0] == x.shape[1],
+        "weights {:?} do not fit {:?}",
+        w.shape,
+        x.shape
+    );
+    let (depth, part) = (x.shape[1] / groups, w.shape[1]);
+    let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
+        let values = call.attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
+        require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
+        Ok(values)
+    };
+    let (strides, dilations, more) =
+        (list("strides", 1, rank)?, list("dilations", 1, rank)?, list("output_padding", 0, rank)?);
+    let pads = list("pads", 0, 2 * rank)?;
+    require!(strides.iter().chain(&dilations).all(|value| *value > 0), "strides and dilations have to be positive");
+    let wanted = call.attrs.ints("output_shape")?;
+    let auto = call.attrs.text("auto_pad", "NOTSET")?;
+    let (mut begin, mut out) = (pads[..rank].to_vec(), Vec::new());
+    for axis in 0..rank {
+        let reach = (w.shape[2 + axis] - 1) * dilations[axis] + 1;
+        let full = strides[axis] * (spatial[axis] - 1) + more[axis] + reach;
+        let extent = match (&wanted, auto) {
+            (Some(wanted), _) => {
+                require!(wanted.len() >= rank, "attribute `output_shape` is {wanted:?}");
+                Some(wanted[wanted.len() - rank + axis])
+            }
+            (None, "SAME_UPPER" | "SAME_LOWER") => Some(spatial[axis] * strides[axis]),
+            (None, "VALID") => {
+                begin[axis] = 0;
+                out.push(full);
+                continue;
+            }
+            (None, _) => None,
+        };
+        match extent {
+            Some(extent) => {
+                let total = full - extent;
+                begin[axis] = if auto == "SAME_UPPER" { total.div_euclid(2) } else { total - total.div_euclid(2) };
+                if total < 0 {
+                    begin[axis] = 0;
+                }
+                out.push(extent);
+            }
+            None => out.push(full - pads[axis] - pads[rank + axis]),
+        }
+    }
+    let mut shape = vec![x.shape[0], part * groups];
+    shape.extend(&out);
+    let channel = reduce_axis(0, depth, "c");
+    let loops: Vec<IterVar> = (0..rank).map(|axis| reduce_axis(0, w.shape[2 + axis], &format!("r{axis}"))).collect();
+    let mut axes = vec![channel.clone()];
+    axes.extend(loops.iter().cloned());
+    let wide = wide(x);
+    let sums = tensor(&shape, |position| {
+        let group = if groups == 1 { Expr::int(0) } else { position[1].floor_div(part) };
+        let from = &group * depth + channel.expr();
+        let mut at = vec![position[0].clone(), from.clone()];
+        let mut weight = vec![from, if groups == 1 { position[1].clone() } else { position[1].floor_mod(part) }];
+        let mut valid: Option<Expr> = None;
+        for axis in 0..rank {
+            let place = &position[2 + axis] + begin[axis] - loops[axis].expr() * dilations[axis];
+            let source = place.floor_div(strides[axis]);
+            let mut fits = source.greater_equal(0).and(source.less(spatial[axis]));
+            if strides[axis] != 1 {
+                fits = fits.and(place.floor_mod(strides[axis]).equals(0));
+            }
+            valid = Some(match valid {
+                Some(valid) => valid.and(fits),
+                None => fits,
+            });
+            at.push(source);
+            weight.push(loops[axis].expr());
+        }
+        let valid = valid.unwrap_or_else(|| Expr::bool(true));
+        let value = Expr::if_then_else(valid, x.at(&at).cast(wide), te::constant(0.0, wide));
+        te::sum(value * w.at(&weight).cast(wide), &axes[..])
+    });
+    Ok(finished(call, sums, &shape, x))
+}

@@ -1,0 +1,377 @@
+//! Operators on elements, and on elements of several inputs that are broadcast to one shape.
+
+use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64, Tensor};
+use kernpack_compiler::te;
+
+use super::call::{broadcast, tensor};
+use super::{Call, Operator, Pattern};
+use crate::attrs::Attrs;
+use crate::error::{Result, fail, require};
+
+/// An operator of one input: its expression.
+macro_rules! unary {
+    ($($name:literal $function:expr,)*) => {
+        [$(Operator {
+            name: $name,
+            pattern: Pattern::Elementwise,
+            make: |call| {
+                let function: fn(Expr, &Attrs) -> Result<Expr> = $function;
+                let x = call.input(0)?;
+                let mut outcome = Ok(());
+                let result = tensor(&x.shape, |position| match function(x.at(position), call.attrs) {
+                    Ok(value) => value,
+                    Err(error) => {
+                        outcome = Err(error);
+                        Expr::constant(x.dtype, 0)
+                    }
+                });
+                outcome.map(|()| vec![result])
+            },
+        }),*]
+    };
+}
+
+/// An operator of two inputs or more: its expression on two of them.
+macro_rules! broadcasting {
+    ($($name:literal $function:expr,)*) => {
+        [$(Operator {
+            name: $name,
+            pattern: Pattern::Elementwise,
+            make: |call| {
+                let function: fn(Expr, Expr, &Call) -> Result<Expr> = $function;
+                fold(call, function)
+            },
+        }),*]
+    };
+}
+
+fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<Vec<Tensor>> {
+    let inputs: Vec<_> = (0..call.inputs.len()).map(|index| call.input(index)).collect::<Result<_>>()?;
+    require!(!inputs.is_empty(), "there is no input");
+    require!(
+        call.version >= 7 || call.attrs.get("axis").is_none() && call.attrs.get("broadcast").is_none(),
+        "broadcasting of opset {} with the attributes `axis` and `broadcast` is not supported; export the model with opset 7 or newer",
+        call.version
+    );
+    let shape = broadcast(&inputs.iter().map(|input| &input.shape[..]).collect::<Vec<_>>())?;
+    let mut outcome = Ok(());
+    let result = tensor(&shape, |position| {
+        let mut values = inputs.iter().map(|input| input.broadcast_at(position));
+        let first = values.next().unwrap_or_else(|| Expr::int(0));
+        values.fold(first, |left, right| {
+            function(left.clone(), right, call).unwrap_or_else(|error| {
+                outcome = Err(error);
+                left
+            })
+        })
+    });
+    outcome.map(|()| vec![result])
+}
+
+/// A constant of the type of an expression.
+fn like(x: &Expr, value: f64) -> Expr {
+    te::constant(value, x.dtype())
+}
+
+/// Whether an expression is NaN; integers never are.
+fn is_nan(x: &Expr) -> Expr {
+    if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
+}
+
+/// `max`, which is NaN if one of both is.
+fn max(a: Expr, b: Expr) -> Expr {
+    if a.dtype().is_float() {
+        te::select(is_nan(&a), a.clone(), te::select(is_nan(&b), b.clone(), a.max(&b)))
+    } else {
+        a.max(b)
+    }
+}
+
+/// `min`, which is NaN if one of both is.
+fn min(a: Expr, b: Expr) -> Expr {
+    if a.dtype().is_float() {
+        te::select(is_nan(&a), a.clone(), te::select(is_nan(&b), b.clone(), a.min(&b)))
+    } else {
+        a.min(b)
+    }
+}
+
+fn alpha(attrs: &Attrs, x: &Expr, default: f32) -> Result<Expr> {
+    Ok(like(x, attrs.float("alpha", default)?))
+}
+
+fn softplus(x: &Expr) -> Expr {
+    x.max(like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
+}
+
+/// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
+fn asinh(x: &Expr) -> Expr {
+    let size = te::abs(x);
+    let square = &size * &size;
+    let grown = te::log1p(&size + &square / (te::sqrt(&square + like(x, 1.0)) + like(x, 1.0)));
+    let log = te::select(size.greater(like(x, 1e18)), te::log(&size) + like(x, core::f64::consts::LN_2), grown);
+    Expr::math("copysign", [log, x.clone()])
+}
+
+fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
+    let (one, half) = (like(&x, 1.0), like(&x, 0.5));
+    let inner = match attrs.text("approximate", "none")? {
+        "none" => te::erf(&x * like(&x, core::f64::consts::FRAC_1_SQRT_2)),
+        "tanh" => {
+            let cube = &x * &x * &x;
+            te::tanh((&x + cube * like(&x, 0.044715)) * like(&x, (2.0 / core::f64::consts::PI).sqrt()))
+        }
+        other => fail!("attribute `approximate` is `none` or `tanh`, not `{other}`"),
+    };
+    Ok(half * x * (inner + one))
+}
+
+/// Arithmetic on integers and floats.
+fn binary(op: BinaryOp) -> impl Fn(Expr, Expr) -> Result<Expr> {
+    move |a, b| {
+        require!(a.dtype() == b.dtype(), "the inputs have different types: {} and {}", a.dtype(), b.dtype());
+        Ok(Expr::binary(op, a, b))
+    }
+}
+
+fn same(a: &Expr, b: &Expr) -> Result<()> {
+    require!(a.dtype() == b.dtype(), "the inputs have different types: {} and {}", a.dtype(), b.dtype());
+    Ok(())
+}
+
+fn truth(a: &Expr, b: &Expr) -> Result<()> {
+    require!(a.dtype().is_bool() && b.dtype().is_bool(), "expected truth values, got {} and {}", a.dtype(), b.dtype());
+    Ok(())
+}
+
+/// The power, of the type of the base.
+fn pow(a: Expr, b: Expr) -> Expr {
+    let dtype = a.dtype();
+    // A small constant is a product: exact, and much faster.
+    if let Some(exponent) = b.as_float().or_else(|| b.as_int().map(|int| int as f64))
+        && dtype.is_float()
+    {
+        match exponent {
+            1.0 => return a,
+            2.0 => return &a * &a,
+            3.0 => return &a * &a * &a,
+            0.5 => return te::sqrt(a),
+            _ => {}
+        }
+    }
+    if dtype.is_float() && dtype.bits() >= 32 {
+        return te::pow(a, b.cast(dtype));
+    }
+    let wide = if dtype.is_float() { F32 } else { F64 };
+    te::pow(a.cast(wide), b.cast(wide)).cast(dtype)
+}
+
+fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
+    same(&a, &b)?;
+    let truncates = call.attrs.flag("fmod", false)?;
+    if a.dtype().is_float() {
+        require!(truncates, "attribute `fmod` has to be 1 for floats");
+        let wide = if a.dtype().bits() < 32 { F32 } else { a.dtype() };
+        let (x, y) = (a.cast(wide), b.cast(wide));
+        // Exact only while the quotient has as many digits as the type; the result has the sign of the dividend.
+        let rest = &x - te::trunc(&x / &y) * &y;
+        return Ok(Expr::math("copysign", [rest, x]).cast(a.dtype()));
+    }
+    Ok(Expr::binary(if truncates { BinaryOp::Mod } else { BinaryOp::FloorMod }, a, b))
+}
+
+fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
+    same(&a, &b)?;
+    let op = match call.attrs.text("direction", "")? {
+        "LEFT" => BinaryOp::ShiftLeft,
+        "RIGHT" => BinaryOp::ShiftRight,
+        other => fail!("attribute `direction` is `LEFT` or `RIGHT`, not `{other}`"),
+    };
+    Ok(Expr::binary(op, a, b))
+}
+
+/// On one input.
+pub(super) const UNARY: &[Operator] = &unary! {
+    "Abs" |x, _| Ok(te::abs(x)),
+    "Neg" |x, _| Ok(like(&x, 0.0) - x),
+    "Ceil" |x, _| Ok(te::ceil(x)),
+    "Floor" |x, _| Ok(te::floor(x)),
+    "Round" |x, _| Ok(te::round(x)),
+    "Sqrt" |x, _| Ok(te::sqrt(x)),
+    "Exp" |x, _| Ok(te::exp(x)),
+    "Log" |x, _| Ok(te::log(x)),
+    "Sin" |x, _| Ok(te::sin(x)),
+    "Cos" |x, _| Ok(te::cos(x)),
+    "Tan" |x, _| Ok(te::tan(x)),
+    "Asin" |x, _| Ok(te::asin(x)),
+    "Acos" |x, _| Ok(te::acos(x)),
+    "Atan" |x, _| Ok(te::atan(x)),
+    "Sinh" |x, _| Ok(te::sinh(x)),
+    "Cosh" |x, _| Ok(te::cosh(x)),
+    "Tanh" |x, _| Ok(te::tanh(x)),
+    "Asinh" |x, _| Ok(asinh(&x)),
+    "Acosh" |x, _| {
+        let less = &x - like(&x, 1.0);
+        Ok(te::log1p(&less + te::sqrt(&less * (&x + like(&x, 1.0)))))
+    },
+    "Atanh" |x, _| {
+        let one = like(&x, 1.0);
+        Ok((te::log1p(&x) - te::log1p(&one - &x - &one)) * like(&x, 0.5))
+    },
+    "Erf" |x, _| Ok(te::erf(x)),
+    "Sigmoid" |x, _| Ok(te::sigmoid(x)),
+    "Reciprocal" |x, _| Ok(like(&x, 1.0) / x),
+    "Sign" |x, _| {
+        let (zero, one) = (like(&x, 0.0), like(&x, 1.0));
+        let negative = if x.dtype().is_uint() { zero.clone() } else { &zero - &one };
+        Ok(te::select(x.greater(&zero), one, te::select(x.less(&zero), negative, x)))
+    },
+    "Not" |x, _| {
+        require!(x.dtype().is_bool(), "expected truth values, got {}", x.dtype());
+        Ok(x.negated())
+    },
+    "BitwiseNot" |x, _| Ok(Expr::binary(BinaryOp::BitXor, &x, Expr::constant(x.dtype(), -1))),
+    "IsNaN" |x, _| Ok(is_nan(&x)),
+    "IsInf" |x, attrs| {
+        let infinite = te::isinf(&x);
+        let (above, below) = (attrs.flag("detect_positive", true)?, attrs.flag("detect_negative", true)?);
+        Ok(match (above, below) {
+            (true, true) => infinite,
+            (true, false) => infinite.and(x.greater(like(&x, 0.0))),
+            (false, true) => infinite.and(x.less(like(&x, 0.0))),
+            (false, false) => Expr::bool(false),
+        })
+    },
+    "Relu" |x, _| Ok(te::select(x.less(like(&x, 0.0)), like(&x, 0.0), x)),
+    "LeakyRelu" |x, attrs| Ok(te::select(x.less(like(&x, 0.0)), &x * alpha(attrs, &x, 0.01)?, x)),
+    "Elu" |x, attrs| Ok(te::select(x.less(like(&x, 0.0)), te::expm1(&x) * alpha(attrs, &x, 1.0)?, x)),
+    "Selu" |x, attrs| {
+        let gamma = like(&x, attrs.float("gamma", 1.050_701)?);
+        let negative = te::expm1(&x) * alpha(attrs, &x, 1.673_263_2)?;
+        Ok(te::select(x.greater(like(&x, 0.0)), x, negative) * gamma)
+    },
+    "Celu" |x, attrs| {
+        let alpha = alpha(attrs, &x, 1.0)?;
+        let zero = like(&x, 0.0);
+        Ok(x.max(&zero) + (te::expm1(&x / &alpha) * alpha).min(zero))
+    },
+    "ThresholdedRelu" |x, attrs| Ok(te::select(x.greater(alpha(attrs, &x, 1.0)?), &x, like(&x, 0.0))),
+    "HardSigmoid" |x, attrs| {
+        let beta = like(&x, attrs.float("beta", 0.5)?);
+        let line = &x * alpha(attrs, &x, 0.2)? + beta;
+        Ok(line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+    },
+    "HardSwish" |x, _| {
+        let line = &x * like(&x, 1.0 / 6.0) + like(&x, 0.5);
+        Ok(&x * line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+    },
+    "Softplus" |x, _| Ok(softplus(&x)),
+    "Softsign" |x, _| Ok(&x / (te::abs(&x) + like(&x, 1.0))),
+    "Mish" |x, _| Ok(&x * te::tanh(softplus(&x))),
+    "Swish" |x, attrs| Ok(&x * te::sigmoid(&x * alpha(attrs, &x, 1.0)?)),
+    "Shrink" |x, attrs| {
+        let (bias, lambd) = (like(&x, attrs.float("bias", 0.0)?), like(&x, attrs.float("lambd", 0.5)?));
+        let below = te::select(x.less(like(&x, 0.0) - &lambd), &x + &bias, like(&x, 0.0));
+        Ok(te::select(x.greater(lambd), &x - bias, below))
+    },
+    "Gelu" gelu,
+    "Log1p" |x, _| Ok(te::log1p(x)),
+    "Expm1" |x, _| Ok(te::expm1(x)),
+    "Exp2" |x, _| Ok(te::exp2(x)),
+    "Log2" |x, _| Ok(te::log2(x)),
+    "Trunc" |x, _| Ok(te::trunc(x)),
+    "Rsqrt" |x, _| Ok(te::rsqrt(x)),
+};
+
+/// On two inputs, or folded over several.
+pub(super) const BROADCASTING: &[Operator] = &broadcasting! {
+    "Add" |a, b, _| binary(BinaryOp::Add)(a, b),
+    "Sub" |a, b, _| binary(BinaryOp::Sub)(a, b),
+    "Mul" |a, b, _| binary(BinaryOp::Mul)(a, b),
+    "Div" |a, b, _| binary(BinaryOp::Div)(a, b),
+    "Sum" |a, b, _| binary(BinaryOp::Add)(a, b),
+    "Pow" |a, b, _| Ok(pow(a, b)),
+    "Mod" modulo,
+    "BitShift" shift,
+    "BitwiseAnd" |a, b, _| binary(BinaryOp::BitAnd)(a, b),
+    "BitwiseOr" |a, b, _| binary(BinaryOp::BitOr)(a, b),
+    "BitwiseXor" |a, b, _| binary(BinaryOp::BitXor)(a, b),
+    "And" |a, b, _| truth(&a, &b).map(|()| a.and(b)),
+    "Or" |a, b, _| truth(&a, &b).map(|()| a.or(b)),
+    "Xor" |a, b, _| truth(&a, &b).map(|()| a.differs(b)),
+    "Equal" |a, b, _| same(&a, &b).map(|()| a.equals(b)),
+    "Greater" |a, b, _| same(&a, &b).map(|()| a.greater(b)),
+    "Less" |a, b, _| same(&a, &b).map(|()| a.less(b)),
+    "GreaterOrEqual" |a, b, _| same(&a, &b).map(|()| a.greater_equal(b)),
+    "LessOrEqual" |a, b, _| same(&a, &b).map(|()| a.less_equal(b)),
+    "PRelu" |a, b, _| same(&a, &b).map(|()| te::select(a.less(like(&a, 0.0)), &a * b, a)),
+};
+
+/// The others.
+pub(super) const OTHERS: &[Operator] = &[
+    Operator {
+        name: "Max",
+        pattern: Pattern::Elementwise,
+        make: |call| fold(call, |a, b, _| same(&a, &b).map(|()| max(a, b))),
+    },
+    Operator {
+        name: "Min",
+        pattern: Pattern::Elementwise,
+        make: |call| fold(call, |a, b, _| same(&a, &b).map(|()| min(a, b))),
+    },
+    Operator { name: "Mean", pattern: Pattern::Elementwise, make: mean },
+    Operator { name: "Where", pattern: Pattern::Elementwise, make: where_ },
+    Operator { name: "Clip", pattern: Pattern::Elementwise, make: clip },
+];
+
+fn mean(call: &Call) -> Result<Vec<Tensor>> {
+    let inputs: Vec<_> = (0..call.inputs.len()).map(|index| call.input(index)).collect::<Result<_>>()?;
+    let shape = broadcast(&inputs.iter().map(|input| &input.shape[..]).collect::<Vec<_>>())?;
+    let count = inputs.len() as f64;
+    Ok(vec![tensor(&shape, |position| {
+        let sum = inputs.iter().map(|input| input.broadcast_at(position)).reduce(|a, b| a + b);
+        let sum = sum.unwrap_or_else(|| Expr::float(F32, 0.0));
+        let by = like(&sum, count);
+        sum / by
+    })])
+}
+
+fn where_(call: &Call) -> Result<Vec<Tensor>> {
+    let (condition, a, b) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    require!(condition.dtype.is_bool(), "the condition has to be of truth values, not {}", condition.dtype);
+    require!(a.dtype == b.dtype, "the inputs have different types: {} and {}", a.dtype, b.dtype);
+    let shape = broadcast(&[&condition.shape, &a.shape, &b.shape])?;
+    Ok(vec![tensor(&shape, |position| {
+        te::select(condition.broadcast_at(position), a.broadcast_at(position), b.broadcast_at(position))
+    })])
+}
+
+fn clip(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let bound = |index: usize, name: &str| -> Result<Option<Expr>> {
+        if let Some(operand) = call.optional(index) {
+            require!(
+                operand.rank() == 0 || operand.shape == [1],
+                "input {index} has to be a scalar, not {:?}",
+                operand.shape
+            );
+            return Ok(Some(operand.at(&vec![Expr::int(0); operand.rank()])));
+        }
+        // Before version 11 the bounds were attributes.
+        match call.attrs.get(name) {
+            Some(_) => Ok(Some(te::constant(call.attrs.float(name, 0.0)?, x.dtype))),
+            None => Ok(None),
+        }
+    };
+    let (low, high) = (bound(1, "min")?, bound(2, "max")?);
+    Ok(vec![tensor(&x.shape, |position| {
+        let mut value = x.at(position);
+        if let Some(low) = low {
+            value = max(value, low);
+        }
+        if let Some(high) = high {
+            value = min(value, high);
+        }
+        value
+    })])
+}

@@ -1,0 +1,103 @@
+//! Elements at positions that other tensors tell.
+
+use kernpack_compiler::ir::{Expr, I64, Tensor};
+
+use super::call::{Operand, tensor};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "Gather", pattern: Pattern::Injective, make: gather },
+    Operator { name: "GatherElements", pattern: Pattern::Injective, make: gather_elements },
+    Operator { name: "GatherND", pattern: Pattern::Injective, make: gather_nd },
+    Operator { name: "ReverseSequence", pattern: Pattern::Injective, make: reverse_sequence },
+];
+
+/// An index, which may count from the end. What is out of range reads the nearest element, never other memory.
+fn wrapped(index: Expr, extent: i64) -> Expr {
+    let index = index.cast(I64);
+    let index = Expr::select(index.less(0), &index + extent, index);
+    index.max(0).min(extent - 1)
+}
+
+fn not_empty(data: &Operand) -> Result<()> {
+    require!(!data.shape.contains(&0), "nothing can be gathered from {:?}, which has no elements", data.shape);
+    Ok(())
+}
+
+fn gather(call: &Call) -> Result<Vec<Tensor>> {
+    let (data, indices) = (call.input(0)?, call.input(1)?);
+    let axis = data.axis(call.attrs.int("axis", 0)?)?;
+    let mut shape = data.shape.clone();
+    shape.splice(axis..=axis, indices.shape.iter().copied());
+    if !shape.contains(&0) {
+        not_empty(data)?;
+    }
+    Ok(vec![tensor(&shape, |position| {
+        let index = indices.at(&position[axis..axis + indices.rank()]);
+        let mut at = position[..axis].to_vec();
+        at.push(wrapped(index, data.shape[axis]));
+        at.extend_from_slice(&position[axis + indices.rank()..]);
+        data.at(&at)
+    })])
+}
+
+fn gather_elements(call: &Call) -> Result<Vec<Tensor>> {
+    let (data, indices) = (call.input(0)?, call.input(1)?);
+    let axis = data.axis(call.attrs.int("axis", 0)?)?;
+    require!(
+        data.rank() == indices.rank(),
+        "data {:?} and indices {:?} have different ranks",
+        data.shape,
+        indices.shape
+    );
+    not_empty(data)?;
+    Ok(vec![tensor(&indices.shape, |position| {
+        let mut at = position.to_vec();
+        at[axis] = wrapped(indices.at(position), data.shape[axis]);
+        data.at(&at)
+    })])
+}
+
+fn gather_nd(call: &Call) -> Result<Vec<Tensor>> {
+    let (data, indices) = (call.input(0)?, call.input(1)?);
+    let batch = usize::try_from(call.attrs.int("batch_dims", 0)?).unwrap_or(usize::MAX);
+    let Some((&length, outer)) = indices.shape.split_last() else {
+        crate::error::fail!("the indices are a scalar");
+    };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    require!(
+        batch <= outer.len() && length <= data.rank().saturating_sub(batch),
+        "indices {:?} do not fit data {:?} with {batch} batch dimensions",
+        indices.shape,
+        data.shape
+    );
+    not_empty(data)?;
+    let shape: Vec<i64> = outer.iter().chain(&data.shape[batch + length..]).copied().collect();
+    Ok(vec![tensor(&shape, |position| {
+        let mut at = position[..batch].to_vec();
+        for number in 0..length {
+            let mut place = position[..outer.len()].to_vec();
+            place.push(Expr::int(i64::try_from(number).unwrap_or(i64::MAX)));
+            at.push(wrapped(indices.at(&place), data.shape[batch + number]));
+        }
+        at.extend_from_slice(&position[outer.len()..]);
+        data.at(&at)
+    })])
+}
+
+fn reverse_sequence(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, lengths) = (call.input(0)?, call.input(1)?);
+    let (batch, time) = (x.axis(call.attrs.int("batch_axis", 1)?)?, x.axis(call.attrs.int("time_axis", 0)?)?);
+    require!(lengths.shape == [x.shape[batch]], "expected {} lengths, got {:?}", x.shape[batch], lengths.shape);
+    not_empty(x)?;
+    Ok(vec![tensor(&x.shape, |position| {
+        let length = lengths.at(&[position[batch].clone()]).cast(I64);
+        let mut at = position.to_vec();
+        let step = &position[time];
+        let turned = Expr::select(step.less(&length), length - 1 - step, step);
+        at[time] = turned.max(0).min(x.shape[time] - 1);
+        x.at(&at)
+    })])
+}

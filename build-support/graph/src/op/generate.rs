@@ -1,0 +1,100 @@
+//! Tensors that are computed from positions.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, Tensor};
+use kernpack_compiler::te;
+
+use super::call::tensor;
+use super::cast::convert;
+use super::{Call, Operator, Pattern};
+use crate::attrs::Attr;
+use crate::error::{Result, fail, require};
+use crate::onnx::dtype_of;
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "ConstantOfShape", pattern: Pattern::Injective, make: constant_of_shape },
+    Operator { name: "Range", pattern: Pattern::Injective, make: range },
+    Operator { name: "EyeLike", pattern: Pattern::Injective, make: eye_like },
+    Operator { name: "OneHot", pattern: Pattern::Injective, make: one_hot },
+    Operator { name: "Trilu", pattern: Pattern::Elementwise, make: trilu },
+];
+
+fn constant_of_shape(call: &Call) -> Result<Vec<Tensor>> {
+    let shape = call.ints(0)?;
+    let value = match call.attrs.get("value") {
+        None => Expr::float(F32, 0.0),
+        Some(Attr::Tensor(value)) if value.len() == 1 => {
+            if value.dtype().is_float() {
+                Expr::float(value.dtype(), value.to_floats()?[0])
+            } else {
+                let int = value.to_ints()?[0];
+                if value.dtype().is_bool() { Expr::bool(int != 0) } else { Expr::constant(value.dtype(), int) }
+            }
+        }
+        Some(_) => fail!("attribute `value` has to be a tensor of one element"),
+    };
+    Ok(vec![tensor(&shape, |_| value)])
+}
+
+fn range(call: &Call) -> Result<Vec<Tensor>> {
+    let mut values = Vec::new();
+    for index in 0..3 {
+        let operand = call.input(index)?;
+        let Some(value) = operand.value.as_ref().filter(|value| value.len() == 1) else {
+            fail!("input {index} has to be one number that is known when the model is compiled")
+        };
+        values.push(value.to_floats()?[0]);
+    }
+    let [start, limit, delta] = values[..] else { fail!("three inputs are needed") };
+    require!(delta != 0.0, "the step is 0");
+    let count = ((limit - start) / delta).ceil().max(0.0);
+    require!(count <= 1e12, "{count} elements are too many");
+    let dtype = call.input(0)?.dtype;
+    #[expect(clippy::cast_possible_truncation, reason = "at most 10^12")]
+    let shape = [count as i64];
+    Ok(vec![tensor(&shape, |position| {
+        te::constant(start, dtype) + position[0].cast(dtype) * te::constant(delta, dtype)
+    })])
+}
+
+fn eye_like(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(x.rank() == 2, "expected a matrix, got {:?}", x.shape);
+    let dtype = call.attrs.find_int("dtype")?.map_or(Ok(x.dtype), dtype_of)?;
+    let k = call.attrs.int("k", 0)?;
+    Ok(vec![tensor(&x.shape, |position| convert(&(&position[0] + k).equals(&position[1]), dtype))])
+}
+
+fn one_hot(call: &Call) -> Result<Vec<Tensor>> {
+    let (indices, values) = (call.input(0)?, call.input(2)?);
+    let depth = match call.input(1)?.value.as_ref() {
+        Some(depth) if depth.len() == 1 => depth.to_floats()?[0],
+        _ => fail!("the depth has to be one number that is known when the model is compiled"),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "an extent; too large ones are refused by the shape")]
+    let depth = depth as i64;
+    require!(values.shape == [2], "the values have to be two, off and on, not {:?}", values.shape);
+    let axis = super::call::axis_of(call.attrs.int("axis", -1)?, indices.rank() + 1)?;
+    let mut shape = indices.shape.clone();
+    shape.insert(axis, depth);
+    Ok(vec![tensor(&shape, |position| {
+        let mut at = position.to_vec();
+        let place = at.remove(axis);
+        let index = indices.at(&at).cast(kernpack_compiler::ir::I64);
+        let index = Expr::select(index.less(0), &index + depth, index);
+        let on = index.equals(place);
+        te::select(on, values.at(&[Expr::int(1)]), values.at(&[Expr::int(0)]))
+    })])
+}
+
+fn trilu(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(x.rank() >= 2, "expected matrices, got {:?}", x.shape);
+    let upper = call.attrs.flag("upper", true)?;
+    let k = call.optional_ints(1)?.and_then(|values| values.first().copied()).unwrap_or(0);
+    Ok(vec![tensor(&x.shape, |position| {
+        let [.., row, column] = position else { return Expr::int(0) };
+        let kept = if upper { column.greater_equal(row + k) } else { column.less_equal(row + k) };
+        te::select(kept, x.at(position), te::constant(0.0, x.dtype))
+    })])
+}

@@ -1,0 +1,127 @@
+//! Matrix products.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr, I32, Tensor};
+use kernpack_compiler::te::{self, reduce_axis};
+
+use super::call::{Operand, broadcast, tensor};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "MatMul", pattern: Pattern::Heavy, make: matmul },
+    Operator { name: "Gemm", pattern: Pattern::Heavy, make: gemm },
+    Operator { name: "MatMulInteger", pattern: Pattern::Heavy, make: matmul_integer },
+];
+
+/// The product of two tensors by the rules of NumPy; the closures give an element of each.
+fn product(
+    a: &Operand,
+    b: &Operand,
+    left: impl Fn(&[Expr]) -> Expr,
+    right: impl Fn(&[Expr]) -> Expr,
+) -> Result<Tensor> {
+    require!(a.rank() > 0 && b.rank() > 0, "a factor is a scalar");
+    let (a_batch, a_matrix) = a.shape.split_at(a.rank().saturating_sub(2));
+    let (b_batch, b_matrix) = b.shape.split_at(b.rank().saturating_sub(2));
+    let (depth, other) = (a_matrix[a_matrix.len() - 1], b_matrix[0]);
+    require!(depth == other, "{:?} and {:?} cannot be multiplied: {depth} columns, {other} rows", a.shape, b.shape);
+    let batch = broadcast(&[a_batch, b_batch])?;
+    let (rows, columns) = (a_matrix.len() == 2, b_matrix.len() == 2);
+    let mut shape = batch.clone();
+    shape.extend(rows.then(|| a_matrix[0]));
+    shape.extend(columns.then(|| b_matrix[1]));
+    if depth == 0 || shape.contains(&0) {
+        let dtype = left(&vec![Expr::int(0); a.rank()]).dtype();
+        return Ok(tensor(&shape, |_| te::constant(0.0, dtype)));
+    }
+    let k = reduce_axis(0, depth, "k");
+    Ok(tensor(&shape, |position| {
+        let (outer, matrix) = position.split_at(batch.len());
+        let of = |extents: &[i64]| -> Vec<Expr> {
+            let skipped = outer.len() - extents.len();
+            let pairs = extents.iter().zip(&outer[skipped..]);
+            pairs.map(|(extent, index)| if *extent == 1 { Expr::int(0) } else { index.clone() }).collect()
+        };
+        let (mut at_a, mut at_b) = (of(a_batch), of(b_batch));
+        if rows {
+            at_a.push(matrix[0].clone());
+        }
+        at_a.push(k.expr());
+        at_b.push(k.expr());
+        if columns {
+            at_b.push(matrix[matrix.len() - 1].clone());
+        }
+        te::sum(left(&at_a) * right(&at_b), &k)
+    }))
+}
+
+fn matmul(call: &Call) -> Result<Vec<Tensor>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    require!(a.dtype == b.dtype, "the factors have different types: {} and {}", a.dtype, b.dtype);
+    if a.dtype.is_float() && a.dtype.bits() < 32 {
+        let wide = kernpack_compiler::ir::F32;
+        let exact = product(a, b, |at| a.at(at).cast(wide), |at| b.at(at).cast(wide))?;
+        let shape: Vec<i64> = exact.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
+        return Ok(vec![tensor(&shape, |position| exact.at(position).cast(a.dtype))]);
+    }
+    Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at))?])
+}
+
+fn gemm(call: &Call) -> Result<Vec<Tensor>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let (turns_a, turns_b) = (call.attrs.flag("transA", false)?, call.attrs.flag("transB", false)?);
+    require!(a.rank() == 2 && b.rank() == 2, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
+    let pair = |shape: &[i64], turns: bool| if turns { (shape[1], shape[0]) } else { (shape[0], shape[1]) };
+    let ((m, depth), (other, n)) = (pair(&a.shape, turns_a), pair(&b.shape, turns_b));
+    require!(depth == other, "{m} x {depth} and {other} x {n} cannot be multiplied");
+    let at = |operand: &Operand, turns: bool, row: Expr, column: Expr| {
+        operand.at(&if turns { [column, row] } else { [row, column] })
+    };
+    let (alpha, beta) = (call.attrs.float("alpha", 1.0)?, call.attrs.float("beta", 1.0)?);
+    let c = match call.optional(2) {
+        Some(c) => {
+            require!(broadcast(&[&c.shape, &[m, n]])? == [m, n], "{:?} is not broadcast to {m} x {n}", c.shape);
+            Some(c)
+        }
+        None => None,
+    };
+    let k = reduce_axis(0, depth.max(1), "k");
+    let sum = if depth == 0 {
+        tensor(&[m, n], |_| te::constant(0.0, a.dtype))
+    } else {
+        tensor(&[m, n], |p| {
+            te::sum(at(a, turns_a, p[0].clone(), k.expr()) * at(b, turns_b, k.expr(), p[1].clone()), &k)
+        })
+    };
+    if alpha == 1.0 && (c.is_none() || beta == 0.0) {
+        return Ok(vec![sum]);
+    }
+    let by = |value: Expr, factor: f64| {
+        if factor == 1.0 { value } else { &value * te::constant(factor, a.dtype) }
+    };
+    Ok(vec![tensor(&[m, n], |position| {
+        let value = by(sum.at(position), alpha);
+        match c {
+            Some(c) if beta != 0.0 => value + by(c.broadcast_at(position), beta),
+            _ => value,
+        }
+    })])
+}
+
+fn matmul_integer(call: &Call) -> Result<Vec<Tensor>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let zero = |index: usize, position: &[Expr], axis_from_end: usize| {
+        call.optional(index).map_or(Expr::constant(I32, 0), |zero| {
+            let value = match zero.rank() {
+                0 => zero.at(&[]),
+                1 if zero.shape == [1] => zero.at(&[Expr::int(0)]),
+                _ => zero.at(&[position[position.len() - axis_from_end].clone()]),
+            };
+            value.cast(I32)
+        })
+    };
+    let left = |at: &[Expr]| a.at(at).cast(I32) - zero(2, at, 2.min(at.len()));
+    let right = |at: &[Expr]| b.at(at).cast(I32) - zero(3, at, 1);
+    Ok(vec![product(a, b, left, right)?])
+}

@@ -1,0 +1,79 @@
+//! Operators: each says with tensor expressions what it computes.
+//!
+//! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
+//! shapes and types of the outputs as well, so there is no second description to keep equal.
+
+mod call;
+mod cast;
+mod conv;
+mod elementwise;
+mod gather;
+mod generate;
+mod matmul;
+mod move_data;
+mod norm;
+mod pool;
+mod reduce;
+mod shape;
+
+pub use call::{Call, Operand, extents, tensor as element_tensor};
+
+use kernpack_compiler::ir::Tensor;
+
+use crate::error::Result;
+
+/// What the fusion of nodes has to know of an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// The same elements in the same order: no kernel.
+    View,
+    /// Each element of the result from one element of each input, by position or by broadcasting.
+    Elementwise,
+    /// Each element of the result from some element of the inputs.
+    Injective,
+    /// Sums, maxima, norms: what comes before and after can be computed with it.
+    Reduction,
+    /// Matrix products and convolutions: what comes after can be computed with it.
+    Heavy,
+    /// By itself.
+    Opaque,
+}
+
+/// An operator.
+pub struct Operator {
+    /// Its name in ONNX, of the domain "".
+    pub name: &'static str,
+    /// How it is fused.
+    pub pattern: Pattern,
+    /// What it computes: the outputs in their order. Those that are not wanted may be left out at the end.
+    pub make: fn(&Call) -> Result<Vec<Tensor>>,
+}
+
+/// All operators, by family.
+const FAMILIES: &[&[Operator]] = &[
+    cast::OPERATORS,
+    conv::OPERATORS,
+    elementwise::UNARY,
+    elementwise::BROADCASTING,
+    elementwise::OTHERS,
+    gather::OPERATORS,
+    generate::OPERATORS,
+    matmul::OPERATORS,
+    move_data::OPERATORS,
+    norm::OPERATORS,
+    pool::OPERATORS,
+    reduce::OPERATORS,
+    shape::OPERATORS,
+];
+
+/// The operator of a name.
+pub fn find(name: &str) -> Option<&'static Operator> {
+    FAMILIES.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
+}
+
+/// The names of all operators, sorted.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name).collect();
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,272 @@
+//! Softmax and norms.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, Tensor};
+use kernpack_compiler::te;
+
+use super::call::{Operand, tensor};
+use super::reduce::Axes;
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, fail, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "Softmax", pattern: Pattern::Reduction, make: |call| softmax(call, false) },
+    Operator { name: "LogSoftmax", pattern: Pattern::Reduction, make: |call| softmax(call, true) },
+    Operator { name: "Hardmax", pattern: Pattern::Reduction, make: hardmax },
+    Operator { name: "LayerNormalization", pattern: Pattern::Reduction, make: layer_norm },
+    Operator { name: "RMSNormalization", pattern: Pattern::Reduction, make: rms_norm },
+    Operator { name: "InstanceNormalization", pattern: Pattern::Reduction, make: instance_norm },
+    Operator { name: "GroupNormalization", pattern: Pattern::Reduction, make: group_norm },
+    Operator { name: "MeanVarianceNormalization", pattern: Pattern::Reduction, make: mean_variance_norm },
+    Operator { name: "BatchNormalization", pattern: Pattern::Elementwise, make: batch_norm },
+    Operator { name: "LpNormalization", pattern: Pattern::Reduction, make: lp_norm },
+    Operator { name: "LRN", pattern: Pattern::Reduction, make: lrn },
+];
+
+/// The type that sums are computed in.
+fn wide(x: &Operand) -> kernpack::DataType {
+    if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype }
+}
+
+/// The axes that softmax and its relatives normalize over: one, or before version 13 all from one on.
+fn softmax_axes(call: &Call) -> Result<Axes> {
+    let x = call.input(0)?;
+    if call.version >= 13 {
+        return Axes::new(x, &[call.attrs.int("axis", -1)?]);
+    }
+    let first = x.axis(call.attrs.int("axis", 1)?)?;
+    let axes: Vec<i64> = (first..x.rank()).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
+    Axes::new(x, &axes)
+}
+
+fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let axes = softmax_axes(call)?;
+    if x.shape.contains(&0) {
+        return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
+    }
+    let (r, s) = (axes.loops(x), axes.loops(x));
+    let largest =
+        tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &r)).cast(wide(x)), &r[..])).named("largest");
+    let shifted = |position: &[Expr]| x.at(position).cast(wide(x)) - largest.at(&axes.left(position));
+    if log {
+        let total = tensor(&axes.kept, |left| te::sum(te::exp(shifted(&axes.join(left, &s))), &s[..])).named("total");
+        return Ok(vec![tensor(&x.shape, |position| {
+            (shifted(position) - te::log(total.at(&axes.left(position)))).cast(x.dtype)
+        })]);
+    }
+    let powers = tensor(&x.shape, |position| te::exp(shifted(position))).named("powers");
+    let total = tensor(&axes.kept, |left| te::sum(powers.at(&axes.join(left, &s)), &s[..])).named("total");
+    Ok(vec![tensor(&x.shape, |position| (powers.at(position) / total.at(&axes.left(position))).cast(x.dtype))])
+}
+
+/// 1 at the first largest element.
+fn hardmax(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let axes = softmax_axes(call)?;
+    let loops = axes.loops(x);
+    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
+    // The number of an element among those that go.
+    let extents: Vec<i64> = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).collect();
+    let number = |indices: &[Expr]| super::call::flatten(indices, &extents);
+    let mut pair = te::compute_dyn(super::call::extents(&axes.kept), |left| {
+        let left: Vec<Expr> = left.iter().map(kernpack_compiler::ir::IterVar::expr).collect();
+        let indices: Vec<Expr> = loops.iter().map(kernpack_compiler::ir::IterVar::expr).collect();
+        te::argmax(number(&indices), x.at(&axes.join(&left, &loops)), &loops[..]).to_vec()
+    });
+    let place = pair.swap_remove(0);
+    Ok(vec![tensor(&x.shape, |position| {
+        let gone: Vec<Expr> =
+            position.iter().zip(&axes.gone).filter(|(_, gone)| **gone).map(|(index, _)| index.clone()).collect();
+        let is_first = place.at(&axes.left(position)).equals(number(&gone));
+        te::select(is_first, te::constant(1.0, x.dtype), te::constant(0.0, x.dtype))
+    })])
+}
+
+/// Mean and mean of squared differences over axes, in two passes.
+struct Moments {
+    mean: Tensor,
+    variance: Tensor,
+}
+
+fn moments(x: &Operand, axes: &Axes) -> Moments {
+    let count: i64 = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).product();
+    let count = te::constant(count as f64, wide(x));
+    let (r, s) = (axes.loops(x), axes.loops(x));
+    let total = tensor(&axes.kept, |left| te::sum(x.at(&axes.join(left, &r)).cast(wide(x)), &r[..])).named("total");
+    let mean = tensor(&axes.kept, |left| total.at(left) / &count).named("mean");
+    let squares = tensor(&axes.kept, |left| {
+        let difference = x.at(&axes.join(left, &s)).cast(wide(x)) - mean.at(left);
+        te::sum(&difference * &difference, &s[..])
+    })
+    .named("squares");
+    let variance = tensor(&axes.kept, |left| squares.at(left) / count).named("variance");
+    Moments { mean, variance }
+}
+
+fn from_axis(x: &Operand, axis: usize) -> Result<Axes> {
+    let axes: Vec<i64> = (axis..x.rank()).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
+    Axes::new(x, &axes)
+}
+
+fn not_empty(x: &Operand) -> Result<()> {
+    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
+    Ok(())
+}
+
+fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    not_empty(x)?;
+    let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
+    let Moments { mean, variance } = moments(x, &axes);
+    let inverse =
+        tensor(&axes.kept, |left| te::constant(1.0, wide(x)) / te::sqrt(variance.at(left) + epsilon)).named("inverse");
+    let mut results = vec![tensor(&x.shape, |position| {
+        let left = axes.left(position);
+        let normal = (x.at(position).cast(wide(x)) - mean.at(&left)) * inverse.at(&left);
+        let scaled = normal.cast(x.dtype) * scale.broadcast_at(position);
+        match call.optional(2) {
+            Some(shift) => scaled + shift.broadcast_at(position),
+            None => scaled,
+        }
+    })];
+    for (index, table) in [(1, &mean), (2, &inverse)] {
+        if call.wants(index) {
+            results.push(tensor(&axes.ones, |position| table.at(&axes.left(position))));
+        }
+    }
+    require!(call.wants(1) || !call.wants(2), "InvStdDev without Mean is not supported");
+    Ok(results)
+}
+
+fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    not_empty(x)?;
+    let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
+    let count: i64 = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).product();
+    let r = axes.loops(x);
+    let squares = tensor(&axes.kept, |left| {
+        let value = x.at(&axes.join(left, &r)).cast(wide(x));
+        te::sum(&value * &value, &r[..])
+    });
+    Ok(vec![tensor(&x.shape, |position| {
+        let mean = squares.at(&axes.left(position)) / te::constant(count as f64, wide(x));
+        let normal = x.at(position).cast(wide(x)) / te::sqrt(mean + epsilon);
+        normal.cast(x.dtype) * scale.broadcast_at(position)
+    })])
+}
+
+fn instance_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale, shift) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    not_empty(x)?;
+    require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
+    let axes = from_axis(x, 2)?;
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
+    let Moments { mean, variance } = moments(x, &axes);
+    Ok(vec![tensor(&x.shape, |position| {
+        let (left, channel) = (axes.left(position), [position[1].clone()]);
+        let normal = (x.at(position).cast(wide(x)) - mean.at(&left)) / te::sqrt(variance.at(&left) + epsilon);
+        normal.cast(x.dtype) * scale.at(&channel) + shift.at(&channel)
+    })])
+}
+
+fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale, shift) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    not_empty(x)?;
+    let groups = call.attrs.needed_int("num_groups")?;
+    require!(
+        x.rank() >= 2 && groups > 0 && x.shape[1] % groups == 0,
+        "{groups} groups of the channels of {:?}",
+        x.shape
+    );
+    let size = x.shape[1] / groups;
+    let inner: i64 = x.shape[2..].iter().product();
+    // As a tensor [batch, group, element of the group].
+    let shape = [x.shape[0], groups, size * inner];
+    let flat = |position: &[Expr]| x.at(&super::call::unflatten(&super::call::flatten(position, &shape), &x.shape));
+    let grouped = Operand { tensor: tensor(&shape, flat), shape: shape.to_vec(), dtype: x.dtype, value: None };
+    let axes = Axes::new(&grouped, &[2])?;
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
+    let Moments { mean, variance } = moments(&grouped, &axes);
+    // Up to version 20 scale and shift are by group.
+    let by_group = scale.shape == [groups] && groups != x.shape[1];
+    Ok(vec![tensor(&x.shape, |position| {
+        let group = position[1].floor_div(size);
+        let left = [position[0].clone(), group.clone()];
+        let normal = (x.at(position).cast(wide(x)) - mean.at(&left)) / te::sqrt(variance.at(&left) + epsilon);
+        let channel = if by_group { [group] } else { [position[1].clone()] };
+        normal.cast(x.dtype) * scale.at(&channel) + shift.at(&channel)
+    })])
+}
+
+fn mean_variance_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    not_empty(x)?;
+    let axes = Axes::new(x, &call.attrs.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]))?;
+    let Moments { mean, variance } = moments(x, &axes);
+    Ok(vec![tensor(&x.shape, |position| {
+        let left = axes.left(position);
+        let deviation = te::sqrt(variance.at(&left)) + te::constant(1e-9, wide(x));
+        ((x.at(position).cast(wide(x)) - mean.at(&left)) / deviation).cast(x.dtype)
+    })])
+}
+
+fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(!call.attrs.flag("training_mode", false)?, "training is not supported");
+    require!(call.attrs.flag("spatial", true)?, "attribute `spatial` = 0 is not supported");
+    require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
+    let (scale, shift, mean, variance) = (call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?);
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, variance.dtype);
+    Ok(vec![tensor(&x.shape, |position| {
+        let channel = [position[1].clone()];
+        let inverse = te::constant(1.0, variance.dtype) / te::sqrt(variance.at(&channel) + epsilon);
+        let normal = (x.at(position).cast(variance.dtype) - mean.at(&channel)) * inverse;
+        (normal * scale.at(&channel).cast(variance.dtype) + shift.at(&channel).cast(variance.dtype)).cast(x.dtype)
+    })])
+}
+
+fn lp_norm(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    not_empty(x)?;
+    let axes = Axes::new(x, &[call.attrs.int("axis", -1)?])?;
+    let r = axes.loops(x);
+    let p = call.attrs.int("p", 2)?;
+    require!(p == 1 || p == 2, "attribute `p` is 1 or 2, not {p}");
+    let total = tensor(&axes.kept, |left| {
+        let value = x.at(&axes.join(left, &r));
+        te::sum(if p == 1 { te::abs(value) } else { &value * &value }, &r[..])
+    });
+    Ok(vec![tensor(&x.shape, |position| {
+        let total = total.at(&axes.left(position));
+        let norm = if p == 1 { total } else { te::sqrt(total) };
+        let zero = te::constant(0.0, x.dtype);
+        te::select(norm.equals(&zero), &zero, x.at(position) / &norm)
+    })])
+}
+
+fn lrn(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    not_empty(x)?;
+    require!(x.rank() >= 3, "expected batches of channels, got {:?}", x.shape);
+    let size = call.attrs.needed_int("size")?;
+    if size <= 0 {
+        fail!("attribute `size` is {size}");
+    }
+    let (alpha, beta, bias) =
+        (call.attrs.float("alpha", 1e-4)?, call.attrs.float("beta", 0.75)?, call.attrs.float("bias", 1.0)?);
+    let window = te::reduce_axis(0, size, "window");
+    let squares = tensor(&x.shape, |position| {
+        let mut at = position.to_vec();
+        at[1] = &position[1] + window.expr() - (size - 1) / 2;
+        let inside = at[1].greater_equal(0).and(at[1].less(x.shape[1]));
+        let value = Expr::if_then_else(inside, x.at(&at), te::constant(0.0, x.dtype));
+        te::sum(&value * &value, &window)
+    });
+    Ok(vec![tensor(&x.shape, |position| {
+        let scaled = squares.at(position) * te::constant(alpha / size as f64, x.dtype) + te::constant(bias, x.dtype);
+        x.at(position) / te::pow(scaled, te::constant(beta, x.dtype))
+    })])
+}

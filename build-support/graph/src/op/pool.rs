@@ -1,0 +1,152 @@
+//! Pooling.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, IterVar, Tensor};
+use kernpack_compiler::te;
+
+use super::call::tensor;
+use super::conv::{Windows, inside};
+use super::reduce::Axes;
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, fail, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "MaxPool", pattern: Pattern::Reduction, make: max_pool },
+    Operator { name: "AveragePool", pattern: Pattern::Reduction, make: average_pool },
+    Operator { name: "LpPool", pattern: Pattern::Reduction, make: lp_pool },
+    Operator { name: "GlobalAveragePool", pattern: Pattern::Reduction, make: |call| global(call, false) },
+    Operator { name: "GlobalMaxPool", pattern: Pattern::Reduction, make: |call| global(call, true) },
+];
+
+fn windows(call: &Call) -> Result<(Windows, Vec<i64>)> {
+    let x = call.input(0)?;
+    require!(
+        x.rank() >= 3 && !x.shape.contains(&0),
+        "expected batches of channels with spatial axes, got {:?}",
+        x.shape
+    );
+    let Some(kernel) = call.attrs.ints("kernel_shape")? else { fail!("attribute `kernel_shape` is missing") };
+    let windows = Windows::new(call, &x.shape[2..], &kernel, call.attrs.flag("ceil_mode", false)?)?;
+    let mut shape = x.shape[..2].to_vec();
+    shape.extend(&windows.count);
+    Ok((windows, shape))
+}
+
+fn exprs(loops: &[IterVar]) -> Vec<Expr> {
+    loops.iter().map(IterVar::expr).collect()
+}
+
+/// Batch, channel, and places along the spatial axes.
+fn join(position: &[Expr], places: &[Expr]) -> Vec<Expr> {
+    position[..2].iter().chain(places).cloned().collect()
+}
+
+fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let (windows, shape) = windows(call)?;
+    let spatial = &x.shape[2..];
+    let loops = windows.loops();
+    let least = if x.dtype.is_float() { te::constant(f64::NEG_INFINITY, x.dtype) } else { te::min_value(x.dtype) };
+    let stays = windows.stays_inside(spatial);
+    let value = |position: &[Expr]| {
+        let places = windows.places(&position[2..], &exprs(&loops));
+        let value = x.at(&join(position, &places));
+        if stays { value } else { Expr::if_then_else(inside(&places, spatial), value, &least) }
+    };
+    if !call.wants(1) {
+        return Ok(vec![tensor(&shape, |position| te::reduce_max(value(position), &loops[..]))]);
+    }
+    let column_major = call.attrs.int("storage_order", 0)? == 1;
+    let mut results = te::compute_dyn(super::call::extents(&shape), |axes| {
+        let position = exprs(axes);
+        let places = windows.places(&position[2..], &exprs(&loops));
+        let mut number = &position[0] * x.shape[1] + &position[1];
+        let order: Vec<usize> =
+            if column_major { (0..spatial.len()).rev().collect() } else { (0..spatial.len()).collect() };
+        for axis in order {
+            number = number * spatial[axis] + &places[axis];
+        }
+        let [index, largest] = te::argmax(number.cast(I64), value(&position), &loops[..]);
+        vec![index, largest]
+    });
+    let (largest, index) = (results.swap_remove(1), results.swap_remove(0));
+    Ok(vec![tensor(&shape, |position| largest.at(position)), tensor(&shape, |position| index.at(position))])
+}
+
+fn average_pool(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let (windows, shape) = windows(call)?;
+    let spatial = &x.shape[2..];
+    let loops = windows.loops();
+    let wide = if x.dtype.bits() < 32 { F32 } else { x.dtype };
+    let stays = windows.stays_inside(spatial);
+    let sums = tensor(&shape, |position| {
+        let places = windows.places(&position[2..], &exprs(&loops));
+        let value = x.at(&join(position, &places)).cast(wide);
+        let value =
+            if stays { value } else { Expr::if_then_else(inside(&places, spatial), value, te::constant(0.0, wide)) };
+        te::sum(value, &loops[..])
+    });
+    let counts_padding = call.attrs.flag("count_include_pad", false)?;
+    let all: i64 = windows.kernel.iter().product();
+    Ok(vec![tensor(&shape, |position| {
+        if stays {
+            return (sums.at(position) / te::constant(all as f64, wide)).cast(x.dtype);
+        }
+        // Cells of the window that count, along each axis.
+        let mut count = Expr::int(1);
+        for axis in 0..spatial.len() {
+            let begin = &position[2 + axis] * windows.strides[axis] - windows.begin[axis];
+            let (low, high) = if counts_padding {
+                (-windows.begin[axis], spatial[axis] + windows.end[axis])
+            } else {
+                (0, spatial[axis])
+            };
+            let step = windows.dilations[axis];
+            // The first cell not below `low`, and the number of cells below `high`.
+            let first = (Expr::int(low) - &begin).max(0).ceil_div(step);
+            let behind = (Expr::int(high) - &begin).max(0).ceil_div(step).min(windows.kernel[axis]);
+            count = count * (behind - first);
+        }
+        (sums.at(position) / count.max(1).cast(wide)).cast(x.dtype)
+    })])
+}
+
+fn lp_pool(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let (windows, shape) = windows(call)?;
+    let spatial = &x.shape[2..];
+    let loops = windows.loops();
+    let p = te::constant(call.attrs.int("p", 2)? as f64, x.dtype);
+    let sums = tensor(&shape, |position| {
+        let places = windows.places(&position[2..], &exprs(&loops));
+        let value = Expr::if_then_else(
+            inside(&places, spatial),
+            te::abs(x.at(&join(position, &places))),
+            te::constant(0.0, x.dtype),
+        );
+        te::sum(te::pow(value, &p), &loops[..])
+    });
+    Ok(vec![tensor(&shape, |position| te::pow(sums.at(position), te::constant(1.0, x.dtype) / p))])
+}
+
+fn global(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(
+        x.rank() >= 3 && !x.shape.contains(&0),
+        "expected batches of channels with spatial axes, got {:?}",
+        x.shape
+    );
+    let all: Vec<i64> = (2..x.rank()).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
+    let axes = Axes::new(x, &all)?;
+    let loops = axes.loops(x);
+    let count: i64 = x.shape[2..].iter().product();
+    let reduced = tensor(&axes.kept, |left| {
+        let value = x.at(&axes.join(left, &loops));
+        if largest { te::reduce_max(value, &loops[..]) } else { te::sum(value, &loops[..]) }
+    });
+    Ok(vec![tensor(&axes.ones, |position| {
+        let value = reduced.at(&position[..2]);
+        if largest { value } else { value / te::constant(count as f64, x.dtype) }
+    })])
+}

@@ -1,0 +1,18 @@
+//! What a build script says of a model.
+
+use std::collections::BTreeMap;
+
+use crate::constant::Constant;
+
+/// What a build script says of a model.
+#[derive(Clone, Debug, Default)]
+pub struct ModelOptions {
+    /// Extents of dimensions by their names in the model.
+    pub dims: BTreeMap<String, i64>,
+    /// Shapes of inputs by their names.
+    pub inputs: BTreeMap<String, Vec<i64>>,
+    /// Inputs that always have the same value, by their names.
+    pub constants: BTreeMap<String, Constant>,
+    /// The outputs that are wanted; none: all.
+    pub outputs: Vec<String>,
+}

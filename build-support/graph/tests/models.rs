@@ -1,0 +1,148 @@
+//! Small models, written by hand as protocol buffers: read, compiled, run.
+
+use kernpack::Tensor;
+use kernpack_compiler::codegen::Target;
+use kernpack_graph::{LowerOptions, ModelOptions, build, import};
+
+/// Protocol buffers, written field by field.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(mut value: u64, bytes: &mut Vec<u8>) {
+        while value >= 0x80 {
+            bytes.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+    }
+
+    fn int(mut self, number: u64, value: i64) -> Self {
+        Self::varint(number << 3, &mut self.0);
+        Self::varint(value.cast_unsigned(), &mut self.0);
+        self
+    }
+
+    fn bytes(mut self, number: u64, value: &[u8]) -> Self {
+        Self::varint(number << 3 | 2, &mut self.0);
+        Self::varint(value.len() as u64, &mut self.0);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    fn text(self, number: u64, value: &str) -> Self {
+        self.bytes(number, value.as_bytes())
+    }
+
+    fn message(self, number: u64, value: Self) -> Self {
+        self.bytes(number, &value.0)
+    }
+}
+
+fn value(name: &str, dims: &[i64]) -> Message {
+    let shape = dims.iter().fold(Message::default(), |shape, dim| shape.message(1, Message::default().int(1, *dim)));
+    let tensor = Message::default().int(1, 1).message(2, shape);
+    Message::default().text(1, name).message(2, Message::default().message(1, tensor))
+}
+
+fn weights(name: &str, dims: &[i64], values: &[f32]) -> Message {
+    let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    dims.iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim)).int(2, 1).text(8, name).bytes(9, &raw)
+}
+
+fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> Message {
+    let node = inputs.iter().fold(Message::default(), |node, input| node.text(1, input));
+    outputs.iter().fold(node, |node, output| node.text(2, output)).text(4, op)
+}
+
+fn model(graph: Message) -> Vec<u8> {
+    Message::default().int(1, 8).message(7, graph).message(8, Message::default().text(1, "").int(2, 17)).0
+}
+
+/// relu(x w + b) u, with a weight matrix that is transposed at build time.
+fn mlp() -> Vec<u8> {
+    let graph = Message::default()
+        .message(1, node("MatMul", &["x", "w"], &["h"]))
+        .message(1, node("Add", &["h", "b"], &["hb"]))
+        .message(1, node("Relu", &["hb"], &["r"]))
+        .message(1, node("Transpose", &["ut"], &["u"]))
+        .message(1, node("MatMul", &["r", "u"], &["y"]))
+        .text(2, "mlp")
+        .message(5, weights("w", &[3, 4], &[1., 0., 0., 1., 0., 1., 0., -1., 0., 0., 1., 0.]))
+        .message(5, weights("b", &[4], &[0.5, 0., -1., 0.]))
+        .message(5, weights("ut", &[2, 4], &[1., 2., 3., 4., -1., 0., 0., 1.]))
+        .message(11, value("x", &[2, 3]))
+        .message(12, value("y", &[2, 2]));
+    model(graph)
+}
+
+#[test]
+fn a_perceptron() {
+    let imported = import(&mlp(), None, &ModelOptions::default()).unwrap();
+    // The transposition is done.
+    assert_eq!(imported.graph.nodes.len(), 4);
+    let (module, lowered) = build(&imported.graph, "mlp", &Target::host(), LowerOptions::default()).unwrap();
+    let operators: Vec<_> = lowered.kernels.iter().map(|kernel| kernel.operators.join(" ")).collect();
+    assert_eq!(operators, ["MatMul Add Relu", "MatMul"]);
+    let x = Tensor::from_slice(&[1f32, 2., 3., -1., 0., 1.], &[2, 3]).unwrap();
+    let y = Tensor::from_slice(&[0f32; 4], &[2, 2]).unwrap();
+    module.function("mlp").unwrap().call((&x, &y)).unwrap();
+    // h = [1, 2, 3, -1], [-1, 0, 1, -1]; with b and relu [1.5, 2, 2, 0], [0, 0, 0, 0].
+    assert_eq!(y.view::<f32>().unwrap().to_vec(), [11.5, -1.5, 0., 0.]);
+    let wrong = module.function("mlp").unwrap().call((&y, &y)).unwrap_err();
+    assert!(wrong.to_string().contains("Invalid x.shape[1] on argument #0"), "{wrong}");
+}
+
+#[test]
+fn without_fusion_each_node_is_a_kernel() {
+    let imported = import(&mlp(), None, &ModelOptions::default()).unwrap();
+    let options = LowerOptions { fuse: false };
+    let (module, lowered) = build(&imported.graph, "mlp", &Target::host(), options).unwrap();
+    assert_eq!(lowered.kernels.len(), 4);
+    let x = Tensor::from_slice(&[1f32, 2., 3., -1., 0., 1.], &[2, 3]).unwrap();
+    let y = Tensor::from_slice(&[0f32; 4], &[2, 2]).unwrap();
+    module.function("mlp").unwrap().call((&x, &y)).unwrap();
+    assert_eq!(y.view::<f32>().unwrap().to_vec(), [11.5, -1.5, 0., 0.]);
+}
+
+#[test]
+fn what_is_wrong_with_a_model() {
+    let options = ModelOptions::default;
+    let message =
+        |bytes: &[u8]| import(bytes, None, &options()).err().map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(message(b""), "the file cannot be read: there is no graph in it: this is no ONNX model");
+    let truncated = mlp();
+    assert!(message(&truncated[..truncated.len() / 2]).starts_with("the file cannot be read: a field of "));
+    let unknown = model(
+        Message::default()
+            .message(1, node("Frobnicate", &["x"], &["a"]))
+            .message(1, node("Frobnicate", &["a"], &["b"]))
+            .message(1, node("Quux", &["b"], &["y"]))
+            .message(11, value("x", &[2]))
+            .message(12, value("y", &[2])),
+    );
+    assert_eq!(
+        message(&unknown),
+        "operator Frobnicate is not supported: 2 of the nodes use it: 'a', 'b'\n\
+         operator Quux is not supported: 1 of the nodes use it: 'y'"
+    );
+    let shapes = model(
+        Message::default()
+            .message(1, node("Add", &["x", "z"], &["y"]).text(3, "sum"))
+            .message(11, value("x", &[2]))
+            .message(11, value("z", &[3]))
+            .message(12, value("y", &[2])),
+    );
+    assert_eq!(message(&shapes), "node 'sum' (Add): shapes [2] and [3] do not fit");
+    let cycle = model(
+        Message::default()
+            .message(1, node("Add", &["x", "b"], &["a"]))
+            .message(1, node("Relu", &["a"], &["b"]))
+            .message(11, value("x", &[2]))
+            .message(12, value("b", &[2])),
+    );
+    assert_eq!(
+        message(&cycle),
+        "node 'a' (Add): no node computes its inputs b before it: the graph has a cycle, or is cut"
+    );
+}
