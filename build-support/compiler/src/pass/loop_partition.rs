@@ -18,6 +18,7 @@ use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
+use crate::ir::shared::Memo;
 use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
     BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
@@ -31,7 +32,7 @@ use crate::ir::{
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0, threads: Vec::new() };
     let body = partition.mutate_stmt(&function.body)?;
-    Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
+    Ok(function.with_body(Unlikely::default().mutate_stmt(&body)?))
 }
 
 /// [`loop_partition`] of a function or of all functions of a module.
@@ -41,9 +42,16 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 }
 
 /// Removes `likely`.
-struct Unlikely;
+#[derive(Default)]
+struct Unlikely {
+    memo: Memo,
+}
 
 impl Mutate for Unlikely {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let (bare, was_likely) = expr.without_likely();
         if was_likely { self.mutate_expr(&bare) } else { mutate_expr_parts(self, expr) }
