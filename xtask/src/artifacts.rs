@@ -57,21 +57,27 @@ const LOADED_BY_TESTS: [&str; 12] = [
 
 /// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
 ///
-/// One command builds all but one: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
-/// itself, as it is shipped.
-pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 9]> {
+/// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
+/// itself, as it is shipped, and the compiler without optimization.
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 10]> {
     let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
     let mut cargo = environment.cargo("build");
     step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-capi"]);
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
-    let folder = environment.workspace.cargo_target().join("release");
+    // Without optimization: the compiler is large, and what it compiles is as fast.
+    let mut cargo = environment.cargo("build");
+    cargo.args(["--package", "python-compiler"]);
+    step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;
+    let target = environment.workspace.cargo_target();
+    let folder = target.join("release");
     Ok([
         ("EXPR_LIBRARY", shared_library(&folder, "expr")),
         ("EXTENSION_LIBRARY", shared_library(&folder, "extension")),
         ("GPU_LIBRARY", shared_library(&folder, "gpu_kernels")),
         ("IMAGEKIT_LIBRARY", shared_library(&folder, "imagekit")),
+        ("PYTHON_COMPILER_LIBRARY", shared_library(&target.join("debug"), "python_compiler")),
         ("TENSOR_KERNELS_LIBRARY", shared_library(&folder, "tensor_kernels")),
         ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
         ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),

@@ -19,10 +19,11 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 5] = [
+const PYTHON_TESTS: [&str; 6] = [
     "tests/python",
     "examples/imagekit/python",
     "examples/extension/python",
+    "examples/python-compiler/python",
     "examples/tensor-kernels/python",
     gpu::PYTHON_TESTS,
 ];

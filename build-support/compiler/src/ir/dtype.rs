@@ -39,10 +39,10 @@ pub const BOOLEAN: DataType = DataType::BOOL;
 /// A pointer.
 pub const POINTER: DataType = DataType::scalar(HANDLE, 64);
 
-/// The return type of a function that returns nothing.
+/// The return type of a function that returns nothing: `void`, as other languages write and read it.
 pub const NOTHING: DataType = {
     let mut raw = POINTER.as_raw();
-    raw.lanes = 0;
+    (raw.bits, raw.lanes) = (0, 0);
     DataType::from_raw(raw)
 };
 

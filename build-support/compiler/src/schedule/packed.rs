@@ -38,10 +38,15 @@ fn key(value: &Any, schedule: &SharedSchedule) -> kernpack::Result<StageKey> {
     Ok(StageKey::Operation(value.to::<Operation>()?))
 }
 
-/// A schedule in which each operation is computed on its own.
+/// A schedule of tensors or operations, in which each is computed on its own.
 #[packed_func(name = "kernpack.schedule.create")]
-fn create(outputs: Vec<Operation>) -> SharedSchedule {
-    SharedSchedule::new(create_schedule(&outputs))
+fn create(outputs: Vec<Any>) -> kernpack::Result<SharedSchedule> {
+    let operation = |output: &Any| match output.to::<Tensor>() {
+        Ok(tensor) => Ok(tensor.op.clone()),
+        Err(_) => output.to::<Operation>(),
+    };
+    let outputs = outputs.iter().map(operation).collect::<kernpack::Result<Vec<_>>>()?;
+    Ok(SharedSchedule::new(create_schedule(&outputs)))
 }
 
 /// A copy, which is scheduled on its own.

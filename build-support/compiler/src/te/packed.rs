@@ -43,6 +43,37 @@ impl From<Operand> for Expr {
     }
 }
 
+/// One argument or an array of them: `x` as well as `[x, y]`.
+pub(crate) struct OneOrMore<T>(Vec<T>);
+
+impl<T: Schema> Schema for OneOrMore<T> {
+    const TYPE: TypeSchema = TypeSchema { key: "Union", args: &[T::TYPE, <Vec<T> as Schema>::TYPE] };
+}
+
+impl<'a, T: FromAny<'a>> FromAny<'a> for OneOrMore<T>
+where
+    Vec<T>: FromAny<'a>,
+{
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        match T::from_any(value) {
+            Ok(one) => Ok(Self(vec![one])),
+            Err(_) => Vec::from_any(value).map(Self),
+        }
+    }
+}
+
+/// What a function gives back for each result: alone if there is one.
+fn one_or_more<T>(results: Vec<T>) -> Any
+where
+    T: Into<Any>,
+    Array<T>: FromIterator<T> + Into<Any>,
+{
+    match <[T; 1]>::try_from(results) {
+        Ok([one]) => one.into(),
+        Err(more) => more.into_iter().collect::<Array<T>>().into(),
+    }
+}
+
 /// Makes something without a place in Rust code; what is reported is the error.
 fn made<T>(work: impl FnOnce() -> T) -> kernpack::Result<T> {
     // What earlier work of this thread left is not a mistake of this call.
@@ -52,7 +83,7 @@ fn made<T>(work: impl FnOnce() -> T) -> kernpack::Result<T> {
     Ok(value)
 }
 
-fn exprs(operands: Vec<Operand>) -> Vec<Expr> {
+fn exprs(operands: impl IntoIterator<Item = Operand>) -> Vec<Expr> {
     operands.into_iter().map(|operand| operand.0).collect()
 }
 
@@ -72,8 +103,8 @@ fn constant(value: Operand, dtype: DataType) -> Expr {
 }
 
 #[packed_func(name = "kernpack.te.placeholder")]
-fn placeholder(shape: Vec<Operand>, dtype: DataType, name: &str) -> kernpack::Result<Tensor> {
-    made(|| super::placeholder(exprs(shape), dtype, name))
+fn placeholder(shape: OneOrMore<Operand>, dtype: DataType, name: &str) -> kernpack::Result<Tensor> {
+    made(|| super::placeholder(exprs(shape.0), dtype, name))
 }
 
 #[packed_func(name = "kernpack.te.reduce_axis")]
@@ -88,18 +119,22 @@ fn thread_axis(extent: Option<i64>, tag: &str) -> kernpack::Result<IterVar> {
 
 /// An element of a tensor.
 #[packed_func(name = "kernpack.te.at")]
-fn at(tensor: Tensor, indices: Vec<Operand>) -> kernpack::Result<Expr> {
-    made(|| tensor.at(exprs(indices)))
+fn at(tensor: Tensor, indices: OneOrMore<Operand>) -> kernpack::Result<Expr> {
+    made(|| tensor.at(exprs(indices.0)))
 }
 
-/// `body` gets the axes as an array, and gives an expression, or an array of them for as many tensors.
+/// `body` gets an axis for each dimension, and gives an expression, or an array of them for as many tensors. The result is a tensor, or an array of them.
 #[packed_func(name = "kernpack.te.compute")]
-fn compute(shape: Vec<Operand>, body: Function, name: &str, tag: &str) -> kernpack::Result<Array<Tensor>> {
+fn compute(shape: OneOrMore<Operand>, body: Function, name: &str) -> kernpack::Result<Any> {
     let mut failed = None;
+    let mut is_one = true;
     let tensors = made(|| {
-        super::compute_dyn(exprs(shape), |axes| {
-            let axes: Array<IterVar> = axes.iter().cloned().collect();
-            let bodies = body.call((axes,)).and_then(|result| bodies_of(&result));
+        super::compute_dyn(exprs(shape.0), |axes| {
+            let axes: Vec<Any> = axes.iter().map(|axis| axis.clone().into()).collect();
+            let bodies = body.call(&axes[..]).and_then(|result| {
+                is_one = result.to::<Operand>().is_ok();
+                bodies_of(&result)
+            });
             bodies.unwrap_or_else(|error| {
                 failed = Some(error);
                 vec![Expr::int(0)]
@@ -109,9 +144,9 @@ fn compute(shape: Vec<Operand>, body: Function, name: &str, tag: &str) -> kernpa
     if let Some(error) = failed {
         return Err(error);
     }
-    let Some(first) = tensors.first() else { return Ok(Array::default()) };
-    let op = with_names(&first.op, |old_name, old_tag, _| (*old_name, *old_tag) = (name.into(), tag.into()));
-    Ok(op.outputs().into())
+    let Some(first) = tensors.first() else { return Ok(Array::<Tensor>::default().into()) };
+    let outputs = with_names(&first.op, |old_name, _, _| *old_name = name.into()).outputs();
+    Ok(if is_one { one_or_more(outputs) } else { outputs.into_iter().collect::<Array<Tensor>>().into() })
 }
 
 fn bodies_of(result: &Any) -> kernpack::Result<Vec<Expr>> {
@@ -121,10 +156,11 @@ fn bodies_of(result: &Any) -> kernpack::Result<Vec<Expr>> {
     Ok(exprs(result.to::<Vec<Operand>>()?))
 }
 
-/// A reduction over axes: `sum`, `product`, `min`, `max`, `all`, `any` of one value; `argmin`, `argmax` of index and value.
+/// A reduction over axes: `sum`, `product`, `min`, `max`, `all`, `any` of one value, which is an expression; `argmin`, `argmax` of index and value, which is
+/// an array of two.
 #[packed_func(name = "kernpack.te.reduce")]
-fn reduce(kind: &str, values: Vec<Operand>, axes: Vec<IterVar>) -> kernpack::Result<Array<Expr>> {
-    let values = exprs(values);
+fn reduce(kind: &str, values: OneOrMore<Operand>, axes: OneOrMore<IterVar>) -> kernpack::Result<Any> {
+    let (values, axes) = (exprs(values.0), axes.0);
     let results = made(|| match (kind, &values[..]) {
         ("sum", [x]) => Some(vec![super::sum(x, axes)]),
         ("product", [x]) => Some(vec![super::product(x, axes)]),
@@ -140,7 +176,7 @@ fn reduce(kind: &str, values: Vec<Operand>, axes: Vec<IterVar>) -> kernpack::Res
         CompileError::new(ErrorKind::Type, format!("no reduction `{kind}` of {} values", values.len()))
             .note("there are sum, product, min, max, all and any of one value, argmin and argmax of two")
     };
-    Ok(results.ok_or_else(unknown)?.into())
+    Ok(one_or_more(results.ok_or_else(unknown)?))
 }
 
 /// A reducer: `combine` gets two arrays of partial results, and gives one.
@@ -176,23 +212,30 @@ fn comm_reducer(dtypes: Vec<DataType>, combine: Function, identity: Vec<Operand>
 #[packed_func(name = "kernpack.te.reduce_with")]
 fn reduce_with(
     reducer: Reducer,
-    values: Vec<Operand>,
-    axes: Vec<IterVar>,
+    values: OneOrMore<Operand>,
+    axes: OneOrMore<IterVar>,
     condition: Option<Operand>,
     init: Option<Vec<Operand>>,
-) -> kernpack::Result<Array<Expr>> {
+) -> kernpack::Result<Any> {
     let condition = condition.map_or_else(|| Expr::bool(true), Expr::from);
     let init = init.map(exprs).unwrap_or_default();
     let here = core::panic::Location::caller();
-    let results = made(|| super::reduce::reduction("reduction", &reducer, exprs(values), axes, condition, init, here))?;
-    Ok(results.into())
+    let results =
+        made(|| super::reduce::reduction("reduction", &reducer, exprs(values.0), axes.0, condition, init, here))?;
+    Ok(one_or_more(results))
 }
 
+/// A recurrence along the first dimension; the result is a tensor, or an array of them for several states.
 #[packed_func(name = "kernpack.te.scan")]
-fn scan(init: Vec<Tensor>, update: Vec<Tensor>, state: Vec<Tensor>, name: &str) -> kernpack::Result<Array<Tensor>> {
-    let outputs = made(|| super::scan_dyn(&init, &update, &state))?;
-    let Some(first) = outputs.first() else { return Ok(Array::default()) };
-    Ok(with_names(&first.op, |old, _, _| *old = name.into()).outputs().into())
+fn scan(
+    init: OneOrMore<Tensor>,
+    update: OneOrMore<Tensor>,
+    state: OneOrMore<Tensor>,
+    name: &str,
+) -> kernpack::Result<Any> {
+    let outputs = made(|| super::scan_dyn(&init.0, &update.0, &state.0))?;
+    let Some(first) = outputs.first() else { return Ok(Array::<Tensor>::default().into()) };
+    Ok(one_or_more(with_names(&first.op, |old, _, _| *old = name.into()).outputs()))
 }
 
 /// `body` gets an array of buffers for the inputs and one for the results, and gives statements, or a call.
@@ -280,8 +323,8 @@ fn cast(value: Operand, dtype: DataType) -> Expr {
 
 /// A math function by its name.
 #[packed_func(name = "kernpack.te.math")]
-fn math(name: &str, args: Vec<Operand>) -> kernpack::Result<Expr> {
-    Ok(crate::ir::builder::try_math(name, &exprs(args))?)
+fn math(name: &str, args: OneOrMore<Operand>) -> kernpack::Result<Expr> {
+    Ok(crate::ir::builder::try_math(name, &exprs(args.0))?)
 }
 
 /// An argument of a packed function in the body of an extern operation; `rw`: 1 it reads, 2 it writes, 3 both.

@@ -21,8 +21,8 @@ fn other_languages_build_and_schedule_with_global_functions() {
     let a: Tensor = call("kernpack.te.placeholder", &[shape.into(), F32.into(), "a".into()]).to().unwrap();
     let k: IterVar = call("kernpack.te.reduce_axis", &[0.into(), 16.into(), "k".into()]).to().unwrap();
     let (tensor, axis) = (a.clone(), k.clone());
-    let body = Function::from_fn(move |axes: Array<IterVar>| -> kernpack::Result<Array<Expr>> {
-        let indices: Array<Any> = [Any::from(axes.get(0).unwrap()), Any::from(axis.clone())].into_iter().collect();
+    let body = Function::from_fn(move |i: IterVar| -> kernpack::Result<Expr> {
+        let indices: Array<Any> = [Any::from(i), Any::from(axis.clone())].into_iter().collect();
         let element = global("kernpack.te.at", &[tensor.clone().into(), indices.into()])?;
         let doubled = global("kernpack.te.binary", &["Mul".into(), element, 2.into()])?;
         let values: Array<Any> = [doubled].into_iter().collect();
@@ -30,8 +30,8 @@ fn other_languages_build_and_schedule_with_global_functions() {
         global("kernpack.te.reduce", &["sum".into(), values.into(), axes.into()])?.to()
     });
     let shape: Array<Any> = [Any::from(Expr::from(&n))].into_iter().collect();
-    let made = call("kernpack.te.compute", &[shape.into(), body.into(), "rows".into(), "".into()]);
-    let rows = made.to::<Array<Tensor>>().unwrap().get(0).unwrap();
+    let made = call("kernpack.te.compute", &[shape.into(), body.into(), "rows".into()]);
+    let rows: Tensor = made.to().unwrap();
     assert_eq!(rows.name(), "rows");
 
     let outputs: Array<kernpack_compiler::ir::Operation> = [rows.op.clone()].into_iter().collect();

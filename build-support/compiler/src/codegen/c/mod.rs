@@ -50,7 +50,7 @@ use kernpack::DataType;
 
 use super::{RuntimeSymbols, Target};
 use crate::error::Result;
-use crate::ir::{DataTypeExt, IrModule, POINTER};
+use crate::ir::IrModule;
 use crate::pass::lower_for_host;
 
 /// What GCC and Clang should be told: `sqrt` and its like set no `errno`, and products are not fused with sums unless the program says `fma`.
@@ -58,7 +58,7 @@ pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off
 
 /// The return type of a function that returns nothing.
 pub fn nothing() -> DataType {
-    POINTER.with_lanes(0)
+    crate::ir::dtype::NOTHING
 }
 
 /// The C file of a module.
