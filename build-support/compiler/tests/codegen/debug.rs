@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::codegen::llvm::{Compiled, DEBUG_FILE, compile};
 use kernpack_compiler::ir::{
-    Buffer, Expr, F32, ForKind, FuncKind, I64, IrModule, IrModuleNode, LoweredFunc, LoweredFuncNode, Param,
-    ParamNode, Stmt, Var,
+    Buffer, Expr, F32, ForKind, FuncKind, I64, IrModule, IrModuleNode, LoweredFunc, LoweredFuncNode, Param, ParamNode,
+    Stmt, Var,
 };
 
 use crate::{c, sum};
