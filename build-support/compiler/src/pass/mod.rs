@@ -1,6 +1,7 @@
 //! Lowering step by step: each pass does one thing and leaves an invariant.
 
 mod accesses;
+pub mod common_subexpr_elim;
 mod context;
 pub mod hoist_if;
 mod host;
@@ -11,7 +12,9 @@ pub mod loop_partition;
 pub mod lower_builtin;
 pub mod lower_intrin;
 pub mod lower_thread_allreduce;
+pub mod lower_warp_memory;
 pub mod make_packed_api;
+pub mod narrow_index;
 mod packed;
 pub mod pipeline;
 mod relocate;

@@ -48,6 +48,8 @@ pub const DEVICE: &[&str] = &[
     "ThreadSync",
     "LowerThreadAllreduce",
     "SplitHostDevice",
+    "NarrowIndex",
+    "LowerWarpMemory",
 ];
 
 /// The pipeline of a context: its own, or the usual one.
