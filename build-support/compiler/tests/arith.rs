@@ -14,6 +14,8 @@ mod fuzz;
 #[path = "arith/rules.rs"]
 #[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
 mod rules;
+#[path = "arith/shared.rs"]
+mod shared;
 #[path = "arith/solve.rs"]
 mod solve;
 #[path = "arith/statements.rs"]

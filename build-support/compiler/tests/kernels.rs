@@ -487,3 +487,39 @@ fn convolutions_by_winograd() {
         checked_convolution(targets, name, of, epilogue, channels_last_weights, "winograd", 1e-3);
     }
 }
+
+#[test]
+fn transposes() {
+    let mut k = Kernel::new("f");
+    let (m, n) = (k.size("m"), k.size("n"));
+    let x = k.input("x", [&n, &m], F32);
+    let bias = k.input("bias", [&m], F32);
+    k.output("out", compute([&m, &n], |[i, j]| max(x.at([&j, &i]) + bias.at([&i]), 0.0)));
+    let context = PassContext::default();
+    drop(k.scheduled(&TargetDescription::x86_64_v4(), &context).unwrap());
+    assert!(context.take_notes().iter().any(|note| note.ends_with("rule `transpose`")));
+    for (m, n) in SIZES.into_iter().zip(SIZES.into_iter().rev()).chain([(130, 70), (16, 64)]) {
+        check("transpose", &k, &[&[n, m], &[m]], 0.0);
+    }
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [3, 20, 5, 18], F32);
+    k.output("out", compute([3, 5, 18, 20], |[n, h, w, c]| x.at([&n, &c, &h, &w])));
+    check("channels last", &k, &[&[3, 20, 5, 18]], 0.0);
+}
+
+#[test]
+fn long_rows_that_are_added() {
+    for (m, n) in [(1, 1024), (7, 1030), (17, 2500), (8, 4100)] {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [m, n], F32);
+        let r = reduce_axis(0, m, "r");
+        k.output("out", compute([n], |[j]| sum(x.at([&r, &j]), &r)));
+        check("sum of columns", &k, &[&[m, n]], 0.0);
+    }
+    let mut k = Kernel::new("f");
+    let (a, b) = (k.input("a", [1, 37], F32), k.input("b", [37, 1100], F32));
+    let r = reduce_axis(0, 37, "r");
+    let c = compute([1, 1100], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)).named("c");
+    k.output("out", compute([1, 1100], |[i, j]| max(c.at([&i, &j]), 0.0)));
+    check("a vector times a matrix", &k, &[&[1, 37], &[37, 1100]], 0.0);
+}

@@ -6,6 +6,8 @@ mod check;
 mod choices;
 #[path = "lower/copies_and_halves.rs"]
 mod copies_and_halves;
+#[path = "lower/devices.rs"]
+mod devices;
 #[path = "lower/fuzz.rs"]
 mod fuzz;
 

@@ -1,5 +1,8 @@
 //! Passes: each program means the same before and after, and has the form that the pass promises.
 
+#[path = "passes/kernels.rs"]
+mod kernels;
+
 use kernpack_compiler::error::Result;
 use kernpack_compiler::interpret::{Arg, Block, Machine, NOTHING};
 use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};

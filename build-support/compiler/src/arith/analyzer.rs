@@ -1,38 +1,13 @@
 //! The analyzer: what is known, and what follows.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::sum::{Sum, Term};
+use crate::ir::shared::ByAddress;
 use crate::ir::{Expr, Range, Var};
-
-/// Hashes addresses.
-#[derive(Default)]
-pub(crate) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        // Multiplied for the high bits, which tables take, and shifted for the low ones.
-        let mixed = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
-pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
 
 /// What is known of a variable.
 #[derive(Clone)]
@@ -94,7 +69,21 @@ struct Memo {
     sum: Rc<Sum>,
 }
 
-/// Entries of the memo at which it is emptied.
+struct Simplified {
+    /// Keeps the address taken.
+    _expr: Expr,
+    epoch: u64,
+    result: Expr,
+}
+
+/// Conditions that are entered inside of others for one question. In each scope, shared parts are looked at again: without a limit chains of choices would
+/// take time of a high power of their length.
+const NESTED_SCOPES: u32 = 48;
+
+/// Cases of minima and maxima that comparisons look at for one question: there are as many as the power of 2 of how deep they are nested.
+const CASES: u32 = 128;
+
+/// Entries of a memo at which it is emptied.
 const MEMO_SIZE: usize = 1 << 14;
 
 /// All that the analyzer knows.
@@ -109,6 +98,13 @@ pub(crate) struct State {
     pub(crate) epoch: u64,
     last_epoch: u64,
     memo: ByAddress<Memo>,
+    simplified: ByAddress<Simplified>,
+    /// Conditions that are entered inside of the expression that is being simplified.
+    pub(crate) scopes: u32,
+    /// How often conditions may still be entered inside of others, for the expression that was asked about.
+    pub(crate) nested_scopes: u32,
+    /// Cases of minima and maxima that comparisons may still look at, for the expression that was asked about.
+    pub(crate) cases: u32,
     /// Variables that count lanes, by their number.
     pub(crate) lanes: Vec<(u16, Var)>,
     /// Whether a proof is being made: what it simplifies makes none.
@@ -161,6 +157,22 @@ impl State {
     }
 }
 
+impl State {
+    /// What an expression that is no sum was simplified to under the facts of now.
+    pub(crate) fn remembered_expr(&self, expr: &Expr) -> Option<Expr> {
+        let memo = self.simplified.get(&expr.address())?;
+        (memo.epoch == self.epoch).then(|| memo.result.clone())
+    }
+
+    pub(crate) fn remember_expr(&mut self, expr: &Expr, result: &Expr) {
+        if self.simplified.len() >= MEMO_SIZE {
+            self.simplified.clear();
+        }
+        let memo = Simplified { _expr: expr.clone(), epoch: self.epoch, result: result.clone() };
+        self.simplified.insert(expr.address(), memo);
+    }
+}
+
 /// A point to which an analyzer can be restored.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "facts hold until the analyzer is restored to the mark"]
@@ -204,7 +216,10 @@ impl Analyzer {
     }
 
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        work(&mut self.state.borrow_mut())
+        let mut state = self.state.borrow_mut();
+        state.nested_scopes = NESTED_SCOPES;
+        state.cases = CASES;
+        work(&mut state)
     }
 
     /// The variable takes the values of a range, which is not empty where the fact is used: inside the loop. Replaces what was known of it.

@@ -141,6 +141,10 @@ impl State {
             if !term.is_whole() {
                 continue;
             }
+            if self.cases == 0 {
+                return None;
+            }
+            self.cases -= 1;
             // min(x, y) < z and z < max(x, y) hold if one of both does.
             let any = (*op == BinaryOp::Min) == (term.scale > 0);
             let mut parts = Vec::with_capacity(2);

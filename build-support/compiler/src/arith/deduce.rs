@@ -1,5 +1,7 @@
 //! For which values of a loop variable a condition holds whatever the loops inside do: where a loop may be partitioned.
 
+use std::cell::Cell;
+
 use super::analyzer::Analyzer;
 use super::int_set::{IntSet, SetMap};
 use super::render::render;
@@ -24,17 +26,23 @@ use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, 
 /// assert!(clean.max().unwrap().is_int(11) && clean.min().is_none());
 /// ```
 pub fn deduce_bound(var: &Var, condition: &Expr, relaxed: &SetMap, analyzer: &Analyzer) -> Option<IntSet> {
-    Deduce { var, relaxed, analyzer }.condition(condition)
+    Deduce { var, relaxed, analyzer, steps: Cell::new(MOST_STEPS) }.condition(condition)
 }
+
+/// Conditions and sums that one deduction looks at: parts may be shared, and minima nested.
+const MOST_STEPS: u32 = 1024;
 
 struct Deduce<'a> {
     var: &'a Var,
     relaxed: &'a SetMap,
     analyzer: &'a Analyzer,
+    /// Conditions that may still be looked at.
+    steps: Cell<u32>,
 }
 
 impl Deduce<'_> {
     fn condition(&self, condition: &Expr) -> Option<IntSet> {
+        self.steps.set(self.steps.get().checked_sub(1)?);
         with_stack(|| match &**condition {
             ExprNode::Logic { op: LogicOp::And, a, b } => Some(self.both(self.condition(a)?, self.condition(b)?)),
             ExprNode::Logic { op: LogicOp::Or, a, b } => self.condition(a).or_else(|| self.condition(b)),
@@ -91,6 +99,7 @@ impl Deduce<'_> {
 
     /// Where `sum <= 0`.
     fn not_positive(&self, sum: &Sum) -> Option<IntSet> {
+        self.steps.set(self.steps.get().checked_sub(1)?);
         if sum.overflow {
             return None;
         }

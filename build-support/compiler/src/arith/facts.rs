@@ -7,7 +7,8 @@ use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{Effect, effect};
-use crate::ir::visit::{for_each_expr, uses_var};
+use crate::ir::shared::Seen;
+use crate::ir::visit::{has_part, uses_var};
 use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
 
 /// How deep facts follow from facts.
@@ -15,13 +16,11 @@ pub(crate) const DEPTH: u32 = 4;
 
 /// Whether the value of an expression stays what it is while memory changes.
 pub(crate) fn is_stable(expr: &Expr) -> bool {
-    let mut stable = true;
-    for_each_expr(expr, |part| match &**part {
-        ExprNode::Load { .. } | ExprNode::TensorRead { .. } => stable = false,
-        ExprNode::Call { kind, name, .. } => stable &= effect(*kind, name.as_str()) == Effect::Pure,
-        _ => {}
-    });
-    stable
+    !has_part(expr, |part| match &**part {
+        ExprNode::Load { .. } | ExprNode::TensorRead { .. } => true,
+        ExprNode::Call { kind, name, .. } => effect(*kind, name.as_str()) != Effect::Pure,
+        _ => false,
+    })
 }
 
 impl State {
@@ -148,15 +147,25 @@ impl State {
 
     /// The condition holds, or does not.
     pub(crate) fn assume(&mut self, condition: &Expr, holds: bool) {
+        self.assume_once(condition, holds, &mut [Seen::default(), Seen::default()]);
+    }
+
+    /// The condition holds, or does not; those that were met before are known, by whether they hold.
+    fn assume_once(&mut self, condition: &Expr, holds: bool, seen: &mut [Seen; 2]) {
+        if !seen[usize::from(holds)].is_new(condition) {
+            return;
+        }
         with_stack(|| match &**condition {
             ExprNode::Int { .. } => {}
-            ExprNode::Not { value } => self.assume(value, !holds),
-            ExprNode::Broadcast { value, .. } => self.assume(value, holds),
+            ExprNode::Not { value } => self.assume_once(value, !holds, seen),
+            ExprNode::Broadcast { value, .. } => self.assume_once(value, holds, seen),
             ExprNode::Logic { op, a, b } if (*op == LogicOp::And) == holds => {
-                self.assume(a, holds);
-                self.assume(b, holds);
+                self.assume_once(a, holds, seen);
+                self.assume_once(b, holds, seen);
             }
-            ExprNode::Call { .. } if condition.without_likely().1 => self.assume(&condition.without_likely().0, holds),
+            ExprNode::Call { .. } if condition.without_likely().1 => {
+                self.assume_once(&condition.without_likely().0, holds, seen);
+            }
             ExprNode::Compare { op, a, b } => {
                 if is_index(a) {
                     let difference = self.sum_of(a).minus(&self.sum_of(b));

@@ -4,10 +4,29 @@ use super::compare::comparison;
 use super::facts::negated;
 use super::same::same;
 use crate::ir::builder::fold_binary;
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, with_stack};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp};
 
-/// The condition that holds where this one does not, unless it would only be wrapped.
+/// Connectives up to which a negation is moved to their parts: parts that are shared are copied by it.
+const MOST_NEGATED: u32 = 64;
+
+/// The condition that holds where this one does not, unless it would only be wrapped, or is large.
 pub(crate) fn negation(condition: &Expr) -> Option<Expr> {
+    if takes_more(condition, &mut MOST_NEGATED.clone()) { None } else { negated_parts(condition) }
+}
+
+/// Whether a condition has more connectives than that.
+fn takes_more(condition: &Expr, most: &mut u32) -> bool {
+    let ExprNode::Logic { a, b, .. } = &**condition else { return false };
+    match most.checked_sub(1) {
+        None => true,
+        Some(rest) => {
+            *most = rest;
+            takes_more(a, most) || takes_more(b, most)
+        }
+    }
+}
+
+fn negated_parts(condition: &Expr) -> Option<Expr> {
     match &**condition {
         ExprNode::Int { value, .. } => Some(Expr::bool(*value == 0)),
         ExprNode::Not { value } => Some(value.clone()),
@@ -18,7 +37,7 @@ pub(crate) fn negation(condition: &Expr) -> Option<Expr> {
         }
         ExprNode::Logic { op, a, b } => {
             let op = if *op == LogicOp::And { LogicOp::Or } else { LogicOp::And };
-            let side = |side: &Expr| with_stack(|| negation(side)).unwrap_or_else(|| side.negated());
+            let side = |side: &Expr| negated_parts(side).unwrap_or_else(|| side.negated());
             Some(Expr::from_node(ExprNode::Logic { op, a: side(a), b: side(b) }))
         }
         _ => None,

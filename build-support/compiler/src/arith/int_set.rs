@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 
 use super::Analyzer;
+use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{
     BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Range, Var, VarMap, builtin, substitute, visit, with_stack,
 };
@@ -183,7 +184,7 @@ impl IntSet {
         }
         // Simplified first: intervals do not know that two occurrences of a variable have the same value.
         let expr = analyzer.simplify(&substitute(expr, &points));
-        let set = Evaluation { sets: &mut rest, analyzer }.expr(&expr);
+        let set = Evaluation { sets: &mut rest, analyzer, known: ByAddress::default() }.expr(&expr);
         set.simplified(analyzer)
     }
 
@@ -258,6 +259,8 @@ struct Evaluation<'a> {
     /// Sets of variables that are no points.
     sets: &'a mut SetMap,
     analyzer: &'a Analyzer,
+    /// Sets of parts that are shared.
+    known: ByAddress<IntSet>,
 }
 
 impl Evaluation<'_> {
@@ -270,7 +273,15 @@ impl Evaluation<'_> {
     }
 
     fn expr(&mut self, expr: &Expr) -> IntSet {
-        with_stack(|| self.expr_on_stack(expr))
+        let shared = is_shared(expr);
+        if shared && let Some(set) = self.known.get(&expr.address()) {
+            return set.clone();
+        }
+        let set = with_stack(|| self.expr_on_stack(expr));
+        if shared {
+            self.known.insert(expr.address(), set.clone());
+        }
+        set
     }
 
     fn expr_on_stack(&mut self, expr: &Expr) -> IntSet {

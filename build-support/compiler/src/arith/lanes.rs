@@ -10,7 +10,7 @@ use super::render::{binary, render};
 use super::same::same;
 use super::sum::Sum;
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var};
 
 impl State {
     /// Simplifies an expression of several lanes.
@@ -201,16 +201,20 @@ impl State {
         })
     }
 
-    /// Bounds of all lanes.
-    pub(crate) fn lanes_interval(&mut self, expr: &Expr) -> ConstInterval {
+    /// Bounds of all lanes; of what is nested deeper than this those of its type, as parts may be shared.
+    pub(crate) fn lanes_interval(&mut self, expr: &Expr, depth: u32) -> ConstInterval {
         let own = ConstInterval::of_type(expr.dtype());
+        if depth == 0 {
+            return own;
+        }
+        let depth = depth - 1;
         if let Some(lane) = self.lane_of(expr) {
             return self.const_interval(&lane);
         }
         match &**expr {
             ExprNode::Broadcast { value, .. } => self.const_interval(value),
             ExprNode::Binary { op, a, b, .. } => {
-                let (x, y) = with_stack(|| (self.const_interval(a), self.const_interval(b)));
+                let (x, y) = (self.lanes_interval(a, depth), self.lanes_interval(b, depth));
                 let range = match op {
                     BinaryOp::Add => x.plus(y),
                     BinaryOp::Sub => x.minus(y),
@@ -228,11 +232,11 @@ impl State {
             }
             ExprNode::Select { true_value: a, false_value: b, .. }
             | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => {
-                let (x, y) = with_stack(|| (self.const_interval(a), self.const_interval(b)));
+                let (x, y) = (self.lanes_interval(a, depth), self.lanes_interval(b, depth));
                 x.union(y)
             }
             ExprNode::Cast { value, .. } if value.dtype().is_integer() || value.dtype().is_bool() => {
-                let range = with_stack(|| self.const_interval(value));
+                let range = self.lanes_interval(value, depth);
                 if own.includes(range) { range } else { own }
             }
             _ => own,

@@ -9,22 +9,19 @@ use super::modular::ModularSet;
 use super::render::render;
 use super::same::same;
 use super::sum::Sum;
-use crate::ir::visit::for_each_expr;
+use crate::ir::shared::{Seen, is_shared};
+use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, with_stack};
 
 /// Whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
 fn is_total(expr: &Expr) -> bool {
-    let mut total = true;
-    for_each_expr(expr, |part| match &**part {
-        ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Call { .. } | ExprNode::Reduce { .. } => {
-            total = false
-        }
+    !has_part(expr, |part| match &**part {
+        ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Call { .. } | ExprNode::Reduce { .. } => true,
         ExprNode::Binary { op: BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod, b, .. } => {
-            total &= b.as_int().is_some();
+            b.as_int().is_none()
         }
-        _ => {}
-    });
-    total
+        _ => false,
+    })
 }
 
 /// Whether a condition may be simplified where others hold: see [`is_total`].
@@ -32,14 +29,21 @@ fn is_movable(condition: &Expr) -> bool {
     is_total(&condition.without_likely().0)
 }
 
+/// How deep conditions inside of one expression are entered. Below, all facts hold, and what was simplified once stays so.
+const MOST_SCOPES: u32 = 3;
+
 /// Parts of a connective that others are simplified under.
 const MOST_FACTS: usize = 12;
 
 /// The parts of a chain of one connective.
 fn operands(op: LogicOp, expr: &Expr, parts: &mut Vec<Expr>) {
-    // A work list: chains may be long.
+    // A work list: chains may be long. What stands in a chain twice says nothing new.
     let mut open = vec![expr.clone()];
+    let mut seen = Seen::default();
     while let Some(next) = open.pop() {
+        if matches!(*next, ExprNode::Logic { .. }) && !seen.is_new(&next) {
+            continue;
+        }
         match &*next {
             ExprNode::Logic { op: own, a, b } if *own == op => {
                 open.push(b.clone());
@@ -66,10 +70,29 @@ impl State {
             let sum = self.sum_of(expr);
             return render(&sum, Some(expr));
         }
-        if !expr.dtype().is_scalar() {
-            return with_stack(|| self.simplify_lanes(expr));
+        // What others refer to, too, is simplified once.
+        let shared = is_shared(expr);
+        if shared && let Some(result) = self.remembered_expr(expr) {
+            return result;
         }
-        with_stack(|| self.simplify_node(expr))
+        let result =
+            with_stack(|| if expr.dtype().is_scalar() { self.simplify_node(expr) } else { self.simplify_lanes(expr) });
+        if shared {
+            self.remember_expr(expr, &result);
+        }
+        result
+    }
+
+    /// Whether conditions may be entered here.
+    fn may_enter(&self) -> bool {
+        self.scopes == 0 || self.scopes < MOST_SCOPES && self.nested_scopes > 0
+    }
+
+    fn enter_scope(&mut self) {
+        if self.scopes > 0 {
+            self.nested_scopes = self.nested_scopes.saturating_sub(1);
+        }
+        self.scopes += 1;
     }
 
     /// A node that is no sum.
@@ -176,12 +199,16 @@ impl State {
         for (side, holds) in sides.iter_mut().zip([true, false]) {
             let leaf = matches!(**side, ExprNode::Int { .. } | ExprNode::Float { .. });
             // A side that is evaluated in any case keeps indices that are right in any case.
-            let enters = scalar && !leaf && (lazy || is_total(side));
-            let mark = self.mark();
-            if enters {
-                self.assume(&new_condition, holds);
+            let enters = scalar && !leaf && self.may_enter() && (lazy || is_total(side));
+            if !enters {
+                *side = simplify(self, side);
+                continue;
             }
+            let mark = self.mark();
+            self.enter_scope();
+            self.assume(&new_condition, holds);
             *side = simplify(self, side);
+            self.scopes -= 1;
             self.restore(mark);
         }
         let [x, y] = sides;
@@ -272,8 +299,10 @@ impl State {
         operands(op, expr, &mut parts);
         let mark = self.mark();
         let mut kept: Vec<Expr> = Vec::with_capacity(parts.len());
+        let most = if self.may_enter() { MOST_FACTS } else { 0 };
         let mut entered = 0;
         let mut changed = false;
+        self.enter_scope();
         for part in &parts {
             let new = if entered == 0 || is_movable(part) {
                 self.simplify(part)
@@ -291,6 +320,7 @@ impl State {
                 if new.is_true() == and {
                     continue;
                 }
+                self.scopes -= 1;
                 self.restore(mark);
                 return new;
             }
@@ -298,13 +328,14 @@ impl State {
                 changed = true;
                 continue;
             }
-            if entered < MOST_FACTS {
+            if entered < most {
                 self.assume(&new, and);
                 entered += 1;
             }
             // A part may be a chain itself now.
             operands(op, &new, &mut kept);
         }
+        self.scopes -= 1;
         self.restore(mark);
         if kept.len() > 1 && kept.len() <= MOST_FACTS {
             changed |= self.drop_implied(op, &mut kept);
@@ -378,7 +409,7 @@ impl State {
         match &**expr {
             _ if expr.dtype().is_float() || expr.dtype().is_handle() => ConstInterval::EVERYTHING,
             ExprNode::Int { value, dtype } if dtype.bits() < 64 || !dtype.is_uint() => ConstInterval::point(*value),
-            _ if !expr.dtype().is_scalar() => self.lanes_interval(expr),
+            _ if !expr.dtype().is_scalar() => self.lanes_interval(expr, 8),
             ExprNode::Cast { value, dtype } if value.dtype().is_integer() || value.dtype().is_bool() => {
                 let (inner, own) = (self.const_interval(value), ConstInterval::of_type(*dtype));
                 if own.includes(inner) { inner } else { own }

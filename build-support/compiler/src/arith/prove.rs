@@ -6,6 +6,7 @@ use super::modular::{ModularSet, gcd};
 use super::normalize::same_sums;
 use super::sum::{Sum, Term, WHOLE, ceil_div};
 use crate::ir::builder::floor_div;
+use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, LogicOp, with_stack};
 
 /// How much work a proof may be.
@@ -254,16 +255,29 @@ impl State {
 
     pub(crate) fn can_prove(&mut self, condition: &Expr) -> bool {
         let simple = self.simplify(condition);
-        self.holds(&simple)
+        self.holds(&simple, &mut ByAddress::default())
     }
 
-    fn holds(&mut self, condition: &Expr) -> bool {
+    /// Whether a condition holds; `known` has the answers for parts of it.
+    fn holds(&mut self, condition: &Expr, known: &mut ByAddress<bool>) -> bool {
+        let shared = is_shared(condition);
+        if shared && let Some(known) = known.get(&condition.address()) {
+            return *known;
+        }
+        let holds = self.holds_itself(condition, known);
+        if shared {
+            known.insert(condition.address(), holds);
+        }
+        holds
+    }
+
+    fn holds_itself(&mut self, condition: &Expr, known: &mut ByAddress<bool>) -> bool {
         with_stack(|| match &**condition {
             ExprNode::Int { .. } => condition.is_true(),
-            ExprNode::Broadcast { value, .. } => self.holds(value),
-            ExprNode::Logic { op: LogicOp::And, a, b } => self.holds(a) && self.holds(b),
-            ExprNode::Logic { op: LogicOp::Or, a, b } => self.holds(a) || self.holds(b),
-            ExprNode::Call { .. } if condition.without_likely().1 => self.holds(&condition.without_likely().0),
+            ExprNode::Broadcast { value, .. } => self.holds(value, known),
+            ExprNode::Logic { op: LogicOp::And, a, b } => self.holds(a, known) && self.holds(b, known),
+            ExprNode::Logic { op: LogicOp::Or, a, b } => self.holds(a, known) || self.holds(b, known),
+            ExprNode::Call { .. } if condition.without_likely().1 => self.holds(&condition.without_likely().0, known),
             ExprNode::Compare { op, a, b } if super::facts::is_index(a) => {
                 let difference = self.sum_of(a).minus(&self.sum_of(b));
                 self.relation_holds(*op, difference)

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::code::{BufferCode, FunctionCode, Op, Origin, ParamCode, Reg, Visible};
 use crate::error::Result;
+use crate::ir::share::bind_shared;
 use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, Reducer, Stmt, Var};
 
 /// What all functions of a machine share.
@@ -58,7 +59,10 @@ pub(super) struct Compiler<'a, 'b> {
 /// Translates a function.
 pub(super) fn compile(func: &LoweredFunc, shared: &mut Shared<'_>) -> Result<FunctionCode> {
     let mut compiler = Compiler::new(func.name.as_str(), shared);
-    compiler.function_code(func).map_err(|error| error.note(format!("in function `{}`", func.name)))
+    let named = bind_shared(&func.body).map(|body| func.with_body(body));
+    named
+        .and_then(|func| compiler.function_code(&func))
+        .map_err(|error| error.note(format!("in function `{}`", func.name)))
 }
 
 impl<'a, 'b> Compiler<'a, 'b> {

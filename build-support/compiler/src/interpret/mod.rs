@@ -42,6 +42,7 @@ mod arguments;
 mod block;
 mod builtins;
 mod code;
+mod collective;
 mod compile;
 mod compile_call;
 mod compile_expr;

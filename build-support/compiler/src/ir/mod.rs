@@ -12,6 +12,8 @@ pub mod function;
 pub(crate) mod handle;
 pub mod mutate;
 pub mod refresh;
+pub mod share;
+pub mod shared;
 pub mod stmt;
 pub mod substitute;
 pub mod tensor;

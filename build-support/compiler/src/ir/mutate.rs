@@ -3,6 +3,7 @@
 use kernpack::Array;
 
 use super::expr::{Expr, ExprNode};
+use super::shared::{Memo, is_shared};
 use super::stmt::{Stmt, StmtNode};
 use super::tensor::Range;
 use super::with_stack;
@@ -26,6 +27,27 @@ pub trait Mutate {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         mutate_stmt_parts(self, stmt)
     }
+
+    /// Where it keeps what parts that several expressions [share](super::shared) became, so that each is rewritten once. A rewrite whose result depends
+    /// on more than the expression empties the memo when that changes, or has none, which is the default.
+    fn memo(&mut self) -> Option<&mut Memo> {
+        None
+    }
+}
+
+/// Rewrites a part of an expression or statement, or takes what it became before.
+pub fn mutate_part<M: Mutate + ?Sized>(mutator: &mut M, expr: &Expr) -> Result<Expr> {
+    if !is_shared(expr) {
+        return mutator.mutate_expr(expr);
+    }
+    if let Some(known) = mutator.memo().and_then(|memo| memo.get(expr)) {
+        return Ok(known);
+    }
+    let new = mutator.mutate_expr(expr)?;
+    if let Some(memo) = mutator.memo() {
+        memo.put(expr, &new);
+    }
+    Ok(new)
 }
 
 /// Rewrites each; none if nothing changed.
@@ -33,7 +55,7 @@ pub fn mutate_exprs<M: Mutate + ?Sized>(mutator: &mut M, exprs: &Array<Expr>) ->
     let mut changed = false;
     let mut rewritten = Vec::with_capacity(exprs.len());
     for expr in exprs.iter() {
-        let new = mutator.mutate_expr(&expr)?;
+        let new = mutate_part(mutator, &expr)?;
         changed |= !new.same_as(&expr);
         rewritten.push(new);
     }
@@ -41,7 +63,7 @@ pub fn mutate_exprs<M: Mutate + ?Sized>(mutator: &mut M, exprs: &Array<Expr>) ->
 }
 
 fn mutate_option<M: Mutate + ?Sized>(mutator: &mut M, expr: &Option<Expr>) -> Result<Option<Expr>> {
-    expr.as_ref().map(|expr| mutator.mutate_expr(expr)).transpose()
+    expr.as_ref().map(|expr| mutate_part(mutator, expr)).transpose()
 }
 
 fn same_option(a: &Option<Expr>, b: &Option<Expr>) -> bool {
@@ -56,7 +78,7 @@ fn mutate_region<M: Mutate + ?Sized>(mutator: &mut M, region: &Array<Range>) -> 
     let mut changed = false;
     let mut rewritten = Vec::with_capacity(region.len());
     for range in region.iter() {
-        let (min, extent) = (mutator.mutate_expr(&range.min)?, mutator.mutate_expr(&range.extent)?);
+        let (min, extent) = (mutate_part(mutator, &range.min)?, mutate_part(mutator, &range.extent)?);
         if min.same_as(&range.min) && extent.same_as(&range.extent) {
             rewritten.push(range);
         } else {
@@ -80,14 +102,14 @@ fn expr_parts<M: Mutate + ?Sized>(m: &mut M, expr: &Expr) -> Result<Expr> {
     let node = match &**expr {
         ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } | ExprNode::Var { .. } => return same(),
         ExprNode::Cast { dtype, value } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }
             ExprNode::Cast { dtype: super::DataTypeExt::with_lanes(*dtype, new.lanes()), value: new }
         }
         ExprNode::Binary { op, a, b, .. } => {
-            let (x, y) = (m.mutate_expr(a)?, m.mutate_expr(b)?);
+            let (x, y) = (mutate_part(m, a)?, mutate_part(m, b)?);
             if x.same_as(a) && y.same_as(b) {
                 return same();
             }
@@ -95,49 +117,49 @@ fn expr_parts<M: Mutate + ?Sized>(m: &mut M, expr: &Expr) -> Result<Expr> {
             ExprNode::Binary { op: *op, a: x, b: y, dtype }
         }
         ExprNode::Compare { op, a, b } => {
-            let (x, y) = (m.mutate_expr(a)?, m.mutate_expr(b)?);
+            let (x, y) = (mutate_part(m, a)?, mutate_part(m, b)?);
             if x.same_as(a) && y.same_as(b) {
                 return same();
             }
             ExprNode::Compare { op: *op, a: x, b: y }
         }
         ExprNode::Logic { op, a, b } => {
-            let (x, y) = (m.mutate_expr(a)?, m.mutate_expr(b)?);
+            let (x, y) = (mutate_part(m, a)?, mutate_part(m, b)?);
             if x.same_as(a) && y.same_as(b) {
                 return same();
             }
             ExprNode::Logic { op: *op, a: x, b: y }
         }
         ExprNode::Not { value } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }
             ExprNode::Not { value: new }
         }
         ExprNode::Select { condition, true_value, false_value } => {
-            let (c, x, y) = (m.mutate_expr(condition)?, m.mutate_expr(true_value)?, m.mutate_expr(false_value)?);
+            let (c, x, y) = (mutate_part(m, condition)?, mutate_part(m, true_value)?, mutate_part(m, false_value)?);
             if c.same_as(condition) && x.same_as(true_value) && y.same_as(false_value) {
                 return same();
             }
             ExprNode::Select { condition: c, true_value: x, false_value: y }
         }
         ExprNode::IfThenElse { condition, then_value, else_value } => {
-            let (c, x, y) = (m.mutate_expr(condition)?, m.mutate_expr(then_value)?, m.mutate_expr(else_value)?);
+            let (c, x, y) = (mutate_part(m, condition)?, mutate_part(m, then_value)?, mutate_part(m, else_value)?);
             if c.same_as(condition) && x.same_as(then_value) && y.same_as(else_value) {
                 return same();
             }
             ExprNode::IfThenElse { condition: c, then_value: x, else_value: y }
         }
         ExprNode::Ramp { base, stride, lanes } => {
-            let (x, y) = (m.mutate_expr(base)?, m.mutate_expr(stride)?);
+            let (x, y) = (mutate_part(m, base)?, mutate_part(m, stride)?);
             if x.same_as(base) && y.same_as(stride) {
                 return same();
             }
             ExprNode::Ramp { base: x, stride: y, lanes: *lanes }
         }
         ExprNode::Broadcast { value, lanes } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }
@@ -148,14 +170,14 @@ fn expr_parts<M: Mutate + ?Sized>(m: &mut M, expr: &Expr) -> Result<Expr> {
             Some(vectors) => ExprNode::Shuffle { vectors, indices: indices.clone() },
         },
         ExprNode::Let { var, value, body } => {
-            let (x, y) = (m.mutate_expr(value)?, m.mutate_expr(body)?);
+            let (x, y) = (mutate_part(m, value)?, mutate_part(m, body)?);
             if x.same_as(value) && y.same_as(body) {
                 return same();
             }
             ExprNode::Let { var: var.clone(), value: x, body: y }
         }
         ExprNode::Load { buffer, index, mask, .. } => {
-            let (x, new_mask) = (m.mutate_expr(index)?, mutate_option(m, mask)?);
+            let (x, new_mask) = (mutate_part(m, index)?, mutate_option(m, mask)?);
             if x.same_as(index) && same_option(&new_mask, mask) {
                 return same();
             }
@@ -171,7 +193,7 @@ fn expr_parts<M: Mutate + ?Sized>(m: &mut M, expr: &Expr) -> Result<Expr> {
         },
         ExprNode::Reduce { reducer, sources, axes, condition, init, value_index } => {
             let new_sources = mutate_exprs(m, sources)?;
-            let new_condition = m.mutate_expr(condition)?;
+            let new_condition = mutate_part(m, condition)?;
             let new_init = mutate_exprs(m, init)?;
             if new_sources.is_none() && new_condition.same_as(condition) && new_init.is_none() {
                 return same();
@@ -211,7 +233,7 @@ fn stmt_parts<M: Mutate + ?Sized>(m: &mut M, stmt: &Stmt) -> Result<Stmt> {
             return if changed { Ok(Stmt::seq(rewritten)) } else { same() };
         }
         StmtNode::For { var, min, extent, kind, annotations, body } => {
-            let (x, y, z) = (m.mutate_expr(min)?, m.mutate_expr(extent)?, m.mutate_stmt(body)?);
+            let (x, y, z) = (mutate_part(m, min)?, mutate_part(m, extent)?, m.mutate_stmt(body)?);
             if x.same_as(min) && y.same_as(extent) && z.same_as(body) {
                 return same();
             }
@@ -225,14 +247,14 @@ fn stmt_parts<M: Mutate + ?Sized>(m: &mut M, stmt: &Stmt) -> Result<Stmt> {
             }
         }
         StmtNode::Store { buffer, index, value, mask } => {
-            let (x, y, new_mask) = (m.mutate_expr(index)?, m.mutate_expr(value)?, mutate_option(m, mask)?);
+            let (x, y, new_mask) = (mutate_part(m, index)?, mutate_part(m, value)?, mutate_option(m, mask)?);
             if x.same_as(index) && y.same_as(value) && same_option(&new_mask, mask) {
                 return same();
             }
             StmtNode::Store { buffer: buffer.clone(), index: x, value: y, mask: new_mask }
         }
         StmtNode::TensorWrite { tensor, indices, value } => {
-            let (new_indices, y) = (mutate_exprs(m, indices)?, m.mutate_expr(value)?);
+            let (new_indices, y) = (mutate_exprs(m, indices)?, mutate_part(m, value)?);
             if new_indices.is_none() && y.same_as(value) {
                 return same();
             }
@@ -255,35 +277,35 @@ fn stmt_parts<M: Mutate + ?Sized>(m: &mut M, stmt: &Stmt) -> Result<Stmt> {
         // The shape of a buffer is a part of its identity; a pass that changes it makes a new buffer and puts it in at each use.
         StmtNode::Alloc { .. } => return same(),
         StmtNode::Alias { buffer, data } => {
-            let new = m.mutate_expr(data)?;
+            let new = mutate_part(m, data)?;
             if new.same_as(data) {
                 return same();
             }
             StmtNode::Alias { buffer: buffer.clone(), data: new }
         }
         StmtNode::Bind { var, value } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }
             StmtNode::Bind { var: var.clone(), value: new }
         }
         StmtNode::Attr { key, node, value, body } => {
-            let (x, y) = (m.mutate_expr(value)?, m.mutate_stmt(body)?);
+            let (x, y) = (mutate_part(m, value)?, m.mutate_stmt(body)?);
             if x.same_as(value) && y.same_as(body) {
                 return same();
             }
             StmtNode::Attr { key: key.clone(), node: node.clone(), value: x, body: y }
         }
         StmtNode::Assert { condition, kind, parts } => {
-            let new = m.mutate_expr(condition)?;
+            let new = mutate_part(m, condition)?;
             if new.same_as(condition) {
                 return same();
             }
             StmtNode::Assert { condition: new, kind: kind.clone(), parts: parts.clone() }
         }
         StmtNode::If { condition, then_body, else_body } => {
-            let (x, y) = (m.mutate_expr(condition)?, m.mutate_stmt(then_body)?);
+            let (x, y) = (mutate_part(m, condition)?, m.mutate_stmt(then_body)?);
             let z = else_body.as_ref().map(|body| m.mutate_stmt(body)).transpose()?;
             let same_else = match (&z, else_body) {
                 (Some(new), Some(old)) => new.same_as(old),
@@ -295,21 +317,21 @@ fn stmt_parts<M: Mutate + ?Sized>(m: &mut M, stmt: &Stmt) -> Result<Stmt> {
             StmtNode::If { condition: x, then_body: y, else_body: z }
         }
         StmtNode::Evaluate { value } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }
             StmtNode::Evaluate { value: new }
         }
         StmtNode::While { condition, body } => {
-            let (x, y) = (m.mutate_expr(condition)?, m.mutate_stmt(body)?);
+            let (x, y) = (mutate_part(m, condition)?, m.mutate_stmt(body)?);
             if x.same_as(condition) && y.same_as(body) {
                 return same();
             }
             StmtNode::While { condition: x, body: y }
         }
         StmtNode::Return { value } => {
-            let new = m.mutate_expr(value)?;
+            let new = mutate_part(m, value)?;
             if new.same_as(value) {
                 return same();
             }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::buffer::{Buffer, BufferNode};
 use super::expr::{Expr, ExprNode, Var};
-use super::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use super::mutate::{Mutate, mutate_expr_parts, mutate_part, mutate_stmt_parts};
+use super::shared::Memo;
 use super::stmt::{Stmt, StmtNode};
 use super::substitute::VarMap;
 use crate::error::Result;
@@ -18,12 +19,14 @@ pub struct Replace {
     pub buffers: HashMap<Buffer, Buffer>,
     /// Whether what is defined inside gets new variables.
     pub refresh: bool,
+    /// What shared parts became under the variables and buffers of now.
+    pub memo: Memo,
 }
 
 impl Replace {
     /// Puts values in place of variables, and gives all definitions new variables.
     pub fn fresh(vars: VarMap) -> Self {
-        Self { vars, buffers: HashMap::new(), refresh: true }
+        Self { vars, refresh: true, ..Self::default() }
     }
 
     fn new_var(&mut self, var: &Var) -> Var {
@@ -32,6 +35,7 @@ impl Replace {
         }
         let new = var.renamed(var.name());
         self.vars.insert(var.clone(), new.expr().clone());
+        self.memo.clear();
         new
     }
 
@@ -63,26 +67,31 @@ impl Replace {
     fn defined_buffer(&mut self, buffer: &Buffer) -> Result<Buffer> {
         self.new_var(&buffer.data);
         self.buffers.remove(buffer);
+        self.memo.clear();
         self.buffer(buffer)
     }
 }
 
 impl Mutate for Replace {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         match &**expr {
             ExprNode::Var { .. } => {
                 Ok(Var::of(expr).and_then(|var| self.vars.get(&var).cloned()).unwrap_or_else(|| expr.clone()))
             }
             ExprNode::Let { var, value, body } => {
-                let value = self.mutate_expr(value)?;
+                let value = mutate_part(self, value)?;
                 let var = self.new_var(var);
-                let body = super::with_stack(|| self.mutate_expr(body))?;
+                let body = super::with_stack(|| mutate_part(self, body))?;
                 Ok(Expr::from_node(ExprNode::Let { var, value, body }))
             }
             ExprNode::Load { buffer, index, mask, .. } => {
                 let new = self.buffer(buffer)?;
                 let (new_index, new_mask) =
-                    (self.mutate_expr(index)?, mask.as_ref().map(|mask| self.mutate_expr(mask)).transpose()?);
+                    (mutate_part(self, index)?, mask.as_ref().map(|mask| mutate_part(self, mask)).transpose()?);
                 Ok(Expr::load_masked(&new, new_index, new_mask))
             }
             _ => mutate_expr_parts(self, expr),

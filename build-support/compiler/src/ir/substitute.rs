@@ -4,20 +4,28 @@ use std::collections::HashMap;
 
 use super::expr::{Expr, ExprNode, Var};
 use super::mutate::{Mutate, mutate_expr_parts};
+use super::shared::Memo;
 use super::stmt::Stmt;
 use crate::error::Result;
 
 /// Expressions by variable.
 pub type VarMap = HashMap<Var, Expr>;
 
-struct Substitute<'a>(&'a VarMap);
+struct Substitute<'a> {
+    values: &'a VarMap,
+    memo: Memo,
+}
 
 impl Mutate for Substitute<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         if let ExprNode::Var { .. } = **expr {
-            return Ok(Var::of(expr).and_then(|var| self.0.get(&var).cloned()).unwrap_or_else(|| expr.clone()));
+            return Ok(Var::of(expr).and_then(|var| self.values.get(&var).cloned()).unwrap_or_else(|| expr.clone()));
         }
         mutate_expr_parts(self, expr)
+    }
+
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
     }
 }
 
@@ -26,7 +34,9 @@ pub fn substitute(expr: &Expr, values: &VarMap) -> Expr {
     if values.is_empty() {
         return expr.clone();
     }
-    Substitute(values).mutate_expr(expr).unwrap_or_else(|_| unreachable!("a substitution has no errors"))
+    Substitute { values, memo: Memo::default() }
+        .mutate_expr(expr)
+        .unwrap_or_else(|_| unreachable!("a substitution has no errors"))
 }
 
 /// The statement with values in place of variables. Data pointers and shapes of buffers are not replaced.
@@ -34,5 +44,7 @@ pub fn substitute_stmt(stmt: &Stmt, values: &VarMap) -> Stmt {
     if values.is_empty() {
         return stmt.clone();
     }
-    Substitute(values).mutate_stmt(stmt).unwrap_or_else(|_| unreachable!("a substitution has no errors"))
+    Substitute { values, memo: Memo::default() }
+        .mutate_stmt(stmt)
+        .unwrap_or_else(|_| unreachable!("a substitution has no errors"))
 }

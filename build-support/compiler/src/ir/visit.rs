@@ -1,6 +1,7 @@
 //! Walks over programs.
 
 use super::expr::{Expr, ExprNode, Var};
+use super::shared::Seen;
 use super::stmt::{Stmt, StmtNode};
 use super::with_stack;
 
@@ -109,23 +110,53 @@ pub fn walk_stmt<V: Visit + ?Sized>(visitor: &mut V, stmt: &Stmt) {
     });
 }
 
-struct EachExpr<F>(F);
+struct EachExpr<F> {
+    found: F,
+    seen: Seen,
+}
 
 impl<F: FnMut(&Expr)> Visit for EachExpr<F> {
     fn visit_expr(&mut self, expr: &Expr) {
-        walk_expr(self, expr);
-        (self.0)(expr);
+        if self.seen.is_new(expr) {
+            walk_expr(self, expr);
+            (self.found)(expr);
+        }
     }
 }
 
-/// Calls a closure with each expression below and with the expression itself, parts first.
+/// Calls a closure with each expression below and with the expression itself, parts first. Parts that are [shared](super::shared) are met once.
 pub fn for_each_expr(expr: &Expr, found: impl FnMut(&Expr)) {
-    EachExpr(found).visit_expr(expr);
+    EachExpr { found, seen: Seen::default() }.visit_expr(expr);
 }
 
-/// Calls a closure with each expression in a statement, parts first.
+/// Calls a closure with each expression in a statement, parts first. Parts that are [shared](super::shared) are met once.
 pub fn for_each_expr_in(stmt: &Stmt, found: impl FnMut(&Expr)) {
-    EachExpr(found).visit_stmt(stmt);
+    EachExpr { found, seen: Seen::default() }.visit_stmt(stmt);
+}
+
+struct Search<F> {
+    test: F,
+    found: bool,
+    seen: Seen,
+}
+
+impl<F: FnMut(&Expr) -> bool> Visit for Search<F> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        if self.found || !self.seen.is_new(expr) {
+            return;
+        }
+        self.found = (self.test)(expr);
+        if !self.found {
+            walk_expr(self, expr);
+        }
+    }
+}
+
+/// Whether a part of an expression, or the expression itself, passes a test.
+pub fn has_part(expr: &Expr, test: impl FnMut(&Expr) -> bool) -> bool {
+    let mut search = Search { test, found: false, seen: Seen::default() };
+    search.visit_expr(expr);
+    search.found
 }
 
 struct EachStmt<F>(F);
@@ -146,11 +177,9 @@ pub fn for_each_stmt(stmt: &Stmt, found: impl FnMut(&Stmt)) {
 
 /// Whether a variable occurs for which the closure says yes. The data pointers of buffers that loads name count.
 pub fn uses_var(expr: &Expr, is_wanted: impl Fn(&Var) -> bool) -> bool {
-    let mut found = false;
-    for_each_expr(expr, |part| match &**part {
-        ExprNode::Var { .. } => found |= Var::of(part).is_some_and(|var| is_wanted(&var)),
-        ExprNode::Load { buffer, .. } => found |= is_wanted(&buffer.data),
-        _ => {}
-    });
-    found
+    has_part(expr, |part| match &**part {
+        ExprNode::Var { .. } => Var::of(part).is_some_and(|var| is_wanted(&var)),
+        ExprNode::Load { buffer, .. } => is_wanted(&buffer.data),
+        _ => false,
+    })
 }

@@ -32,6 +32,9 @@ pub struct PassOptions {
     /// Parts that a double-buffered loop is split into (v0.5: 1).
     #[field(default = 2, kw_only)]
     pub double_buffer_split_loop: i64,
+    /// Threads of a warp of the device, which exchange values without memory; 1: there are no warps.
+    #[field(default = 32, kw_only)]
+    pub warp_size: i64,
     /// Loads and stores are checked at run time.
     #[field(default = false, kw_only)]
     pub instrument_bound_checkers: bool,
@@ -62,6 +65,7 @@ impl Default for PassOptions {
             partition_const_loop: true,
             restricted_func: true,
             double_buffer_split_loop: 2,
+            warp_size: 32,
             instrument_bound_checkers: false,
             data_alignment: 64,
             offset_factor: 0,

@@ -5,6 +5,7 @@ use kernpack::{Any, Array};
 use super::{PassContext, lower_builtin, lower_intrin, make_packed_api};
 use crate::codegen::Target;
 use crate::error::Result;
+use crate::ir::share::bind_shared;
 use crate::ir::{FuncKind, IrModule, IrModuleNode, LoweredFunc};
 
 /// Functions of the host, lowered to the end: packed, builtins and intrinsics in terms of what a code generator has. What is lowered already stays.
@@ -19,6 +20,7 @@ pub fn lower_for_host(module: &IrModule, target: &Target) -> Result<IrModule> {
             functions.push(function);
             continue;
         }
+        let function = function.with_body(bind_shared(&function.body)?);
         let packed = make_packed_api::make_packed_api(&function, &context)?;
         let lowered = lower_builtin::lower_builtin(&packed, &context)?;
         functions.push(lower_intrin::lower_intrin(&lowered, target)?);

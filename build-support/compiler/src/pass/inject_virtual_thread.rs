@@ -136,27 +136,17 @@ impl Visit for Touched {
     fn visit_stmt(&mut self, stmt: &Stmt) {
         let outer = self.under;
         match &**stmt {
-            StmtNode::For { var, min, extent, .. } => {
-                // Loops whose bounds differ are run by each copy on its own.
-                if self.is_touched(min) || self.is_touched(extent) {
-                    self.under = true;
-                    self.add(var);
-                }
+            // Loops whose bounds differ are run by each copy on its own.
+            StmtNode::For { var, min, extent, .. } if self.is_touched(min) || self.is_touched(extent) => {
+                self.under = true;
+                self.add(var);
             }
             StmtNode::If { condition, .. } | StmtNode::While { condition, .. } => {
                 self.under |= self.is_touched(condition);
             }
             StmtNode::Attr { value, .. } => self.under |= self.is_touched(value),
-            StmtNode::Bind { var, value } => {
-                if self.is_touched(value) {
-                    self.add(var);
-                }
-            }
-            StmtNode::Alias { buffer, data } => {
-                if self.is_touched(data) {
-                    self.add(&buffer.data);
-                }
-            }
+            StmtNode::Bind { var, value } if self.is_touched(value) => self.add(var),
+            StmtNode::Alias { buffer, data } if self.is_touched(data) => self.add(&buffer.data),
             StmtNode::Store { buffer, index, value, mask } => {
                 let differs = self.is_touched(index)
                     || self.is_touched(value)

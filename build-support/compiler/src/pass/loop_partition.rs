@@ -18,6 +18,7 @@ use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
+use crate::ir::shared::Memo;
 use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
     BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
@@ -29,9 +30,9 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0 };
+    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0, threads: Vec::new() };
     let body = partition.mutate_stmt(&function.body)?;
-    Ok(function.with_body(Unlikely.mutate_stmt(&body)?))
+    Ok(function.with_body(Unlikely::default().mutate_stmt(&body)?))
 }
 
 /// [`loop_partition`] of a function or of all functions of a module.
@@ -41,9 +42,16 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 }
 
 /// Removes `likely`.
-struct Unlikely;
+#[derive(Default)]
+struct Unlikely {
+    memo: Memo,
+}
 
 impl Mutate for Unlikely {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let (bare, was_likely) = expr.without_likely();
         if was_likely { self.mutate_expr(&bare) } else { mutate_expr_parts(self, expr) }
@@ -57,6 +65,8 @@ struct Partition<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
     depth: usize,
+    /// Threads of a block around, and copies of them: they take the same way, so that all of them come by a barrier.
+    threads: Vec<(Var, Expr)>,
 }
 
 impl Mutate for Partition<'_> {
@@ -78,7 +88,15 @@ impl Mutate for Partition<'_> {
                 }
             }
             StmtNode::Attr { value, .. } => match thread_of(stmt) {
-                Some(var) => self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt)),
+                Some(var) => {
+                    let count = self.threads.len();
+                    if !is_block(stmt) {
+                        self.threads.push((var.clone(), value.clone()));
+                    }
+                    let new = self.inside(&var, &Range::until(value), |this| mutate_stmt_parts(this, stmt));
+                    self.threads.truncate(count);
+                    new
+                }
                 None => mutate_stmt_parts(self, stmt),
             },
             _ => mutate_stmt_parts(self, stmt),
@@ -93,6 +111,16 @@ fn thread_of(stmt: &Stmt) -> Option<Var> {
             node.to::<IterVar>().map(|axis| axis.var.clone()).or_else(|_| node.to::<Var>()).ok()
         }
         _ => None,
+    }
+}
+
+/// Whether an attribute begins blocks of threads.
+fn is_block(stmt: &Stmt) -> bool {
+    match &**stmt {
+        StmtNode::Attr { node, .. } => {
+            node.to::<IterVar>().is_ok_and(|axis| axis.thread_tag.as_str().starts_with("blockIdx"))
+        }
+        _ => false,
     }
 }
 
@@ -120,6 +148,10 @@ impl Partition<'_> {
             found: Vec::new(),
             possible: Bounds::default(),
         };
+        for (thread, extent) in &self.threads {
+            guards.sets.insert(thread.clone(), IntSet::interval(0, extent - 1));
+            guards.inner.insert(thread.clone());
+        }
         guards.visit_stmt(body);
         let Guards { found, possible, .. } = guards;
         self.analyzer.restore(outside);

@@ -7,6 +7,7 @@ use kernpack::{Any, Array, Function};
 
 use super::PassContext;
 use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::share::bind_shared;
 use crate::ir::verify::{Stage, verify_module};
 use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
 use crate::text;
@@ -28,6 +29,27 @@ pub const USUAL: &[&str] = &[
     "HoistIf",
     "RemoveNoOp",
     "RewriteUnsafeSelect",
+];
+
+/// The pipeline for a device with threads: then the host launches kernels. Kernels are of kind `Device`.
+pub const DEVICE: &[&str] = &[
+    "Simplify",
+    "LoopPartition",
+    "Simplify",
+    "VectorizeLoop",
+    "InjectVirtualThread",
+    "InjectDoubleBuffer",
+    "StorageRewrite",
+    "UnrollLoop",
+    "Simplify",
+    "HoistIf",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
+    "ThreadSync",
+    "LowerThreadAllreduce",
+    "SplitHostDevice",
+    "NarrowIndex",
+    "LowerWarpMemory",
 ];
 
 /// The pipeline of a context: its own, or the usual one.
@@ -78,7 +100,9 @@ pub fn find(name: &str) -> Result<Function> {
 /// # Errors
 /// Those of the passes, with the name of the pass.
 pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) -> Result<Any> {
-    let mut program = program.into();
+    // Passes and code generators go through expressions as trees.
+    let mut program =
+        on_functions(&program.into(), context, |function, _| Ok(function.with_body(bind_shared(&function.body)?)))?;
     let mut stage = Stage::Flat;
     leave("Flat", &program, stage, context)?;
     for pass in passes.iter() {

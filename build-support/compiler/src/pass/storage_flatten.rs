@@ -10,8 +10,9 @@ use kernpack::{Any, Array, Map, Str};
 use super::PassContext;
 use crate::arith::Analyzer;
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_part, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
+use crate::ir::shared::Memo;
 use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, I32, POINTER, Range, Stmt, StmtNode, Tensor, Var, VarMap, builtin,
 };
@@ -30,7 +31,8 @@ pub fn storage_flatten(stmt: &Stmt, args: &[(Tensor, Buffer)], context: &PassCon
         (tensor.key(), Memory { buffer: buffer.clone(), mins, strides: buffer.full_strides() })
     });
     let alignment = context.options.data_alignment;
-    StorageFlatten { memory: memory.collect(), alignment, analyzer: Analyzer::new() }.mutate_stmt(stmt)
+    StorageFlatten { memory: memory.collect(), alignment, analyzer: Analyzer::new(), memo: Memo::default() }
+        .mutate_stmt(stmt)
 }
 
 /// Where the elements of a tensor are.
@@ -57,6 +59,8 @@ struct StorageFlatten {
     memory: HashMap<(usize, i64), Memory>,
     alignment: i64,
     analyzer: Analyzer,
+    /// What shared parts of the statement became.
+    memo: Memo,
 }
 
 impl StorageFlatten {
@@ -207,6 +211,10 @@ fn aligned_strides(extents: &[Expr], aligned: &[i64]) -> Vec<Expr> {
 }
 
 impl Mutate for StorageFlatten {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let expr = mutate_expr_parts(self, expr)?;
         match &*expr {
@@ -219,6 +227,8 @@ impl Mutate for StorageFlatten {
     }
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        // The memory of a tensor may be another one in another statement.
+        self.memo.clear();
         if let Some((buffer, tensor)) = bound_buffer(stmt) {
             let StmtNode::Attr { body, .. } = &**stmt else { return Ok(stmt.clone()) };
             let region = bound_region(stmt);
@@ -235,7 +245,7 @@ impl Mutate for StorageFlatten {
             }
             StmtNode::Prefetch { tensor, region } => self.prefetch(tensor, region),
             StmtNode::TensorWrite { tensor, indices, value } => {
-                let value = self.mutate_expr(value)?;
+                let value = mutate_part(self, value)?;
                 let indices: Array<Expr> =
                     indices.iter().map(|index| self.mutate_expr(&index)).collect::<Result<Vec<_>>>()?.into();
                 let memory = self.memory_of(tensor)?;

@@ -125,6 +125,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let depth = parts.reduce_axes.iter().try_fold(1i64, |product, axis| product.checked_mul(extent_of(axis)?));
     let row_bytes =
         depth.filter(|_| parts.reduce_axes.len() == 1).map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
+    let is_transposed = product.b_column + 1 != product.b.shape.len();
+    if row_extent == Some(1) && !is_transposed {
+        decline!("`{}` has a single row: its operand is read once, in order", op.name());
+    }
     let (mut height, mut vectors) = tile(target, row_extent, row_bytes);
     let columns = parts.axes.last().and_then(extent_of);
     while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors / 2)) {
@@ -135,13 +139,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     let width = lanes * vectors;
     // Copying B pays when it is read often, and when it is not in order.
-    let is_transposed = product.b_column + 1 != product.b.shape.len();
     let packs =
         row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     // The panels of B.
-    if packs {
-        pack(schedule, core, &product, width)?;
-    }
+    let packed = if packs { Some(pack(schedule, core, &product, width)?) } else { None };
     // The tile, in registers.
     let local = if core == id {
         schedule.cache_write(&op.output(0), "local")?
@@ -187,6 +188,16 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
         stage.parallel(&shared)?;
     }
+    if let Some(packed) = packed {
+        // Few rows: a panel is made when it is used, and is still in a cache then.
+        if is_small {
+            schedule.stage(&packed).compute_at(id, &jc)?;
+        } else {
+            let mut stage = schedule.stage(&packed);
+            let first = stage.get()?.leaves[0].clone();
+            stage.parallel(&first)?;
+        }
+    }
     let mut stage = schedule.stage(&local);
     let own = stage.get()?.leaves.clone();
     let (data, reduce) = own.split_at(parts.axes.len());
@@ -223,7 +234,7 @@ fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
 }
 
 /// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
-fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<()> {
+fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<Tensor> {
     let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
@@ -240,7 +251,6 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -
     schedule.stage(&copy).compute_inline()?;
     let mut stage = schedule.stage(&packed);
     let own = stage.get()?.leaves.clone();
-    stage.parallel(&own[0])?;
     let last = own.last().expect("panels have columns").clone();
     let is_in_order = product.b_column + 1 == product.b.shape.len();
     if is_in_order {
@@ -254,5 +264,5 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -
         let order: Vec<IterVar> = own[..first_sum].iter().chain([&outer, &last, &inner]).chain(rest).cloned().collect();
         stage.reorder(&order)?;
     }
-    Ok(())
+    Ok(packed)
 }

@@ -25,7 +25,7 @@ use crate::schedule::{Schedule, SharedSchedule, SharedStage, StageId};
 pub const PREFIX: &str = "kernpack.rule.";
 
 /// The rules that are tried without further instructions, in order.
-pub const USUAL: &[&str] = &["winograd", "convolution", "gemm", "rows", "reduction", "elementwise"];
+pub const USUAL: &[&str] = &["winograd", "convolution", "gemm", "rows", "reduction", "transpose", "elementwise"];
 
 /// A rule with the name that notes call it by.
 pub(crate) struct Rule {
@@ -196,5 +196,6 @@ packed! {
     "kernpack.rule.gemm" gemm = gemm::apply,
     "kernpack.rule.rows" rows = rows::apply,
     "kernpack.rule.reduction" reduction = reduction::apply,
+    "kernpack.rule.transpose" transpose = transpose::apply,
     "kernpack.rule.elementwise" elementwise = elementwise::apply,
 }

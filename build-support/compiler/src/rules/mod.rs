@@ -18,6 +18,7 @@ mod reduction;
 mod rows;
 mod target;
 mod tile;
+mod transpose;
 
 pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;

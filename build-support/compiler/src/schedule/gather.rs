@@ -7,6 +7,7 @@ use super::pass_down::RangeMap;
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::shared::Memo;
 use crate::ir::visit::{Visit, for_each_expr, walk_expr};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
 use crate::te::operation::{bodies_once, input_tensors, root_axes};
@@ -201,9 +202,16 @@ fn untangled(set: IntSet) -> IntSet {
 /// The expression without divisions by 0. An end of a region is computed also where the loops over the region are not run: there the extent of a fused axis
 /// can be 0.
 fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
-    struct Safe<'a>(&'a Analyzer);
+    struct Safe<'a> {
+        analyzer: &'a Analyzer,
+        memo: Memo,
+    }
 
     impl Mutate for Safe<'_> {
+        fn memo(&mut self) -> Option<&mut Memo> {
+            Some(&mut self.memo)
+        }
+
         fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
             let expr = mutate_expr_parts(self, expr)?;
             match &*expr {
@@ -212,8 +220,8 @@ fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
                     a,
                     b,
                     ..
-                } if b.as_int().is_none() && b.dtype().is_int() && !self.0.can_prove(&b.greater(0)) => {
-                    let is_natural = self.0.can_prove(&b.greater_equal(0));
+                } if b.as_int().is_none() && b.dtype().is_int() && !self.analyzer.can_prove(&b.greater(0)) => {
+                    let is_natural = self.analyzer.can_prove(&b.greater_equal(0));
                     let divisor = if is_natural { b.max(1) } else { Expr::select(b.equals(0), 1, b) };
                     Ok(Expr::binary(*op, a, divisor))
                 }
@@ -222,7 +230,7 @@ fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
         }
     }
 
-    Safe(analyzer).mutate_expr(expr).unwrap_or_else(|_| expr.clone())
+    Safe { analyzer, memo: Memo::default() }.mutate_expr(expr).unwrap_or_else(|_| expr.clone())
 }
 
 /// Minima and maxima in one end of a region.

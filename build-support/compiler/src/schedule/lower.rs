@@ -16,6 +16,7 @@ use super::stage::{Annotation, Schedule, Stage, StageId};
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::shared::Memo;
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, IterVar, Operation, OperationNode, Range, Stmt, StmtNode, Tensor};
 use crate::te::operation::input_tensors;
 
@@ -39,7 +40,7 @@ pub fn lower(schedule: &Schedule, bounds: &RangeMap) -> Result<Stmt> {
         open_threads: Vec::new(),
     };
     let body = Stmt::seq(lowering.stages_at(&Place::Root)?);
-    OriginalTensors { schedule, scans: &lowering.scans }.mutate_stmt(&body)
+    OriginalTensors { schedule, scans: &lowering.scans, memo: Memo::default() }.mutate_stmt(&body)
 }
 
 /// Where stages stand.
@@ -423,6 +424,7 @@ pub(crate) fn bound_buffer(stmt: &Stmt) -> Option<(Buffer, Tensor)> {
 struct OriginalTensors<'a> {
     schedule: &'a Schedule,
     scans: &'a ScanTensors,
+    memo: Memo,
 }
 
 impl OriginalTensors<'_> {
@@ -437,6 +439,10 @@ impl OriginalTensors<'_> {
 }
 
 impl Mutate for OriginalTensors<'_> {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let new = mutate_expr_parts(self, expr)?;
         match &*new {

@@ -89,6 +89,8 @@ mod names;
 mod number;
 mod packed;
 mod parse;
+mod parse_any;
+mod parse_call;
 mod parse_expr;
 mod parse_stmt;
 mod parser;

@@ -1,19 +1,18 @@
 //! Expressions from text. Nodes are made as they stand: nothing is folded.
 
 use super::parser::{Item, Parser};
-use super::print_expr::{binary_form, compare_sign, implied_type, level};
+use super::print_expr::{binary_form, compare_sign, level};
 use super::token::Token;
 use crate::error::Result;
 use crate::ir::builder::round_float;
 use crate::ir::{
-    BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, builtin,
-    with_stack,
+    BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, with_stack,
 };
 
 /// An expression, and the number that it is if it is one without a type: it takes the type of what it stands beside.
 pub(super) struct Value {
     pub(super) expr: Expr,
-    bare: Option<f64>,
+    pub(super) bare: Option<f64>,
 }
 
 impl From<Expr> for Value {
@@ -24,13 +23,13 @@ impl From<Expr> for Value {
 
 /// What an operator in the middle is.
 #[derive(Clone, Copy)]
-enum Infix {
+pub(super) enum Infix {
     Binary(BinaryOp),
     Compare(CompareOp),
     Logic(LogicOp),
 }
 
-const BINARY: [BinaryOp; 14] = [
+pub(super) const BINARY: [BinaryOp; 14] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
@@ -75,7 +74,7 @@ impl Parser<'_> {
     }
 
     /// Operators that bind at least as tightly as `place`.
-    fn infix_value(&mut self, place: u8) -> Result<Value> {
+    pub(super) fn infix_value(&mut self, place: u8) -> Result<Value> {
         with_stack(|| {
             let mut left = self.unary()?;
             loop {
@@ -122,7 +121,7 @@ impl Parser<'_> {
     }
 
     /// A number without a type as one of this type, if that has it.
-    fn typed(&self, dtype: DataType, number: f64, own: Expr) -> Expr {
+    pub(super) fn typed(&self, dtype: DataType, number: f64, own: Expr) -> Expr {
         match &*own {
             ExprNode::Int { value, .. } if dtype.is_scalar() && dtype.can_hold(*value) => Expr::constant(dtype, *value),
             ExprNode::Float { .. } if dtype.is_scalar() && dtype.is_float() => {
@@ -147,7 +146,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    fn combine(&self, place: usize, op: Infix, a: Value, b: Value) -> Result<Expr> {
+    pub(super) fn combine(&self, place: usize, op: Infix, a: Value, b: Value) -> Result<Expr> {
         let (a, b) = self.fit(place, "an operation", a, b)?;
         Ok(Expr::from_node(match op {
             Infix::Binary(op) => {
@@ -164,7 +163,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn unary(&mut self) -> Result<Value> {
+    pub(super) fn unary(&mut self) -> Result<Value> {
         let place = self.place();
         if self.take_sign("!") {
             let value = with_stack(|| self.unary())?.expr;
@@ -184,7 +183,7 @@ impl Parser<'_> {
     }
 
     /// A constant.
-    fn number(&mut self, negative: bool) -> Result<Value> {
+    pub(super) fn number(&mut self, negative: bool) -> Result<Value> {
         let place = self.place();
         let (digits, suffix, value) = match self.next() {
             Token::Number { digits, suffix } => {
@@ -231,11 +230,11 @@ impl Parser<'_> {
         })
     }
 
-    fn suffix(&self, place: usize, suffix: &str) -> Result<DataType> {
+    pub(super) fn suffix(&self, place: usize, suffix: &str) -> Result<DataType> {
         Self::dtype_of(suffix).ok_or_else(|| self.error_at(place, format!("unknown type `{suffix}` behind a number")))
     }
 
-    fn primary(&mut self) -> Result<Value> {
+    pub(super) fn primary(&mut self) -> Result<Value> {
         let place = self.place();
         match self.peek().clone() {
             Token::Number { .. } => self.number(false),
@@ -281,7 +280,7 @@ impl Parser<'_> {
     }
 
     /// Between parentheses: `let x = v in body`, a load with a mask, or an expression.
-    fn parenthesized(&mut self) -> Result<Expr> {
+    pub(super) fn parenthesized(&mut self) -> Result<Expr> {
         with_stack(|| {
             if self.take_word("let") {
                 let (name, var, value) = self.let_binding()?;
@@ -322,7 +321,7 @@ impl Parser<'_> {
     }
 
     /// A variable, an element of a buffer or tensor.
-    fn reference(&mut self) -> Result<Expr> {
+    pub(super) fn reference(&mut self) -> Result<Expr> {
         let place = self.place();
         let name = self.name()?;
         match self.lookup(&name).cloned() {
@@ -347,7 +346,7 @@ impl Parser<'_> {
     }
 
     /// `[i]`, `[base : lanes]`, `[base ; stride : lanes]`
-    fn index(&mut self) -> Result<Expr> {
+    pub(super) fn index(&mut self) -> Result<Expr> {
         self.sign("[")?;
         let base = self.value()?;
         let place = self.place();
@@ -374,141 +373,13 @@ impl Parser<'_> {
         Ok(index)
     }
 
-    fn lanes(&mut self) -> Result<u16> {
+    pub(super) fn lanes(&mut self) -> Result<u16> {
         let place = self.place();
         let lanes = self.integer()?;
         u16::try_from(lanes)
             .ok()
             .filter(|lanes| *lanes > 1)
             .ok_or_else(|| self.error_at(place, format!("{lanes} lanes: a vector has 2 to 65535")))
-    }
-
-    fn named_call(&mut self, kind: CallKind) -> Result<Expr> {
-        self.next();
-        let place = self.place();
-        let name = self.string()?;
-        self.call(place, kind, &name)
-    }
-
-    /// `::<type>(arguments)`
-    fn call(&mut self, place: usize, kind: CallKind, name: &str) -> Result<Expr> {
-        let mut dtype = None;
-        if self.take_sign("::") {
-            self.sign("<")?;
-            dtype = Some(self.dtype()?);
-            self.sign(">")?;
-        }
-        self.sign("(")?;
-        let values = self.list(")", |this| this.value())?;
-        let wanted = values.iter().find(|value| value.bare.is_none()).map(|value| value.expr.dtype());
-        let is_math = kind == CallKind::Builtin && builtin::math_arity(name).is_some();
-        let args: Vec<Expr> = values
-            .into_iter()
-            .map(|value| match (value.bare, wanted) {
-                (Some(number), Some(wanted)) if is_math => self.typed(wanted, number, value.expr),
-                _ => value.expr,
-            })
-            .collect();
-        let implied = if kind == CallKind::Builtin { implied_type(name, &args) } else { None };
-        let Some(dtype) = dtype.or(implied) else {
-            return Err(self
-                .error_at(place, format!("the type of the value of `{name}` is not known"))
-                .note(format!("write it before the arguments: `{name}::<i64>(..)`")));
-        };
-        Ok(Expr::call(kind, name, dtype, args))
-    }
-
-    /// What looks like a call of a builtin, and a call of one.
-    fn form(&mut self, name: &str) -> Result<Expr> {
-        let place = self.place();
-        self.next();
-        if let Some(op) = BINARY.into_iter().find(|op| binary_form(*op) == Err(name)) {
-            let [a, b] = self.arguments(name)?;
-            return self.combine(place, Infix::Binary(op), a, b);
-        }
-        match name {
-            "select" | "if_then_else" => {
-                let [condition, a, b] = self.arguments(name)?;
-                let (a, b) = self.fit(place, "a choice", a, b)?;
-                let condition = condition.expr;
-                if !condition.dtype().is_bool() {
-                    return Err(self.error_at(place, format!("a condition of {}", condition.dtype().short_name())));
-                }
-                Ok(Expr::from_node(if name == "select" {
-                    ExprNode::Select { condition, true_value: a, false_value: b }
-                } else {
-                    ExprNode::IfThenElse { condition, then_value: a, else_value: b }
-                }))
-            }
-            "ramp" => {
-                self.sign("(")?;
-                let base = self.value()?;
-                self.sign(",")?;
-                let stride = self.value()?;
-                let (base, stride) = self.fit(place, "a ramp", base, stride)?;
-                self.sign(",")?;
-                let lanes = self.lanes()?;
-                self.sign(")")?;
-                Ok(Expr::from_node(ExprNode::Ramp { base, stride, lanes }))
-            }
-            "broadcast" => {
-                self.sign("(")?;
-                let value = self.expr()?;
-                self.sign(",")?;
-                let lanes = self.lanes()?;
-                self.sign(")")?;
-                Ok(Expr::from_node(ExprNode::Broadcast { value, lanes }))
-            }
-            "shuffle" => {
-                self.sign("(")?;
-                self.sign("[")?;
-                let vectors = self.list("]", |this| this.expr())?;
-                self.sign(",")?;
-                self.sign("[")?;
-                let indices = self.list("]", |this| this.integer())?;
-                self.sign(")")?;
-                Ok(Expr::from_node(ExprNode::Shuffle { vectors: vectors.into(), indices: indices.into() }))
-            }
-            "reduce" => self.reduce(),
-            _ => self.call(place, CallKind::Builtin, name),
-        }
-    }
-
-    fn arguments<const N: usize>(&mut self, name: &str) -> Result<[Value; N]> {
-        let place = self.place();
-        self.sign("(")?;
-        let values = self.list(")", |this| this.value())?;
-        let count = values.len();
-        values.try_into().map_err(|_| self.error_at(place, format!("`{name}` takes {N} arguments, got {count}")))
-    }
-
-    fn reduce(&mut self) -> Result<Expr> {
-        let mark = self.enter();
-        self.sign("(")?;
-        let reducer = self.reducer()?;
-        self.sign(",")?;
-        self.sign("[")?;
-        let axes = self.list("]", |this| this.iter_var())?;
-        self.sign(",")?;
-        self.sign("[")?;
-        let sources = self.list("]", |this| this.expr())?;
-        self.sign(",")?;
-        let condition = self.expr()?;
-        self.sign(",")?;
-        self.sign("[")?;
-        let init = self.list("]", |this| this.expr())?;
-        self.sign(",")?;
-        let value_index = self.integer()?;
-        self.sign(")")?;
-        self.leave(mark);
-        Ok(Expr::from_node(ExprNode::Reduce {
-            reducer,
-            sources: sources.into(),
-            axes: axes.into(),
-            condition,
-            init: init.into(),
-            value_index,
-        }))
     }
 }
 

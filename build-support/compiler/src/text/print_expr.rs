@@ -3,6 +3,7 @@
 use super::names::{KEYWORDS, quoted, string};
 use super::number;
 use super::printer::Printer;
+use crate::ir::share::bind_shared_expr;
 use crate::ir::{
     BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, LogicOp, Var, builtin, with_stack,
 };
@@ -66,7 +67,16 @@ pub(super) fn implied_type(name: &str, args: &[Expr]) -> Option<DataType> {
 impl Printer {
     /// An expression, in parentheses if it binds less tightly than the place needs.
     pub(super) fn expr(&mut self, expr: &Expr, place: u8) {
-        with_stack(|| self.expr_node(expr, place));
+        if self.in_expr {
+            return with_stack(|| self.expr_node(expr, place));
+        }
+        // A graph whose tree is large is written with names: as a tree it could be longer than memory.
+        self.in_expr = true;
+        match bind_shared_expr(expr) {
+            Ok(expr) => self.expr_node(&expr, place),
+            Err(error) => self.push(&string(&error.to_string())),
+        }
+        self.in_expr = false;
     }
 
     fn in_parentheses(&mut self, needed: bool, print: impl FnOnce(&mut Self)) {

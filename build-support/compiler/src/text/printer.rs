@@ -7,6 +7,7 @@ use kernpack::{Any, Array, Map, Str};
 use super::names::{Names, quoted, string};
 use crate::ir::{
     Buffer, DEFAULT_ALIGNMENT, DataType, DataTypeExt, Expr, I64, IterKind, IterVar, Range, Reducer, Stmt, Tensor, Var,
+    with_stack,
 };
 
 /// Prints nodes one after the other.
@@ -26,6 +27,8 @@ pub(super) struct Printer {
     /// The line on which each statement begins.
     pub(super) lines: HashMap<Stmt, usize>,
     pub(super) line: usize,
+    /// Whether an expression is being printed.
+    pub(super) in_expr: bool,
 }
 
 impl Printer {
@@ -42,6 +45,7 @@ impl Printer {
             views: Vec::new(),
             lines: HashMap::new(),
             line: 0,
+            in_expr: false,
         }
     }
 
@@ -273,7 +277,7 @@ impl Printer {
                 let value = value.to::<String>().unwrap_or_default();
                 self.push(&string(&value));
             }
-            _ => self.object(value),
+            _ => with_stack(|| self.object(value)),
         }
     }
 

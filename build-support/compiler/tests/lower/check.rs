@@ -1,16 +1,16 @@
 //! Runs lowered functions in the interpreter and compares every element with the graph's own values.
 
-use kernpack_compiler::Result;
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::verify::{Stage, verify};
-use kernpack_compiler::ir::{Expr, LoweredFunc, OperationNode, Tensor, Var, VarMap, substitute};
+use kernpack_compiler::ir::{Expr, IrModule, LoweredFunc, OperationNode, Tensor, Var, VarMap, substitute};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::pass::pipeline::{USUAL, find};
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::text::print;
+use kernpack_compiler::{CompileError, Result};
 
 /// Operations that one run takes at most.
 const MOST_STEPS: u64 = 2_000_000;
@@ -118,6 +118,13 @@ impl Graph {
         }
     }
 
+    /// The first difference between the outputs of function `f` of a module and the graph's.
+    pub(crate) fn check_module(&self, what: &str, module: &IrModule, sizes: &[Vec<i64>]) -> Result<(), String> {
+        let problem = |error: CompileError| format!("{what}: {error}\n{}", print(module));
+        let machine = Machine::of_module(module).map_err(problem)?;
+        self.compare_runs(&machine.with_step_limit(MOST_STEPS), &print(module), sizes)
+    }
+
     /// The first difference or error, in words.
     pub(crate) fn try_lists(
         &self,
@@ -160,10 +167,13 @@ impl Graph {
     fn compare(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
         verify(func, Stage::Flat).map_err(|error| format!("lowered: {error}\n{}", print(func)))?;
         let machine = Machine::new(func).map_err(|error| format!("lowered: {error}\n{}", print(func)))?;
-        let machine = machine.with_step_limit(MOST_STEPS);
+        self.compare_runs(&machine.with_step_limit(MOST_STEPS), &print(func), sizes)
+    }
+
+    fn compare_runs(&self, machine: &Machine, text: &str, sizes: &[Vec<i64>]) -> Result<(), String> {
         for sizes in sizes {
-            let problem = |error: String| format!("sizes {sizes:?}: {error}\n{}", print(func));
-            let found = self.run(&machine, sizes).map_err(problem)?;
+            let problem = |error: String| format!("sizes {sizes:?}: {error}\n{text}");
+            let found = self.run(machine, sizes).map_err(problem)?;
             let wanted = self.evaluate(sizes).map_err(problem)?;
             for ((tensor, found), wanted) in self.outputs.iter().zip(&found).zip(&wanted) {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());

@@ -1,12 +1,13 @@
 //! Virtual threads and double buffers through the passes: what is computed stays the same, and neither is left.
 
 use kernpack_compiler::Result;
+use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::visit::for_each_stmt;
 use kernpack_compiler::ir::{Expr, F32, LoweredFunc, StmtNode, Tensor};
 use kernpack_compiler::pass::inject_double_buffer::inject_double_buffer;
 use kernpack_compiler::pass::inject_virtual_thread::inject_virtual_thread;
-use kernpack_compiler::pass::{PassContext, PassOptions};
-use kernpack_compiler::schedule::Schedule;
+use kernpack_compiler::pass::{PassContext, PassOptions, pipeline};
+use kernpack_compiler::schedule::{Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::{compute, placeholder, reduce_axis, size, sum, thread_axis};
 
 use crate::AWKWARD;
@@ -145,4 +146,47 @@ fn a_double_buffer_without_a_serial_loop_is_said() {
     let context = PassContext::default();
     inject_double_buffer(&graph.lowered(parallel).unwrap(), &context).unwrap();
     assert_eq!(context.take_warnings(), ["`b` is not double buffered: no serial loop is around it"]);
+}
+
+/// The schedule compiled for this machine: `c[i] = b[i] * b[i + 1]` with `b[i] = a[i] + a[i + 1]`.
+fn compiled(count: usize, make: impl Fn(&mut Schedule, &Tensor, &Tensor) -> Result<()>) -> Vec<f32> {
+    let n = size("n");
+    let a = placeholder([n.expr() + 2], F32, "a");
+    let b = compute([n.expr() + 1], |[i]| a.at([&i]) + a.at([&i + 1])).named("b");
+    let c = compute([&n], |[i]| b.at([&i]) * b.at([&i + 1])).named("c");
+    let mut s = create_schedule([&c]);
+    make(&mut s, &b, &c).unwrap();
+    let context = PassContext::default();
+    let function = lower_function(&s, &[(&a).into(), (&c).into(), (&n).into()], "f", &context).unwrap();
+    let passes = pipeline::of(&context);
+    let lowered: LoweredFunc = pipeline::run(function, &passes, &context).unwrap().to().unwrap();
+    let module = kernpack_compiler::build(&lowered, &Target::host()).unwrap();
+    let values: Vec<f32> = (0..count + 2).map(|index| (index * 5 % 7) as f32).collect();
+    let input = kernpack::Tensor::from_slice(&values, &[count as i64 + 2]).unwrap();
+    let output = kernpack::Tensor::from_slice(&vec![0f32; count], &[count as i64]).unwrap();
+    module.function("f").unwrap().call((&input, &output, count as i64)).unwrap();
+    let sum = |at: usize| values[at] + values[at + 1];
+    let found = output.view::<f32>().unwrap().to_vec();
+    assert_eq!(found, (0..count).map(|at| sum(at) * sum(at + 1)).collect::<Vec<_>>());
+    found
+}
+
+#[test]
+fn compiled_code_has_copies_and_halves() {
+    for count in [1, 2, 7, 8, 9, 31, 64, 100] {
+        compiled(count, |s, b, c| {
+            let [i] = s.stage(c).axes()?;
+            let (outer, inner) = s.stage(c).split(&i, 8)?;
+            let (v, inner) = s.stage(c).split(&inner, 4)?;
+            s.stage(c).bind(&v, &thread_axis(None, "vthread"))?.vectorize(&inner)?;
+            s.stage(b).compute_at(c, &outer)?.double_buffer().map(drop)
+        });
+        compiled(count, |s, b, c| {
+            let [i] = s.stage(c).axes()?;
+            let (outer, inner) = s.stage(c).split(&i, 16)?;
+            let (middle, inner) = s.stage(c).split(&inner, 4)?;
+            s.stage(c).parallel(&outer)?.vectorize(&inner)?;
+            s.stage(b).compute_at(c, &middle)?.double_buffer().map(drop)
+        });
+    }
 }

@@ -128,7 +128,7 @@ fn lowered(make: impl FnOnce(&mut Schedule, &Tensor, &Tensor) -> Result<()>) -> 
     let mut s = create_schedule([&c]);
     make(&mut s, &b, &c).unwrap();
     let args = [Argument::from(&a), Argument::from(&c)];
-    lower_function(&s, &args, "f", &PassContext::default()).err().expect("the schedule is wrong")
+    lower_function(&s, &args, "f", &PassContext::default()).expect_err("the schedule is wrong")
 }
 
 #[test]

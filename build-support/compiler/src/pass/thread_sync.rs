@@ -1,0 +1,489 @@
+//! `ThreadSync`: barriers between threads that share memory.
+//!
+//! A barrier stands before a statement that reads what another thread of the block may have written since the last one, or writes what another may have
+//! read, and at the end of the body of a loop whose next iteration does so. Accesses of an element that only one thread has, and accesses of different
+//! parts of memory, need none; two writes of one element by different threads are a mistake that no barrier mends. Memory of scope `shared` is shared by the threads of a block, that of scope `warp` by those of a warp.
+
+use std::collections::{HashMap, HashSet};
+
+use kernpack::{Any, Result as PackedResult, packed_func, structural};
+
+use super::PassContext;
+use super::accesses::Accesses;
+use super::inject_double_buffer::DOUBLE_BUFFER_WRITE;
+use super::pipeline::on_functions;
+use super::threads::{Threads, barrier, with_attributes};
+use crate::arith::{Analyzer, IntSet, SetMap, detect_linear};
+use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::mutate::mutate_stmt_parts;
+use crate::ir::visit::{Visit, uses_var, walk_expr};
+use crate::ir::{
+    Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, builtin,
+    with_stack,
+};
+
+/// Puts barriers where threads need them.
+///
+/// # Errors
+/// A barrier is needed where not all threads come by.
+pub fn thread_sync(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
+    let mut body = with_attributes(&function.body)?;
+    for scope in ["shared", "warp"] {
+        let kernels = &mut Kernels { scope };
+        body = if function.kind == FuncKind::Device {
+            let mut sync = Sync::new(scope);
+            for axis in function.thread_axes.iter().filter(|axis| axis.thread_tag.as_str().starts_with("threadIdx")) {
+                sync.varying.insert(axis.var.clone());
+                sync.threads.push((axis.var.clone(), None));
+            }
+            sync.stmt(&body, true).map(|(body, _)| body)
+        } else {
+            kernels.mutate_stmt(&body)
+        }
+        .map_err(|error| error.note(format!("in function `{}`", function.name)))?;
+    }
+    Ok(function.with_body(body))
+}
+
+/// [`thread_sync`] of a function or of all functions of a module.
+#[packed_func(name = "kernpack.pass.ThreadSync")]
+fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
+    on_functions(&program, &context, thread_sync)
+}
+
+/// Finds where threads begin.
+struct Kernels {
+    scope: &'static str,
+}
+
+impl Mutate for Kernels {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        match Threads::of(stmt) {
+            Some(_) => Ok(Sync::new(self.scope).stmt(stmt, true)?.0),
+            None => mutate_stmt_parts(self, stmt),
+        }
+    }
+}
+
+/// One access of shared memory.
+#[derive(Clone)]
+struct Access {
+    memory: Var,
+    name: String,
+    is_write: bool,
+    /// Which element; none: any.
+    index: Option<Expr>,
+    /// Which elements, for all threads and iterations.
+    elements: IntSet,
+    /// Whether no two threads access the same element.
+    is_own: bool,
+    /// Whether it fills the half of a double buffer that is not read in the same iteration.
+    fills_half: bool,
+}
+
+/// What a statement does with shared memory.
+#[derive(Clone, Default)]
+struct Summary {
+    /// Before its first barrier.
+    head: Vec<Access>,
+    /// After its last barrier.
+    tail: Vec<Access>,
+    /// Whether there is a barrier in any case.
+    waits: bool,
+}
+
+impl Summary {
+    fn of(accesses: Vec<Access>) -> Self {
+        Self { head: accesses.clone(), tail: accesses, waits: false }
+    }
+}
+
+struct Sync {
+    scope: &'static str,
+    analyzer: Analyzer,
+    /// Threads that share the memory, and how many there are of each; none: unknown.
+    threads: Vec<(Var, Option<i64>)>,
+    /// What threads and loops can be.
+    sets: SetMap,
+    /// Memory of the scope, by each pointer to it.
+    memory: HashMap<Var, Var>,
+    /// Names whose values differ between threads.
+    varying: HashSet<Var>,
+    /// Memory whose other half is filled.
+    filled: Vec<Var>,
+}
+
+impl Sync {
+    fn new(scope: &'static str) -> Self {
+        Self {
+            scope,
+            analyzer: Analyzer::new(),
+            threads: Vec::new(),
+            sets: SetMap::new(),
+            memory: HashMap::new(),
+            varying: HashSet::new(),
+            filled: Vec::new(),
+        }
+    }
+
+    /// Whether a value is the same for all threads: nothing in it is read from memory or is a thread.
+    fn is_uniform(&self, expr: &Expr) -> bool {
+        let accesses = Accesses::of_expr(expr);
+        accesses.reads.is_empty() && !accesses.is_opaque && !accesses.vars.iter().any(|var| self.varying.contains(var))
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, uniform: bool) -> Result<(Stmt, Summary)> {
+        with_stack(|| self.stmt_below(stmt, uniform))
+    }
+
+    fn stmt_below(&mut self, stmt: &Stmt, uniform: bool) -> Result<(Stmt, Summary)> {
+        match &**stmt {
+            StmtNode::Seq { stmts } => self.seq(&stmts.to_vec(), uniform),
+            StmtNode::For { var, min, extent, kind, annotations, body } => {
+                let inside = uniform && self.is_uniform(min) && self.is_uniform(extent);
+                if !inside {
+                    self.varying.insert(var.clone());
+                }
+                let range = Range::new(min, extent);
+                let set = IntSet::of_range(&range).relaxed(&self.sets, &self.analyzer);
+                self.sets.insert(var.clone(), set);
+                let mark = self.analyzer.mark();
+                self.analyzer.bind(var, &range);
+                let (mut new, mut summary) = self.stmt(body, inside)?;
+                self.analyzer.restore(mark);
+                let mut own = Vec::new();
+                self.expr(min, &mut own);
+                self.expr(extent, &mut own);
+                let again = extent.as_int() != Some(1);
+                if again && let Some(pair) = self.conflict(&summary.tail, &summary.head, Some(var)) {
+                    if !inside {
+                        return Err(self.divergent(&pair));
+                    }
+                    new = Stmt::seq([new, barrier(self.scope)]);
+                    summary = Summary { head: summary.head, tail: Vec::new(), waits: true };
+                }
+                summary.waits &= extent.as_int().is_some_and(|extent| extent > 0);
+                own.append(&mut summary.head);
+                summary.head = own;
+                if new.same_as(body) {
+                    return Ok((stmt.clone(), summary));
+                }
+                Ok((Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), new), summary))
+            }
+            StmtNode::If { condition, then_body, else_body } => {
+                let inside = uniform && self.is_uniform(condition);
+                let (new_then, then) = self.stmt(then_body, inside)?;
+                let (new_else, other) = match else_body {
+                    Some(body) => {
+                        let (new, summary) = self.stmt(body, inside)?;
+                        (Some(new), summary)
+                    }
+                    None => (None, Summary::default()),
+                };
+                if !inside && let Some(pair) = self.conflict(&then.head, &other.head, None) {
+                    return Err(self.divergent(&pair));
+                }
+                let mut head = Vec::new();
+                self.expr(condition, &mut head);
+                head.extend(then.head.iter().chain(&other.head).cloned());
+                let tail = then.tail.iter().chain(&other.tail).cloned().collect();
+                let summary = Summary { head, tail, waits: then.waits && other.waits };
+                Ok((Stmt::if_then(condition, new_then, new_else), summary))
+            }
+            StmtNode::While { condition, body } => {
+                let (_, mut summary) = self.stmt(body, false)?;
+                let mut head = Vec::new();
+                self.expr(condition, &mut head);
+                summary.head.append(&mut head);
+                summary.tail = summary.head.clone();
+                if let Some(pair) = self.conflict(&summary.tail, &summary.head, None) {
+                    return Err(self.divergent(&pair));
+                }
+                Ok((stmt.clone(), summary))
+            }
+            StmtNode::Attr { key, node, value, body } => {
+                if let Some((threads, _)) = Threads::of(stmt) {
+                    let range = Range::until(&threads.extent);
+                    self.sets.insert(threads.var.clone(), IntSet::of_range(&range));
+                    self.analyzer.bind(&threads.var, &range);
+                    if threads.is_inside_block() && self.varying.insert(threads.var.clone()) {
+                        self.threads.push((threads.var.clone(), threads.extent.as_int()));
+                    }
+                }
+                // Halves that are constants are parts of memory as any others.
+                let fills = key.as_str() == DOUBLE_BUFFER_WRITE && value.as_int().is_none();
+                let filled = node.to::<Buffer>().ok().filter(|_| fills);
+                self.filled.extend(filled.iter().map(|buffer| buffer.data.clone()));
+                let (new, summary) = self.stmt(body, uniform)?;
+                if filled.is_some() {
+                    self.filled.pop();
+                }
+                let (key, value) = (key.clone(), value.clone());
+                Ok((Stmt::from_node(StmtNode::Attr { key, node: node.clone(), value, body: new }), summary))
+            }
+            StmtNode::Alloc { buffer, .. } => {
+                let scope = buffer.scope.as_str();
+                if scope.split('.').next() == Some(self.scope) {
+                    self.memory.insert(buffer.data.clone(), buffer.data.clone());
+                }
+                Ok((stmt.clone(), Summary::default()))
+            }
+            StmtNode::Alias { buffer, data } => {
+                let root = Accesses::of_expr(data).pointers.iter().find_map(|data| self.memory.get(data).cloned());
+                if let Some(root) = root {
+                    self.memory.insert(buffer.data.clone(), root);
+                }
+                Ok((stmt.clone(), Summary::default()))
+            }
+            _ => {
+                if let StmtNode::Bind { var, value } = &**stmt
+                    && !self.is_uniform(value)
+                {
+                    self.varying.insert(var.clone());
+                }
+                Ok((stmt.clone(), Summary::of(self.accesses(stmt))))
+            }
+        }
+    }
+
+    fn seq(&mut self, stmts: &[Stmt], uniform: bool) -> Result<(Stmt, Summary)> {
+        let mut new = Vec::with_capacity(stmts.len());
+        let mut all = Summary::default();
+        for stmt in stmts {
+            if self.is_barrier(stmt) {
+                all.tail.clear();
+                all.waits = true;
+                new.push(stmt.clone());
+                continue;
+            }
+            let (stmt, summary) = self.stmt(stmt, uniform)?;
+            if let Some(pair) = self.conflict(&all.tail, &summary.head, None) {
+                if !uniform {
+                    return Err(self.divergent(&pair));
+                }
+                new.push(barrier(self.scope));
+                all.tail.clear();
+                all.waits = true;
+            }
+            if !all.waits {
+                all.head.extend(summary.head.iter().cloned());
+            }
+            if summary.waits {
+                all.tail = summary.tail;
+            } else {
+                all.tail.extend(summary.tail);
+            }
+            all.waits |= summary.waits;
+            new.push(stmt);
+        }
+        Ok((Stmt::seq(new), all))
+    }
+
+    fn is_barrier(&self, stmt: &Stmt) -> bool {
+        let StmtNode::Evaluate { value } = &**stmt else { return false };
+        let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &**value else { return false };
+        // A barrier of the block is one of its warps.
+        name.as_str() == builtin::STORAGE_SYNC
+            && args.get(0).is_some_and(|scope| match &*scope {
+                ExprNode::Text { value } => value.as_str() == self.scope || value.as_str() == "shared",
+                _ => false,
+            })
+    }
+
+    /// What a statement without statements inside accesses, in order.
+    fn accesses(&self, stmt: &Stmt) -> Vec<Access> {
+        let mut found = Vec::new();
+        match &**stmt {
+            StmtNode::Store { buffer, index, value, mask } => {
+                for part in [Some(index), Some(value), mask.as_ref()].into_iter().flatten() {
+                    self.expr(part, &mut found);
+                }
+                self.add(buffer, Some(index), true, &mut found);
+            }
+            StmtNode::Bind { value, .. } | StmtNode::Evaluate { value } | StmtNode::Return { value } => {
+                self.expr(value, &mut found);
+            }
+            StmtNode::Assert { condition, .. } => self.expr(condition, &mut found),
+            _ => {}
+        }
+        found
+    }
+
+    fn expr(&self, expr: &Expr, found: &mut Vec<Access>) {
+        if !self.memory.is_empty() {
+            Reads { sync: self, found }.visit_expr(expr);
+        }
+    }
+
+    fn add(&self, buffer: &Buffer, index: Option<&Expr>, is_write: bool, found: &mut Vec<Access>) {
+        let Some(memory) = self.memory.get(&buffer.data) else { return };
+        // An alias may begin elsewhere.
+        let index = index.filter(|_| *memory == buffer.data).map(|index| self.analyzer.simplify(index));
+        let (elements, is_own) = match &index {
+            Some(index) => (self.elements(index), self.is_own(index)),
+            None => (IntSet::everything(), false),
+        };
+        found.push(Access {
+            memory: memory.clone(),
+            name: buffer.name.to_string(),
+            is_write,
+            index,
+            elements,
+            is_own,
+            fills_half: self.filled.contains(memory),
+        });
+    }
+
+    /// First and last lane of an index.
+    fn ends(&self, index: &Expr) -> Option<(Expr, Expr)> {
+        match &**index {
+            ExprNode::Ramp { base, stride, lanes } => {
+                let last = base + stride * (i64::from(*lanes) - 1);
+                Some(if stride.as_int()? >= 0 { (base.clone(), last) } else { (last, base.clone()) })
+            }
+            ExprNode::Broadcast { value, .. } => Some((value.clone(), value.clone())),
+            _ if index.lanes() == 1 => Some((index.clone(), index.clone())),
+            _ => None,
+        }
+    }
+
+    fn elements(&self, index: &Expr) -> IntSet {
+        let Some((first, last)) = self.ends(index) else { return IntSet::everything() };
+        let first = IntSet::evaluate(&first, &self.sets, &self.analyzer);
+        let last = IntSet::evaluate(&last, &self.sets, &self.analyzer);
+        match (first.min(), last.max()) {
+            (Some(first), Some(last)) => IntSet::interval(first, last),
+            _ => IntSet::everything(),
+        }
+    }
+
+    /// Whether different threads have different elements: numbers with the threads as digits.
+    fn is_own(&self, index: &Expr) -> bool {
+        let (base, mut digits) = match &**index {
+            ExprNode::Ramp { base, stride, lanes } => match stride.as_int() {
+                Some(stride) => (base, vec![(stride.saturating_abs(), i64::from(*lanes))]),
+                None => return false,
+            },
+            _ if index.lanes() == 1 => (index, Vec::new()),
+            _ => return false,
+        };
+        let vars: Vec<Var> = self.threads.iter().map(|(var, _)| var.clone()).collect();
+        let Some(form) = detect_linear(base, &vars, &self.analyzer) else { return false };
+        if !self.is_uniform(&form.base) {
+            return false;
+        }
+        for ((_, extent), coefficient) in self.threads.iter().zip(&form.coefficients) {
+            match (extent, coefficient.as_int()) {
+                (Some(1), _) => {}
+                (Some(extent), Some(coefficient)) if coefficient != 0 => {
+                    digits.push((coefficient.saturating_abs(), *extent));
+                }
+                // The only thread whose number is unknown may be the highest digit.
+                (None, Some(coefficient)) if coefficient != 0 && self.threads.len() == 1 => {
+                    digits.push((coefficient.saturating_abs(), i64::MAX));
+                }
+                _ => return false,
+            }
+        }
+        digits.sort_unstable();
+        let mut reach = 0i64;
+        digits.into_iter().all(|(coefficient, extent)| {
+            let fits = coefficient > reach;
+            reach = reach.saturating_add(coefficient.saturating_mul(extent.saturating_sub(1)));
+            fits
+        })
+    }
+
+    /// Two accesses that need a barrier between, the second one in the next iteration of a loop if one is given.
+    fn conflict(&self, before: &[Access], after: &[Access], carried: Option<&Var>) -> Option<(Access, Access)> {
+        if self.threads.iter().all(|(_, extent)| *extent == Some(1)) {
+            return None;
+        }
+        for first in before {
+            for second in after {
+                // Two threads that write one element without a read between are a mistake of the program.
+                let harmless = first.memory != second.memory || first.is_write == second.is_write;
+                let halves = carried.is_none() && first.fills_half != second.fills_half;
+                if harmless || halves || self.apart(first, second) || same_element(first, second, carried) {
+                    continue;
+                }
+                return Some((first.clone(), second.clone()));
+            }
+        }
+        None
+    }
+
+    /// Whether two accesses are in different parts of memory.
+    fn apart(&self, a: &Access, b: &Access) -> bool {
+        let below = |a: &IntSet, b: &IntSet| match (a.max(), b.min()) {
+            (Some(last), Some(first)) => self.analyzer.can_prove(&last.less(first)),
+            _ => false,
+        };
+        a.elements.is_nothing()
+            || b.elements.is_nothing()
+            || below(&a.elements, &b.elements)
+            || below(&b.elements, &a.elements)
+    }
+
+    fn divergent(&self, (first, second): &(Access, Access)) -> CompileError {
+        let verb = |access: &Access| if access.is_write { "written" } else { "read" };
+        let what = format!(
+            "`{}` is {} and {} by different threads, and the barrier between would not be reached by all of them",
+            first.name,
+            verb(first),
+            verb(second)
+        );
+        CompileError::new(ErrorKind::Lower, what)
+            .note("a condition or the bounds of a loop around differ between threads: compute the stage outside of it")
+    }
+}
+
+/// Whether only one thread accesses the element, both times.
+fn same_element(a: &Access, b: &Access, carried: Option<&Var>) -> bool {
+    let (Some(x), Some(y)) = (&a.index, &b.index) else { return false };
+    a.is_own
+        && b.is_own
+        && structural::equal(x, y).unwrap_or(false)
+        && carried.is_none_or(|carried| !uses_var(x, |var| var == carried))
+}
+
+/// Finds loads.
+struct Reads<'a> {
+    sync: &'a Sync,
+    found: &'a mut Vec<Access>,
+}
+
+impl Visit for Reads<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        match &**expr {
+            ExprNode::Load { buffer, index, .. } => self.sync.add(buffer, Some(index), false, self.found),
+            // A pointer that is handed on may be used for anything.
+            ExprNode::Var { .. } if expr.dtype().is_handle() => {
+                if let Some(data) = Var::of(expr)
+                    && self.sync.memory.contains_key(&data)
+                {
+                    let buffer = Buffer::from_node(crate::ir::BufferNode {
+                        data: data.clone(),
+                        ..Buffer::new(data.name(), crate::ir::U8, [], self.sync.scope).to_node()
+                    });
+                    self.sync.add(&buffer, None, true, self.found);
+                }
+            }
+            ExprNode::Call { kind: CallKind::Builtin, name, args, .. }
+                if matches!(name.as_str(), builtin::ACCESS_PTR | builtin::MAKE_TENSOR) =>
+            {
+                if let Some(load) = args.get(0)
+                    && let ExprNode::Load { buffer, .. } = &*load
+                {
+                    self.sync.add(buffer, None, true, self.found);
+                }
+            }
+            _ => {}
+        }
+        walk_expr(self, expr);
+    }
+}
