@@ -16,7 +16,7 @@ use expect_test::expect;
 use kernpack_compiler::Result;
 use kernpack_compiler::interpret::{Block, Machine};
 use kernpack_compiler::ir::verify::{Stage, verify};
-use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, Tensor, Var};
+use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, StmtNode, Tensor, Var};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::pass::simplify::simplify;
 use kernpack_compiler::schedule::{
@@ -58,6 +58,55 @@ fn elementwise_splits() {
         let [i] = s.stage(&b).axes()?;
         s.stage(&b).split_nparts(&i, 5)?;
         Ok(())
+    });
+}
+
+/// Loops, guards and masked stores of a function after the usual passes.
+fn shape_of(function: &kernpack_compiler::ir::LoweredFunc) -> [usize; 3] {
+    let context = PassContext::default();
+    let passes = kernpack_compiler::pass::pipeline::of(&context);
+    let program = kernpack_compiler::pass::pipeline::run(function.clone(), &passes, &context).unwrap();
+    let mut counts = [0; 3];
+    let lowered: kernpack_compiler::ir::LoweredFunc = program.to().unwrap();
+    kernpack_compiler::ir::visit::for_each_stmt(&lowered.body, |stmt| {
+        counts[0] += usize::from(matches!(**stmt, StmtNode::For { .. }));
+        counts[1] += usize::from(matches!(**stmt, StmtNode::If { .. }));
+        counts[2] += usize::from(matches!(**stmt, StmtNode::Store { mask: Some(_), .. }));
+    });
+    counts
+}
+
+#[test]
+fn rests_of_splits() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) * 2.0 + 1.0).named("b");
+    let graph = Graph::new([&b], [&n]).through_passes();
+    let vectors = |s: &mut Schedule, tail: Tail| -> Result<()> {
+        let [i] = s.stage(&b).axes()?;
+        let (_, inner) = s.stage(&b).split_tail(&i, 8, tail)?;
+        s.stage(&b).vectorize(&inner).map(drop)
+    };
+    for tail in [Tail::Guard, Tail::Predicate] {
+        graph.check_sizes("vectors", &AWKWARD, |s| vectors(s, tail));
+        graph.check_sizes("nested", &AWKWARD, |s| {
+            let [i] = s.stage(&b).axes()?;
+            let (outer, inner) = s.stage(&b).split_tail(&i, 6, tail)?;
+            s.stage(&b).split_tail(&inner, 4, tail)?;
+            s.stage(&b).split_tail(&outer, 2, tail).map(drop)
+        });
+    }
+    // A loop without masks and what is left, or one loop whose vectors all have masks.
+    assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Guard)).unwrap())[0], 2);
+    assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Predicate)).unwrap()), [1, 0, 1]);
+    // An axis of a reduction.
+    let k = reduce_axis(0, &n, "k");
+    let total = compute([3], |[i]| sum(a.at([&k]) * i.cast(F32), &k)).named("total");
+    let graph = Graph::new([&total], [&n]).through_passes();
+    graph.check_sizes("reduction", &AWKWARD, |s| {
+        let (_, inner) = s.stage(&total).split_tail(&k, 4, Tail::Predicate)?;
+        let [i] = s.stage(&total).axes()?;
+        s.stage(&total).reorder([&inner, &i])?.unroll(&inner).map(drop)
     });
 }
 
