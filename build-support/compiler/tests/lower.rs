@@ -1006,10 +1006,10 @@ fn memory_of_regions_is_constant() {
 }
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
-fn random_problem(choices: &mut choices::Choices) -> Option<String> {
+fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<String> {
     let mut random = fuzz::Random::graph(choices);
-    if std::env::var_os("KERNPACK_FUZZ_PASSES").is_some() {
-        random.graph = random.graph.through_passes();
+    if to_the_end {
+        random.graph = random.graph.to_the_end();
     }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
@@ -1030,9 +1030,10 @@ fn random_problem(choices: &mut choices::Choices) -> Option<String> {
 fn fuzz(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let choices = choices::Choices::of_seed(seed);
-        if let Some(problem) = random_problem(&mut choices.clone()) {
-            let (numbers, problem) =
-                choices::shrunk(choices, problem, |numbers| random_problem(&mut choices::Choices::of(numbers)));
+        let to_the_end = seed % 4 == 0;
+        if let Some(problem) = random_problem(&mut choices.clone(), to_the_end) {
+            let again = |numbers: &[u32]| random_problem(&mut choices::Choices::of(numbers), to_the_end);
+            let (numbers, problem) = choices::shrunk(choices, problem, again);
             panic!("seed {seed}, shrunk to {numbers:?}:\n{problem}");
         }
     }
@@ -1043,11 +1044,35 @@ fn random_schedules() {
     fuzz(0..100);
 }
 
-/// `KERNPACK_FUZZ_SEEDS=1000..5000 cargo test -p kernpack-compiler --test lower -- --ignored random`
+/// A long run: every schedule through all passes, and compiled where it is for the cpu.
+///
+/// `KERNPACK_FUZZ_SECONDS=900 nice cargo test -p kernpack-compiler --test lower -- --ignored random --nocapture`: from the seed of the clock, or from
+/// `KERNPACK_FUZZ_SEEDS` on (`5000` or `5000..6000`), until the time is over. What it finds is shrunk and printed at once; it ends after eight.
 #[test]
-#[ignore = "as long as the seeds in KERNPACK_FUZZ_SEEDS take"]
+#[ignore = "as long as KERNPACK_FUZZ_SECONDS says, a minute if it says nothing"]
 fn random_schedules_for_long() {
-    let seeds = std::env::var("KERNPACK_FUZZ_SEEDS").unwrap_or_else(|_| "1000..3000".to_owned());
-    let (first, last) = seeds.split_once("..").expect("KERNPACK_FUZZ_SEEDS is first..last");
-    fuzz(first.parse().expect("a seed")..last.parse().expect("a seed"));
+    let number = |text: &str| text.parse::<u64>().expect("KERNPACK_FUZZ_SECONDS and KERNPACK_FUZZ_SEEDS are numbers");
+    let of = |name: &str| std::env::var(name).ok();
+    let seconds = of("KERNPACK_FUZZ_SECONDS").map_or(60, |text| number(&text));
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seeds = of("KERNPACK_FUZZ_SEEDS").unwrap_or_else(|| (clock * 1000).to_string());
+    let (first, last) = match seeds.split_once("..") {
+        Some((first, last)) => (number(first), number(last)),
+        None => (number(&seeds), u64::MAX),
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut found = 0;
+    let mut seed = first;
+    while seed < last && found < 8 && std::time::Instant::now() < end {
+        let choices = choices::Choices::of_seed(seed);
+        if let Some(problem) = random_problem(&mut choices.clone(), true) {
+            let again = |numbers: &[u32]| random_problem(&mut choices::Choices::of(numbers), true);
+            let (numbers, problem) = choices::shrunk(choices, problem, again);
+            println!("seed {seed}, shrunk to {numbers:?}:\n{problem}\n");
+            found += 1;
+        }
+        seed += 1;
+    }
+    println!("seeds {first}..{seed}: {found} problems");
+    assert_eq!(found, 0, "see above");
 }
