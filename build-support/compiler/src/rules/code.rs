@@ -6,6 +6,7 @@ use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{
     Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, Operation, OperationNode, Stmt, Tensor, Var,
 };
+use crate::schedule::Schedule;
 use crate::te::operation::input_tensors;
 
 /// Statements one after the other.
@@ -248,6 +249,30 @@ impl Mutate for Loads<'_> {
             }
             _ => expr,
         })
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> crate::Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}
+
+/// An expression of a copy of a schedule with the tensors of the schedule itself.
+pub(crate) fn current(expr: &Expr, schedule: &Schedule, copy: &Schedule) -> Expr {
+    Current { schedule, copy }.mutate_expr(expr).unwrap_or_else(|_| unreachable!("a change of tensors has no errors"))
+}
+
+struct Current<'a> {
+    schedule: &'a Schedule,
+    copy: &'a Schedule,
+}
+
+impl Mutate for Current<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
+        let expr = mutate_expr_parts(self, expr)?;
+        let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };
+        let Some(stage) = self.copy.stage_of(&tensor.op) else { return Ok(expr) };
+        let tensor = self.schedule[stage].operation().output(tensor.value_index as usize);
+        Ok(Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() }))
     }
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> crate::Result<Stmt> {

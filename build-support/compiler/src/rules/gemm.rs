@@ -87,24 +87,9 @@ fn is_plain(source: &Expr) -> bool {
 /// Schedules a product that is an output, or an output whose elements are expressions of a product's.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let out = schedule[id].operation().clone();
-    // The product itself, or what it reads.
-    let core = if is_reduction(&out) {
-        id
-    } else {
-        let found: Vec<StageId> = schedule
-            .stages()
-            .filter(|&other| {
-                !schedule[other].is_placeholder()
-                    && schedule[other].attach == Attach::Root
-                    && is_reduction(schedule[other].operation())
-                    && readers(schedule, other) == [id]
-            })
-            .collect();
-        let [core] = found[..] else { decline!("`{}` is no product and has none of its own", out.name()) };
-        if !is_injective(&out) || !reads_in_place(schedule, id, core) {
-            decline!("`{}` does not read `{}` element by element", out.name(), schedule[core].name());
-        }
-        core
+    let core = match core_of(schedule, id) {
+        Ok(core) => core,
+        Err(reason) => decline!("{reason}"),
     };
     let op = schedule[core].operation().clone();
     let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
@@ -125,6 +110,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let depth = parts.reduce_axes.iter().try_fold(1i64, |product, axis| product.checked_mul(extent_of(axis)?));
     let row_bytes =
         depth.filter(|_| parts.reduce_axes.len() == 1).map(|depth| depth * i64::from(product.a.dtype.bits()) / 8);
+    let is_transposed = product.b_column + 1 != product.b.shape.len();
+    if row_extent == Some(1) && !is_transposed {
+        decline!("`{}` has a single row: its operand is read once, in order", op.name());
+    }
     let (mut height, mut vectors) = tile(target, row_extent, row_bytes);
     let columns = parts.axes.last().and_then(extent_of);
     while vectors > 1 && columns.is_some_and(|columns| columns <= lanes * (vectors / 2)) {
@@ -135,13 +124,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     let width = lanes * vectors;
     // Copying B pays when it is read often, and when it is not in order.
-    let is_transposed = product.b_column + 1 != product.b.shape.len();
     let packs =
         row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     // The panels of B.
-    if packs {
-        pack(schedule, core, &product, width)?;
-    }
+    let packed = if packs { Some(pack(schedule, core, &product, width)?) } else { None };
     // The tile, in registers.
     let local = if core == id {
         schedule.cache_write(&op.output(0), "local")?
@@ -187,6 +173,16 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
         stage.parallel(&shared)?;
     }
+    if let Some(packed) = packed {
+        // Few rows: a panel is made when it is used, and is still in a cache then.
+        if is_small {
+            schedule.stage(&packed).compute_at(id, &jc)?;
+        } else {
+            let mut stage = schedule.stage(&packed);
+            let first = stage.get()?.leaves[0].clone();
+            stage.parallel(&first)?;
+        }
+    }
     let mut stage = schedule.stage(&local);
     let own = stage.get()?.leaves.clone();
     let (data, reduce) = own.split_at(parts.axes.len());
@@ -199,6 +195,28 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     stage.vectorize(&last[0])?;
     stage.compute_at(id, &inside)?;
     Ok(Outcome::Applied)
+}
+
+/// The reduction that a stage is, or whose elements its own are expressions of; or why there is none.
+pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<StageId, String> {
+    let out = schedule[id].operation();
+    if is_reduction(out) {
+        return Ok(id);
+    }
+    let found: Vec<StageId> = schedule
+        .stages()
+        .filter(|&other| {
+            !schedule[other].is_placeholder()
+                && schedule[other].attach == Attach::Root
+                && is_reduction(schedule[other].operation())
+                && readers(schedule, other) == [id]
+        })
+        .collect();
+    let [core] = found[..] else { return Err(format!("`{}` is no product and has none of its own", out.name())) };
+    if !is_injective(out) || !reads_in_place(schedule, id, core) {
+        return Err(format!("`{}` does not read `{}` element by element", out.name(), schedule[core].name()));
+    }
+    Ok(core)
 }
 
 /// Whether each element of one stage is an expression of the same element of another.
@@ -223,7 +241,7 @@ fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
 }
 
 /// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
-fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<()> {
+fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<Tensor> {
     let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
@@ -240,7 +258,6 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -
     schedule.stage(&copy).compute_inline()?;
     let mut stage = schedule.stage(&packed);
     let own = stage.get()?.leaves.clone();
-    stage.parallel(&own[0])?;
     let last = own.last().expect("panels have columns").clone();
     let is_in_order = product.b_column + 1 == product.b.shape.len();
     if is_in_order {
@@ -254,5 +271,5 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -
         let order: Vec<IterVar> = own[..first_sum].iter().chain([&outer, &last, &inner]).chain(rest).cloned().collect();
         stage.reorder(&order)?;
     }
-    Ok(())
+    Ok(packed)
 }

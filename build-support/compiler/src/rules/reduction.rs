@@ -8,6 +8,11 @@ use crate::schedule::{Schedule, StageId};
 
 /// Vectors of partial results: additions of one vector wait for each other.
 const ACCUMULATORS: i64 = 4;
+/// Rows that are added at a time.
+const ROWS: i64 = 8;
+/// Elements of the result that stay in the first cache, and those that are worth a thread of their own.
+const CHUNK: i64 = 2048;
+const MIN_CHUNK: i64 = 1024;
 
 /// Whether elements beside each other along an axis are beside each other in memory, for all that a body reads; none: an axis that is not read along.
 pub(crate) fn is_contiguous(body: &Expr, axis: &IterVar) -> bool {
@@ -36,6 +41,30 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let mut shared = parts.axes.first().cloned();
     if is_contiguous(&parts.body, inner) {
         across_lanes(schedule, &op.output(0), inner, parts.axes.last(), target)?;
+    } else if let Some(last) = parts.axes.last()
+        && is_contiguous(&parts.body, last)
+        && extent_of(last).is_some_and(|extent| extent >= 4 * lanes)
+    {
+        // Rows are read as they are in memory, several at a time; a part of the result stays in the first cache.
+        let lanes = target.lanes(op.output(0).dtype.bits());
+        let extent = extent_of(last).unwrap_or(0);
+        let parts_of = (extent + CHUNK - 1) / CHUNK;
+        let parts_of = if extent >= 2 * MIN_CHUNK { parts_of.max(2) } else { parts_of };
+        let chunk = ((extent + parts_of - 1) / parts_of + lanes - 1) / lanes * lanes;
+        let mut stage = schedule.stage(id);
+        let (part, row) = stage.split(last, chunk)?;
+        let (vector, lane) = stage.split(&row, lanes)?;
+        let (many, few) = stage.split(inner, ROWS)?;
+        let outer = &parts.axes[..parts.axes.len() - 1];
+        let reduce = &parts.reduce_axes[..parts.reduce_axes.len() - 1];
+        let order: Vec<IterVar> =
+            outer.iter().chain([&part]).chain(reduce).chain([&many, &vector, &few, &lane]).cloned().collect();
+        stage.reorder(&order)?;
+        stage.unroll(&few)?;
+        stage.vectorize(&lane)?;
+        if parts.axes.len() == 1 {
+            shared = Some(part);
+        }
     } else if let Some(last) = parts.axes.last()
         && is_contiguous(&parts.body, last)
         && extent_of(last).is_none_or(|extent| extent >= lanes)

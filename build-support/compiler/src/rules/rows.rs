@@ -1,12 +1,16 @@
 //! Softmax, layer normalization and the like: an output whose rows need reductions over the same rows. All of a row is computed while it is in the first
 //! cache, rows run in parallel.
 
-use super::pattern::{computed, extent_of, is_reduction, producers};
+use super::pattern::{computed, depends_on, extent_of, is_reduction, producers};
 use super::reduction::{across_lanes, is_contiguous};
 use super::{Outcome, TargetDescription, decline};
 use crate::error::Result;
-use crate::ir::IterVar;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt};
 use crate::schedule::{Attach, Schedule, StageId};
+
+/// The longest row that is kept on the stack.
+const STACK_BYTES: i64 = 16 << 10;
 
 /// Schedules an output with the reductions that its rows need.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
@@ -52,6 +56,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     if reductions == 0 {
         decline!("no rows of `{}` are reduced", op.name());
     }
+    for &stage in taken.iter().chain([&id]) {
+        multiply_by_reciprocals(schedule, stage, count)?;
+    }
     let lanes = target.lanes(op.output(0).dtype.bits());
     let row = parts.axes[count - 1].clone();
     let last = parts.axes[count].clone();
@@ -64,6 +71,11 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             across_rows(schedule, producer, &inner.reduce_axes[0], id, &row, target, &tensor)?;
         } else if let Some(last) = inner.axes.get(count) {
             vectorize_last(schedule, producer, last, lanes)?;
+            // A row on the stack needs no memory to be asked for, row after row.
+            let bytes = extent_of(last).map(|extent| extent * i64::from(tensor.dtype.bits()) / 8);
+            if bytes.is_some_and(|bytes| bytes <= STACK_BYTES) {
+                schedule.stage(producer).set_scope("local")?;
+            }
         }
     }
     let mut stage = schedule.stage(id);
@@ -73,6 +85,55 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         stage.parallel(&outer[0])?;
     }
     Ok(Outcome::Applied)
+}
+
+/// Divisions of each element by the same number become multiplications by its reciprocal, as libraries do: one more rounding, and a tenth of the time.
+fn multiply_by_reciprocals(schedule: &mut Schedule, id: StageId, count: usize) -> Result<()> {
+    let op = schedule[id].operation().clone();
+    let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*op else { return Ok(()) };
+    let Some(last) = axes.get(count).filter(|_| reduce_axes.is_empty()) else { return Ok(()) };
+    let mut change = Reciprocals { last, changed: false };
+    let new: kernpack::Array<Expr> =
+        bodies.iter().map(|body| change.mutate_expr(&body)).collect::<Result<Vec<_>>>()?.into();
+    if !change.changed {
+        return Ok(());
+    }
+    let operation = Operation::from_node(OperationNode::Compute {
+        name: name.clone(),
+        span: span.clone(),
+        tag: tag.clone(),
+        attrs: attrs.clone(),
+        axes: axes.clone(),
+        reduce_axes: reduce_axes.clone(),
+        bodies: new,
+    });
+    schedule.replace(id, &operation)
+}
+
+struct Reciprocals {
+    last: IterVar,
+    changed: bool,
+}
+
+impl Mutate for Reciprocals {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        let expr = mutate_expr_parts(self, expr)?;
+        if let ExprNode::Binary { op: BinaryOp::Div, a, b, dtype } = &*expr
+            && matches!(dtype.bits(), 32 | 64)
+            && dtype.is_float()
+            && b.as_float().is_none()
+            && depends_on(a, &self.last)
+            && !depends_on(b, &self.last)
+        {
+            self.changed = true;
+            return Ok(a * &(Expr::float(*dtype, 1.0) / b));
+        }
+        Ok(expr)
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
 }
 
 fn across_rows(

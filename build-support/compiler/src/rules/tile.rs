@@ -10,7 +10,7 @@ pub(crate) fn tile(target: &TargetDescription, rows: Option<i64>, row_bytes: Opt
             Some(2..=6) => (6, 4),
             Some(7..=8) => (8, 2),
             // Rows that are a multiple of 4 KiB apart are in the same lines of the first cache.
-            _ if row_bytes.is_some_and(|bytes| bytes % 4096 == 0) => (12.min(target.l1_ways.max(8) + 4), 2),
+            _ if row_bytes.is_some_and(|bytes| bytes % 4096 == 0) => (target.l1_ways.clamp(4, 14), 2),
             _ => (14, 2),
         },
         (32, false, _) => (8, 2),

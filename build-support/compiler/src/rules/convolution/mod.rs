@@ -4,7 +4,7 @@
 mod direct;
 mod winograd;
 
-use super::code::Inputs;
+use super::code::{Inputs, current};
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
 use super::{Outcome, TargetDescription, decline};
@@ -12,7 +12,7 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Attach, Schedule, StageId};
 
 /// A dimension of the image.
@@ -198,29 +198,10 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolu
 impl Convolution {
     /// The same with tensors of the schedule itself, of which the other one is a copy.
     fn current(mut self, schedule: &Schedule, normal: &Schedule) -> Self {
-        let tensor = |tensor: &Tensor| {
-            let stage = normal.stage_of(&tensor.op)?;
-            Some(schedule[stage].operation().output(tensor.value_index as usize))
-        };
         for expr in [&mut self.source, &mut self.weight, &mut self.value] {
-            *expr = Current(&tensor).mutate_expr(expr).unwrap_or_else(|_| expr.clone());
+            *expr = current(expr, schedule, normal);
         }
         self
-    }
-}
-
-struct Current<'a>(&'a dyn Fn(&Tensor) -> Option<Tensor>);
-
-impl Mutate for Current<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        let expr = mutate_expr_parts(self, expr)?;
-        let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };
-        let tensor = (self.0)(tensor).unwrap_or_else(|| tensor.clone());
-        Ok(Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() }))
-    }
-
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        Ok(stmt.clone())
     }
 }
 
