@@ -50,7 +50,7 @@ impl IntoIrModule for &LoweredFunc {
 
 /// Compiles functions: a module of kind `llvm`, whose packed functions can be called at once if it is for this machine.
 ///
-/// It can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc`, and it becomes a part of the library that it is
+/// It can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc` (and `kir`, if the target says `debug`), and it becomes a part of the library that it is
 /// exported to. The code is freed when the module and all of its functions are gone, unless it calls packed functions.
 ///
 /// ```
@@ -193,7 +193,8 @@ impl ModuleImpl for LlvmModule {
     }
 
     fn write_formats(&self) -> Vec<String> {
-        ["o", "obj", "s", "asm", "ll", "bc"].map(str::to_owned).to_vec()
+        let listing = self.compiled.listing.as_ref().map(|_| "kir");
+        ["o", "obj", "s", "asm", "ll", "bc"].into_iter().chain(listing).map(str::to_owned).collect()
     }
 
     fn write_to_file(&self, path: &str, format: &str) -> kernpack::Result<()> {
@@ -202,6 +203,7 @@ impl ModuleImpl for LlvmModule {
             "s" | "asm" => self.assembly()?.into_bytes(),
             "ll" => self.text()?.into_bytes(),
             "bc" => self.compiled.bitcode.clone(),
+            "kir" if self.compiled.listing.is_some() => self.inspect_source(format)?.into_bytes(),
             _ => {
                 return Err(kernpack::Error::runtime_error(format!(
                     "a module of kind 'llvm' cannot be written as '{format}', only as {}",
@@ -212,12 +214,13 @@ impl ModuleImpl for LlvmModule {
         std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
-    /// `ll` (also when nothing is asked for), `s` and `asm`, and `bc` in hexadecimal.
+    /// `ll` (also when nothing is asked for), `s` and `asm`, `bc` in hexadecimal, and `kir`: the text whose lines a target with `debug` has line tables of.
     fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
         match format {
             "" | "ll" => self.text(),
             "s" | "asm" => self.assembly(),
             "bc" => Ok(self.compiled.bitcode.iter().map(|byte| format!("{byte:02x}")).collect()),
+            "kir" => Ok(self.compiled.listing.clone().unwrap_or_default()),
             _ => Ok(String::new()),
         }
     }

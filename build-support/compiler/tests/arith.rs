@@ -11,6 +11,8 @@ mod evaluate;
 mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
+#[path = "arith/partition.rs"]
+mod partition;
 #[path = "arith/rules.rs"]
 #[allow(clippy::eq_op, clippy::erasing_op, reason = "what is simplified")]
 mod rules;

@@ -1,6 +1,9 @@
 //! Compiled code: results, checks of arguments, errors, formats.
 #![cfg(feature = "llvm")]
 
+#[path = "codegen/debug.rs"]
+mod debug;
+
 use kernpack::{DataType, Tensor};
 use kernpack_compiler::build;
 use kernpack_compiler::codegen::{Target, c};

@@ -523,3 +523,45 @@ fn long_rows_that_are_added() {
     k.output("out", compute([1, 1100], |[i, j]| max(c.at([&i, &j]), 0.0)));
     check("a vector times a matrix", &k, &[&[1, 37], &[37, 1100]], 0.0);
 }
+
+#[test]
+fn small_windows() {
+    for (stride, padding, window, image) in
+        [(1, 1, 3, [5, 37]), (2, 1, 3, [9, 40]), (2, 0, 2, [8, 8]), (3, 0, 3, [9, 9])]
+    {
+        for is_product in [false, true] {
+            let [h, w] = image;
+            let out = |size: i64| (size + 2 * padding - window) / stride + 1;
+            let mut k = Kernel::new("f");
+            let n = k.size("n");
+            let x = k.input("x", (&n, 3, h, w), F32);
+            let weights = k.input("weights", [3, window, window], F32);
+            let padded = compute((&n, 3, h + 2 * padding, w + 2 * padding), |[n, c, y, x_]| {
+                let inside = y.greater_equal(padding).and(y.less(h + padding));
+                let inside = inside.and(x_.greater_equal(padding)).and(x_.less(w + padding));
+                Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+            })
+            .named("padded");
+            let (ry, rx) = (reduce_axis(0, window, "ry"), reduce_axis(0, window, "rx"));
+            let pool = compute((&n, 3, out(h), out(w)), |[n, c, y, x]| {
+                let pixel = padded.at((&n, &c, &y * stride + &ry, &x * stride + &rx));
+                if is_product {
+                    sum(pixel * weights.at([&c, &ry, &rx]), [&ry, &rx])
+                } else {
+                    reduce_max(pixel, [&ry, &rx])
+                }
+            })
+            .named("pool");
+            k.output(
+                "out",
+                compute((&n, 3, out(h), out(w)), |[n, c, y, x]| pool.at([&n, &c, &y, &x]) + weights.at((&c, 0, 0))),
+            );
+            let context = PassContext::default();
+            drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
+            let notes = context.take_notes();
+            let taken = notes.iter().any(|note| note.ends_with("rule `window`"));
+            assert_eq!(taken, stride < 3, "{notes:#?}");
+            check("window", &k, &[&[2, 3, h, w], &[3, window, window]], 0.0);
+        }
+    }
+}

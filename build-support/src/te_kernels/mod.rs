@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use kernpack_compiler::codegen::llvm::DEBUG_FILE;
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::{DataTypeExt, IrModule};
 use kernpack_compiler::{CompileError, Kernel, KernelParamKind, PassContext, PassOptions, TargetDescription, text};
@@ -83,9 +84,11 @@ fn one(
     source: &str,
     dump: bool,
 ) -> Result<(Compiled, TeOutcome)> {
-    let target = Target::llvm(&machine.triple, &machine.cpu, &machine.features);
+    // Line tables as the profile has them.
+    let debug = session.environment.cargo_optional("DEBUG").is_some_and(|debug| debug != "false");
+    let target = Target { debug, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
     let context = PassContext::new(PassOptions { verify: dump, dump, ..PassOptions::default() });
-    let module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
+    let mut module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
     let printed = text::print(&module);
     let version = machine.version;
     let mut outcome = TeOutcome::default();
@@ -109,7 +112,15 @@ fn one(
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
     let mut recipe = machine.recipe(session);
     recipe.field(&printed);
-    let products: [PathBuf; 1] = [object.clone()];
+    let mut products: Vec<PathBuf> = vec![object.clone()];
+    let listing = object.with_extension("kir");
+    if debug {
+        let path = listing.to_string_lossy();
+        recipe.field(&*path);
+        module = module.with_attr(DEBUG_FILE, &*path);
+        products.push(listing.clone());
+        outcome.outputs.push(Output::of("kir", &listing, source, [kernel.name()]));
+    }
     let shown = version.source(source);
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     step.make(session, || {
@@ -117,7 +128,11 @@ fn one(
             let llvm_module = llvm_context.create_module(kernel.name());
             let target_machine = machine.create()?;
             llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
-            codegen::llvm::emit_into(&module, &target, llvm_context, &llvm_module).map_err(|error| problems(&error))?;
+            let text = codegen::llvm::emit_into(&module, &target, llvm_context, &llvm_module)
+                .map_err(|error| problems(&error))?;
+            if let Some(text) = text {
+                keep(&listing, &text)?;
+            }
             llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
         })?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })

@@ -50,6 +50,8 @@ pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
         shell,
         session: None,
         last_output: None,
+        last_test: None,
+        tested: None,
         texts: String::new(),
         outcome: Outcome::default(),
     };
@@ -70,6 +72,10 @@ struct Run<'a> {
     session: Option<Session>,
     /// What the block in front printed; `None` where that was compared already, or nothing ran.
     last_output: Option<String>,
+    /// The line of the test in front, whose output is looked up when the page shows it.
+    last_test: Option<usize>,
+    /// What `cargo test` said of the page's own tests, once it was asked.
+    tested: Option<String>,
     /// All that the page runs, to find unused files.
     texts: String,
     outcome: Outcome,
@@ -120,7 +126,7 @@ impl Run<'_> {
     fn close(&mut self) -> Result {
         self.build()?;
         let mut tests = self.folder.crates_with_tests();
-        if self.folder.has_tests() {
+        if self.folder.has_tests() && self.tested.is_none() {
             tests.insert(String::new());
         }
         if !self.texts.contains("cargo test") || self.folder.has_tests() {
@@ -138,7 +144,7 @@ impl Run<'_> {
     }
 
     fn block(&mut self, block: &Block) -> Result {
-        let last_output = self.last_output.take();
+        let (last_output, last_test) = (self.last_output.take(), self.last_test.take());
         let lacks = self.lacks(block)?;
         let here = lacks.is_empty();
         let skip = |outcome: &mut Outcome| {
@@ -150,7 +156,10 @@ impl Run<'_> {
                 self.outcome.files += 1;
             }
             (None, "rust") => self.outcome.files += 1,
-            (None, "rust,test") if here => self.outcome.ran += 1,
+            (None, "rust,test") if here => {
+                self.last_test = Some(block.line);
+                self.outcome.ran += 1;
+            }
             (None, "rust,test") => skip(&mut self.outcome),
             (None, "python" | "pycon") if here => {
                 self.last_output = Some(self.python(block)?);
@@ -172,7 +181,9 @@ impl Run<'_> {
             }
             (None, "text") if block.drawing => self.outcome.drawings += 1,
             (None, "text") if here => {
-                let actual = last_output
+                let printed = last_test.map(|line| self.printed(line)).transpose()?;
+                let actual = printed
+                    .or(last_output)
                     .ok_or("this text is the output of no block in front of it; a picture has the comment 'drawing'")?;
                 output::compare(&block.code, &actual)?;
                 self.outcome.outputs += 1;
@@ -184,6 +195,15 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the test in a line of the page prints. All tests of the page run when the first one is asked for.
+    fn printed(&mut self, line: usize) -> Result<String> {
+        self.build()?;
+        if self.tested.is_none() {
+            self.tested = Some(self.cargo("", &["test", "--release", "--lib", "--", "--show-output"])?);
+        }
+        Ok(output::of_test(self.tested.as_deref().unwrap_or_default(), &format!("line_{line}")))
     }
 
     fn python(&mut self, block: &Block) -> Result<String> {

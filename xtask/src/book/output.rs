@@ -28,6 +28,15 @@ pub(crate) fn compare(expected: &str, actual: &str) -> Result<(), String> {
     ))
 }
 
+/// What a test of a page printed, of what `cargo test -- --show-output` said: nothing if it is not there.
+pub(crate) fn of_test(output: &str, name: &str) -> String {
+    let header = format!("---- page_tests::{name} stdout ----\n");
+    let Some((_, rest)) = output.split_once(&header) else { return String::new() };
+    let ends = ["\n---- page_tests::", "\nsuccesses:\n", "\nfailures:\n"];
+    let end = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+    rest[..end].to_string()
+}
+
 fn matches(expected: &[String], actual: &[String]) -> bool {
     match expected.split_first() {
         None => actual.is_empty(),
@@ -50,6 +59,14 @@ fn line_matches(expected: &str, actual: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_output_of_one_test_is_found() {
+        let said = "running 2 tests\n..\nsuccesses:\n\n---- page_tests::line_7 stdout ----\na\n\nb\n\n\n---- page_tests::line_12 stdout ----\nc\n\n\nsuccesses:\n    page_tests::line_7\n";
+        for (name, expected) in [("line_7", "a\n\nb"), ("line_12", "c"), ("line_1", "")] {
+            assert_eq!(of_test(said, name).trim_end(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn dots_stand_for_lines_and_for_text() {

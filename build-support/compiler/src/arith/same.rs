@@ -9,7 +9,7 @@ use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
 const LONGEST_CHAIN: usize = 32;
 
 /// Nodes that one comparison looks at.
-const MOST_STEPS: u32 = 4096;
+const MOST_STEPS: u32 = 1024;
 
 /// Whether two expressions have the same value because they are built alike: the same operations on the same variables, with operands of commutative
 /// operations in any order. Calls that change something are the same only if they are one node. Of large expressions it may be false though they are.

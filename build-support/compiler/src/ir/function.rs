@@ -110,6 +110,15 @@ pub struct IrModuleNode {
 }
 
 impl IrModule {
+    /// The same functions with one more attribute.
+    #[must_use]
+    pub fn with_attr(&self, name: &str, value: impl Into<Any>) -> Self {
+        let value = value.into();
+        let others = self.attrs.iter().filter(|(key, _)| key.as_str() != name);
+        let attrs = others.chain([(name.into(), value)]).collect();
+        Self::from_node(IrModuleNode { functions: self.functions.clone(), attrs })
+    }
+
     /// A module of functions.
     pub fn new(functions: impl IntoIterator<Item = LoweredFunc>) -> Self {
         Self::from_node(IrModuleNode { functions: functions.into_iter().collect(), attrs: Map::default() })

@@ -87,24 +87,9 @@ fn is_plain(source: &Expr) -> bool {
 /// Schedules a product that is an output, or an output whose elements are expressions of a product's.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let out = schedule[id].operation().clone();
-    // The product itself, or what it reads.
-    let core = if is_reduction(&out) {
-        id
-    } else {
-        let found: Vec<StageId> = schedule
-            .stages()
-            .filter(|&other| {
-                !schedule[other].is_placeholder()
-                    && schedule[other].attach == Attach::Root
-                    && is_reduction(schedule[other].operation())
-                    && readers(schedule, other) == [id]
-            })
-            .collect();
-        let [core] = found[..] else { decline!("`{}` is no product and has none of its own", out.name()) };
-        if !is_injective(&out) || !reads_in_place(schedule, id, core) {
-            decline!("`{}` does not read `{}` element by element", out.name(), schedule[core].name());
-        }
-        core
+    let core = match core_of(schedule, id) {
+        Ok(core) => core,
+        Err(reason) => decline!("{reason}"),
     };
     let op = schedule[core].operation().clone();
     let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
@@ -210,6 +195,28 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     stage.vectorize(&last[0])?;
     stage.compute_at(id, &inside)?;
     Ok(Outcome::Applied)
+}
+
+/// The reduction that a stage is, or whose elements its own are expressions of; or why there is none.
+pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<StageId, String> {
+    let out = schedule[id].operation();
+    if is_reduction(out) {
+        return Ok(id);
+    }
+    let found: Vec<StageId> = schedule
+        .stages()
+        .filter(|&other| {
+            !schedule[other].is_placeholder()
+                && schedule[other].attach == Attach::Root
+                && is_reduction(schedule[other].operation())
+                && readers(schedule, other) == [id]
+        })
+        .collect();
+    let [core] = found[..] else { return Err(format!("`{}` is no product and has none of its own", out.name())) };
+    if !is_injective(out) || !reads_in_place(schedule, id, core) {
+        return Err(format!("`{}` does not read `{}` element by element", out.name(), schedule[core].name()));
+    }
+    Ok(core)
 }
 
 /// Whether each element of one stage is an expression of the same element of another.

@@ -19,6 +19,7 @@ mod rows;
 mod target;
 mod tile;
 mod transpose;
+mod window;
 
 pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;
@@ -28,6 +29,9 @@ use kernpack::{Any, Array, ObjRef};
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::schedule::{Attach, Schedule, SharedSchedule, StageId};
+
+/// Operations below which a second thread costs more than it saves: some ten microseconds.
+const PARALLEL_WORK: i64 = 1 << 17;
 
 /// What a rule did.
 pub enum Outcome {

@@ -102,4 +102,4 @@ mod token;
 
 pub use parse::{parse, parse_expr, parse_func, parse_func_with, parse_stmt, parse_with};
 pub use parser::Scope;
-pub use print::{Printable, around, headline, print};
+pub use print::{Listing, Printable, around, headline, listing, print};

@@ -1,6 +1,7 @@
 //! The printer's doors.
 
 use core::fmt;
+use std::collections::HashMap;
 
 use super::printer::Printer;
 use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt, Var};
@@ -47,6 +48,24 @@ printable! {
     };
     LoweredFunc, printer => |func, printer| printer.whole_func(func);
     IrModule, printer => |module, printer| printer.module(module);
+}
+
+/// The text of a program with the places of its parts.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The text.
+    pub text: String,
+    /// The line on which each statement begins, from 0. Statements that stand at several places have one of them.
+    pub lines: HashMap<Stmt, usize>,
+    /// The line of each function's head.
+    pub functions: Vec<(String, usize)>,
+}
+
+/// The text of a module with its lines.
+pub fn listing(module: &IrModule) -> Listing {
+    let mut printer = Printer::new();
+    printer.module(module);
+    Listing { text: printer.out, lines: printer.lines, functions: printer.functions }
 }
 
 /// The text of a node. Functions and modules declare what is free in them; expressions and statements take it as known.

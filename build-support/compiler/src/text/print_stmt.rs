@@ -261,6 +261,7 @@ impl Printer {
 
     pub(super) fn func(&mut self, func: &LoweredFunc) {
         self.annotations(&func.attrs);
+        self.functions.push((func.name.to_string(), self.line));
         self.start_line();
         self.push(match func.kind {
             FuncKind::Mixed => "func ",
@@ -296,7 +297,9 @@ impl Printer {
             self.push("\n");
         }
         self.line = outer_line + free.len() + text.matches('\n').count();
-        self.lines.values_mut().filter(|line| **line >= outer_line).for_each(|line| *line += free.len());
+        let heads = self.functions.iter_mut().map(|(_, line)| line);
+        let moved = self.lines.values_mut().chain(heads).filter(|line| **line >= outer_line);
+        moved.for_each(|line| *line += free.len());
         self.push(&text);
     }
 
@@ -316,23 +319,29 @@ impl Printer {
             inner.whole_func(&func);
             shared |= inner.bound.iter().any(|var| bound.contains(var));
             bound.extend(inner.bound);
-            texts.push(inner.out);
+            texts.push((inner.out, inner.lines, inner.functions));
         }
         if shared {
             // One set of names for all, so that the text says which variables are the same.
             let mut inner = Self::new();
-            for (func, text) in module.functions.iter().zip(&mut texts) {
+            for (func, (text, lines, functions)) in module.functions.iter().zip(&mut texts) {
                 inner.buffers.clear();
                 inner.here.clear();
+                inner.line = 0;
                 inner.whole_func(&func);
                 *text = core::mem::take(&mut inner.out);
+                *lines = core::mem::take(&mut inner.lines);
+                *functions = core::mem::take(&mut inner.functions);
             }
         }
-        for (position, text) in texts.iter().enumerate() {
+        for (position, (text, lines, functions)) in texts.into_iter().enumerate() {
             if position > 0 || !module.attrs.is_empty() {
                 self.push("\n");
             }
-            self.push(text);
+            let first = self.out.matches('\n').count();
+            self.lines.extend(lines.into_iter().map(|(stmt, line)| (stmt, first + line)));
+            self.functions.extend(functions.into_iter().map(|(name, line)| (name, first + line)));
+            self.push(&text);
         }
     }
 }

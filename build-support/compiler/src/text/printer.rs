@@ -27,6 +27,8 @@ pub(super) struct Printer {
     /// The line on which each statement begins.
     pub(super) lines: HashMap<Stmt, usize>,
     pub(super) line: usize,
+    /// The line of each function's head.
+    pub(super) functions: Vec<(String, usize)>,
     /// Whether an expression is being printed.
     pub(super) in_expr: bool,
 }
@@ -45,6 +47,7 @@ impl Printer {
             views: Vec::new(),
             lines: HashMap::new(),
             line: 0,
+            functions: Vec::new(),
             in_expr: false,
         }
     }

@@ -234,20 +234,6 @@ fn depth_is_limited_by_memory_only() {
         doubled = &doubled + &doubled;
     }
     assert_eq!(text(&analyzer.simplify(&doubled)), format!("(x*{})", 1i64 << 40));
-    // Parts that are shared are looked at once, also under conditions.
-    let (mut power, mut wide) = (Var::new("f", F32).expr().clone(), x.ramp(1, 4));
-    let (mut chosen, mut float, mut truth) = (x.expr().clone(), Var::new("g", F32).expr().clone(), x.less(&y));
-    for step in 0..40 {
-        power = &power * &power;
-        wide = (&wide * &wide).min(wide);
-        chosen = Expr::select(chosen.less(step), &chosen + 1, &chosen + &y);
-        float = Expr::if_then_else(float.less(0.5), &float * 2.0, float.cast(I64).cast(F32) + &float);
-        truth = truth.and(y.less(step)).or(truth.negated().and(x.less(step)));
-    }
-    for shared in [power, wide, chosen, float, truth] {
-        let _ = analyzer.simplify(&shared);
-        let _ = analyzer.const_interval(&shared);
-    }
     let mut both = x.less(0);
     for step in 1..5_000 {
         both = both.and(y.less(step));

@@ -148,3 +148,76 @@ fn linear_forms_have_the_value_of_the_expression() {
         }
     }
 }
+
+/// Conditions on `a` with one more variable that takes all values of an interval: both signs of the factor, all relations, `a` on either side.
+#[test]
+fn conditions_of_both_signs_are_solved() {
+    use kernpack_compiler::ir::CompareOp;
+    let (a, b) = (Var::index("a"), Var::index("b"));
+    let analyzer = Analyzer::new();
+    let forms: [fn(&Var, &Var, i64) -> Expr; 3] =
+        [|a, b, by| b + &(a * by) + 3, |a, b, by| (b * 3 + &(a * by)) * 4, |a, b, by| (a * by + b).floor_div(3) - 2];
+    let relations = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+    for (low, high) in [(0, 4), (1, 5), (2, 6), (10, 17), (-7, -3)] {
+        let relaxed: SetMap = [(b.clone(), IntSet::interval(low, high))].into_iter().collect();
+        for (form, by) in forms.iter().flat_map(|form| [4, -4, 1].map(|by| (form, by))) {
+            for (relation, swapped) in relations.iter().flat_map(|op| [(*op, false), (*op, true)]) {
+                let (x, y) = (form(&a, &b, by), Expr::int(17));
+                let condition = if swapped { Expr::compare(relation, y, x) } else { Expr::compare(relation, x, y) };
+                let set =
+                    deduce_bound(&a, &condition, &relaxed, &analyzer).unwrap_or_else(|| panic!("{}", text(&condition)));
+                let end = |end: Option<&Expr>, other: i64| end.map_or(other, |end| end.as_int().unwrap());
+                let (least, most) = (end(set.min(), -40), end(set.max(), 40));
+                for at in -40..=40 {
+                    let holds = (low..=high).all(|inner| {
+                        let values: Values = [(a.clone(), at), (b.clone(), inner)].into_iter().collect();
+                        value(&condition, &values) == Some(1)
+                    });
+                    assert_eq!(
+                        holds,
+                        (least..=most).contains(&at),
+                        "{} at {at}, b in {low}..={high}",
+                        text(&condition)
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn equations_and_what_is_no_condition() {
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(Var::index);
+    let analyzer = Analyzer::new();
+    let (fixed, relaxed) = (SetMap::new(), SetMap::from([(b.clone(), IntSet::interval(2, 3))]));
+    let ends = |condition: &Expr, sets: &SetMap| {
+        deduce_bound(&a, condition, sets, &analyzer).map(|set| {
+            let show = |end: Option<&Expr>| end.map_or(String::new(), text);
+            (show(set.min()), show(set.max()))
+        })
+    };
+    for (condition, expected) in [
+        (a.equals(&b), "b"),
+        (Expr::int(10).equals(&a), "10"),
+        ((&a - &c).equals(&b + &d), "((c + b) + d)"),
+        ((&a * 5).equals(-10), "-2"),
+    ] {
+        let (least, most) = ends(&condition, &fixed).unwrap_or_else(|| panic!("{}", text(&condition)));
+        assert_eq!((least.as_str(), most.as_str()), (expected, expected), "{}", text(&condition));
+    }
+    // No value of `a` is equal to 2 and 3; 4 a is neither.
+    for condition in [a.equals(&b), (&a * 4).equals(&b)] {
+        let Some(set) = deduce_bound(&a, &condition, &relaxed, &analyzer) else { continue };
+        let empty = match (set.min().and_then(|min| min.as_int()), set.max().and_then(|max| max.as_int())) {
+            (Some(min), Some(max)) => max < min,
+            _ => set.is_nothing(),
+        };
+        assert!(empty, "{}", text(&condition));
+    }
+    for condition in [&a + &b, (&a * &a).less(9).cast(I64).greater(&c), (&a * &b).equals(&b)] {
+        assert!(deduce_bound(&a, &condition, &fixed, &analyzer).is_none(), "{}", text(&condition));
+    }
+    // Two occurrences that are one after simplification.
+    let (least, _) = ends(&(&a * 2 - &a).greater(&b), &fixed).unwrap();
+    assert_eq!(least, "(b + 1)");
+}

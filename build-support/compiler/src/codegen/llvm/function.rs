@@ -129,7 +129,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             argument_alignment: argument_alignment.unwrap_or(0),
             ..State::default()
         };
-        self.begin_function(code, function.name.as_str(), convention)?;
+        self.begin_function(code, function.name.as_str(), convention, 0)?;
         for (param, value) in function.params.iter().zip(code.get_param_iter()) {
             value.set_name(param.var.name());
             self.state.vars.insert(param.var.clone(), value);
@@ -214,6 +214,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         function: FunctionValue<'ctx>,
         name: &str,
         convention: Convention,
+        outer_line: u32,
     ) -> Result<()> {
         self.set_function_attributes(function);
         name.clone_into(&mut self.state.name);
@@ -225,6 +226,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.state.failure = Some(self.context.append_basic_block(function, "failure"));
         self.state.exit = Some(self.context.append_basic_block(function, "exit"));
         self.builder.position_at_end(entry);
+        self.begin_lines(function, name, outer_line);
         self.builder.build_unconditional_branch(body)?;
         self.builder.position_at_end(body);
         Ok(())
@@ -267,6 +269,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             None => self.builder.build_return(None)?,
         };
         self.state = State::default();
+        self.unmark_line();
         Ok(())
     }
 

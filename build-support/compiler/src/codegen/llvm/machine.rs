@@ -27,6 +27,8 @@ pub struct Compiled {
     pub object: Vec<u8>,
     /// The names of the packed functions.
     pub functions: Vec<String>,
+    /// The text whose lines the code's line tables have: see [`emit_into`].
+    pub listing: Option<String>,
 }
 
 /// What LLVM compiles with for a target.
@@ -81,7 +83,7 @@ pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
     let context = Context::create();
     let module = context.create_module("kernels");
     prepare(&module, &machine);
-    emit_into(functions, target, &context, &module)?;
+    let listing = emit_into(functions, target, &context, &module)?;
     optimize(&module, &machine)?;
     let functions = module
         .get_functions()
@@ -92,7 +94,7 @@ pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
         .collect();
     let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
     let object = write(&module, &machine, FileType::Object)?;
-    Ok(Compiled { bitcode, object, functions })
+    Ok(Compiled { bitcode, object, functions, listing })
 }
 
 /// Object code or assembly of a module.

@@ -466,6 +466,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             set_alignment(made, align)?;
         }
         self.builder.position_at_end(here);
+        self.mark_line();
         Ok(pointer)
     }
 

@@ -6,6 +6,7 @@ mod alias;
 mod arith;
 mod call;
 mod control;
+mod debug;
 mod emit;
 mod expr;
 mod function;
@@ -32,6 +33,7 @@ use inkwell::values::{FunctionValue, GlobalValue};
 // Without this, rustc drops the flags that link LLVM.
 use kernpack_llvm_link as _;
 
+pub use debug::DEBUG_FILE;
 pub use machine::{Compiled, compile, optimize, target_machine};
 pub(crate) use machine::{assembly, text};
 
@@ -73,6 +75,7 @@ pub struct CodeGenLLVM<'ctx, 'm> {
     /// Data that functions bring along, by its name.
     constants: HashMap<String, GlobalValue<'ctx>>,
     count: usize,
+    debug: Option<debug::DebugInfo<'ctx>>,
 }
 
 impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
@@ -96,6 +99,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
             handles: HashMap::new(),
             constants: HashMap::new(),
             count: 0,
+            debug: None,
         };
         generator.init();
         Ok(generator)
@@ -152,6 +156,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         let main = self.module.add_function(&symbol, entry.get_type(), Some(Linkage::WeakAny));
         self.set_function_attributes(main);
         self.builder.position_at_end(self.context.append_basic_block(main, "entry"));
+        self.unmark_line();
         let args: Vec<_> = main.get_params().into_iter().map(Into::into).collect();
         let call = self.builder.build_direct_call(entry, &args, "")?;
         call.set_tail_call(true);
@@ -170,6 +175,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         if self.target.system_lib {
             self.register_symbols()?;
         }
+        self.finish_lines();
         match self.module.verify() {
             Ok(()) => Ok(()),
             Err(error) => fail!(Internal, "LLVM's verifier rejects the code: {}", error.to_string().trim_end()),
@@ -185,6 +191,9 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
 
 /// Writes the functions of a module, lowered to the end, into a module of LLVM. It is verified, not optimized.
 ///
+/// If the target says `debug`, the code has line tables, and the text comes back whose lines they are: it is to be kept as the file that the module's
+/// attribute [`DEBUG_FILE`] names.
+///
 /// # Errors
 /// A program that cannot be lowered for the target; what [`CodeGenLLVM`] reports.
 pub fn emit_into<'ctx>(
@@ -192,12 +201,16 @@ pub fn emit_into<'ctx>(
     target: &Target,
     context: &'ctx Context,
     module: &Module<'ctx>,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let lowered = crate::pass::lower_for_host(functions, target)?;
     let mut generator = CodeGenLLVM::create(context, module, target)?;
     if let Some(prefix) = text_attribute(functions, "system_lib_prefix") {
         generator.set_system_lib_prefix(&prefix);
         generator.target.system_lib = true;
+    }
+    let listing = target.debug.then(|| crate::text::listing(&lowered));
+    if let Some(listing) = &listing {
+        generator.set_debug_info(functions, listing);
     }
     let all = lowered.functions.to_vec();
     generator.declare(&all)?;
@@ -207,7 +220,8 @@ pub fn emit_into<'ctx>(
     if let Some(entry) = all.iter().find(|function| function.attr("is_entry_func").is_some()) {
         generator.add_main_function(entry.name.as_str())?;
     }
-    generator.finish()
+    generator.finish()?;
+    Ok(listing.map(|listing| listing.text))
 }
 
 fn text_attribute(module: &IrModule, name: &str) -> Option<String> {

@@ -127,6 +127,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let payload = self.bytes_behind(place, 8)?;
         self.builder.build_store(payload, self.context.i64_type().const_zero())?;
         self.builder.position_at_end(here);
+        self.mark_line();
         Ok(())
     }
 
@@ -212,6 +213,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.set_function_attributes(init);
         self.set_attribute(init, AttributeLoc::Function, "cold", 0);
         self.builder.position_at_end(self.context.append_basic_block(init, "entry"));
+        self.unmark_line();
         let variable = self.context_variable(&format!("{}_library_ctx", super::PREFIX));
         let context = self.builder.build_load(pointer, variable.as_pointer_value(), "")?;
         let text = self.string(name);
@@ -219,6 +221,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let status = self.call_runtime(Runtime::Lookup, &[context, text.into(), out])?;
         self.builder.build_return(Some(&status))?;
         self.builder.position_at_end(here);
+        self.mark_line();
         self.handles.insert(name.to_owned(), (handle, init));
         Ok((handle, init))
     }
@@ -269,6 +272,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             builder.build_atomicrmw(AtomicRMWBinOp::Sub, object, amount, AtomicOrdering::Release)
         };
         builder.position_at_end(entry);
+        self.unmark_line();
         let first = int.const_int(OBJECTS, false);
         let is_object = builder.build_int_compare(IntPredicate::SGE, type_index, first, "")?;
         builder.build_conditional_branch(is_object, give_up, done)?;
@@ -299,6 +303,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         builder.position_at_end(done);
         builder.build_return(None)?;
         builder.position_at_end(here);
+        self.mark_line();
         Ok(function)
     }
 }

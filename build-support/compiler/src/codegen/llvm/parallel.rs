@@ -72,7 +72,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ..State::default()
         };
         let outer = core::mem::replace(&mut self.state, inner);
-        self.begin_function(function, name, Convention::Status)?;
+        self.begin_function(function, name, Convention::Status, outer.line)?;
         Ok(outer)
     }
 
@@ -104,6 +104,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.end_function()?;
         self.state = outer;
         self.builder.position_at_end(here);
+        self.mark_line();
         let args: Vec<_> = captured.iter().map(|(_, value)| (*value).into()).collect();
         let call = self.builder.build_direct_call(function, &args, "")?;
         match call.try_as_basic_value().basic() {
@@ -238,6 +239,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.end_function()?;
         self.state = outer;
         self.builder.position_at_end(here);
+        self.mark_line();
         Ok(function)
     }
 

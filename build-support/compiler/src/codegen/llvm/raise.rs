@@ -80,6 +80,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
         self.raisers.insert(count, function);
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        self.unmark_line();
         let array = self.builder.build_alloca(pointer.array_type(count as u32), "parts")?;
         let params = function.get_params();
         for (index, part) in params.iter().skip(1).enumerate() {
@@ -92,6 +93,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.call_runtime(Runtime::RaiseParts, &[params[0], array.into(), number.into()])?;
         self.builder.build_return(None)?;
         self.builder.position_at_end(here);
+        self.mark_line();
         Ok(function)
     }
 }

@@ -203,6 +203,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             (block("write"), block("count"), block("next"), block("end"), block("terminate"), block("done"));
         let builder = &self.builder;
         builder.position_at_end(entry);
+        self.unmark_line();
         builder.build_unconditional_branch(part_head)?;
 
         builder.position_at_end(part_head);
@@ -267,6 +268,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let total = builder.build_int_nuw_add(length_value.into_int_value(), one, "")?;
         builder.build_return(Some(&total))?;
         builder.position_at_end(here);
+        self.mark_line();
         Ok(function)
     }
 

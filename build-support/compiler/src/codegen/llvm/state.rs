@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use inkwell::basic_block::BasicBlock;
+use inkwell::debug_info::DISubprogram;
 use inkwell::values::{FunctionValue, IntValue, PointerValue};
 use kernpack::DataType;
 
@@ -59,6 +60,10 @@ pub(super) struct Task<'ctx> {
 /// What the generator knows while it writes a function.
 #[derive(Default)]
 pub(super) struct State<'ctx> {
+    /// The function in line tables, if there are any.
+    pub(super) subprogram: Option<DISubprogram<'ctx>>,
+    /// The line of the current statement.
+    pub(super) line: u32,
     pub(super) function: Option<FunctionValue<'ctx>>,
     /// What messages and metadata call it.
     pub(super) name: String,

@@ -13,7 +13,10 @@ use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Writes a statement.
     pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
-        with_stack(|| self.write(stmt))
+        let outer = self.enter_line(stmt);
+        let done = with_stack(|| self.write(stmt));
+        self.leave_line(outer);
+        done
     }
 
     fn write(&mut self, stmt: &Stmt) -> Result<()> {

@@ -206,6 +206,10 @@ fn shape(target: &TargetDescription, rows: i64, row_bytes: i64, vectors: i64) ->
         let most = (target.vector_registers - vectors - 1) / vectors;
         let tiles = (rows + most - 1) / most;
         (height, wide) = ((rows + tiles - 1) / tiles, vectors);
+    } else if target.vector_registers >= 32 && height * wide + wide + 1 >= target.vector_registers - 1 {
+        // Three loops around the sums: LLVM keeps all of them in registers only if one is to spare.
+        let tiles = (rows + height - 2) / (height - 1);
+        height = (rows + tiles - 1) / tiles;
     }
     (height, wide.min(vectors))
 }
