@@ -66,6 +66,8 @@ mod generate;
 mod library;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "graph")]
+mod models;
 mod multiversion;
 mod opencl;
 mod outputs;
@@ -94,6 +96,8 @@ pub use library::Library;
 pub use llvm::module::{llvm_module, llvm_module_for, llvm_module_with};
 #[cfg(feature = "llvm")]
 pub use llvm::packer::LlvmPacker;
+#[cfg(feature = "graph")]
+pub use models::Model;
 pub use pack::module::Module;
 pub use pack::object_packer::ObjectPacker;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use kernpack::{Device, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{DataTypeExt, U8};
+use kernpack_compiler::ir::{BF16, DataTypeExt, U8, U16};
 use kernpack_graph::onnx::{self, Dim, ValueType};
 use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import};
 
@@ -57,7 +57,8 @@ fn main() {
                 let reason = error.to_string().replace('\n', " | ");
                 let short: String = reason.chars().take(300).collect();
                 let is_unsupported = ["not supported", "has to be known", "has to be one number", "is not evaluated"];
-                let word = if is_unsupported.iter().any(|text| reason.contains(text)) { "unsupported" } else { "failed" };
+                let word =
+                    if is_unsupported.iter().any(|text| reason.contains(text)) { "unsupported" } else { "failed" };
                 println!("{word} {short}");
             }
         }
@@ -95,6 +96,21 @@ fn run(folder: &Path) -> Outcome<()> {
             indices.iter().any(|index| node.inputs.get(*index).is_some_and(|input| input == name))
         })
     };
+    // Data of bfloat16 is written as uint16.
+    let inputs: Vec<Constant> = model
+        .graph
+        .inputs
+        .iter()
+        .zip(inputs)
+        .map(|(input, constant)| as_declared(&input.ty, constant))
+        .collect::<Outcome<_>>()?;
+    let outputs: Vec<Constant> = model
+        .graph
+        .outputs
+        .iter()
+        .zip(outputs)
+        .map(|(output, constant)| as_declared(&output.ty, constant))
+        .collect::<Outcome<_>>()?;
     let mut options = ModelOptions::default();
     let mut given: BTreeMap<&str, &Constant> = BTreeMap::new();
     for (input, constant) in model.graph.inputs.iter().zip(&inputs) {
@@ -130,6 +146,15 @@ fn run(folder: &Path) -> Outcome<()> {
         return Err("outputs are missing".into());
     }
     Ok(())
+}
+
+fn as_declared(ty: &ValueType, constant: Constant) -> Outcome<Constant> {
+    Ok(match ty {
+        ValueType::Tensor(element, _) if onnx::dtype_of(*element)? == BF16 && constant.dtype() == U16 => {
+            Constant::new(BF16, constant.shape(), constant.bytes())?
+        }
+        _ => constant,
+    })
 }
 
 fn tensor(constant: &Constant) -> Outcome<Tensor> {

@@ -9,7 +9,7 @@ use kernpack_compiler::te::eval::Elements;
 use crate::error::{Result, fail, require};
 
 /// More elements than any tensor may have.
-pub const MOST_ELEMENTS: i64 = 1 << 40;
+pub(crate) const MOST_ELEMENTS: i64 = 1 << 40;
 
 /// A dense tensor in row-major order, little-endian; a bool is a byte.
 #[derive(Clone, PartialEq)]

@@ -51,7 +51,15 @@ impl Graph {
         let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
         let made = node.instantiate(self, |id| {
             let value = &self.values[id];
-            stands.entry(id).or_insert_with(|| placeholder(extents(&value.shape), value.dtype, &value.name)).clone()
+            let stand = || {
+                let tensor = placeholder(extents(&value.shape), value.dtype, &value.name);
+                if value.shape.contains(&0) {
+                    // An extent of 0 is a mistake in a kernel, and none in a model.
+                    let _ = take_reported();
+                }
+                tensor
+            };
+            stands.entry(id).or_insert_with(stand).clone()
         })?;
         take_reported().map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
         require!(

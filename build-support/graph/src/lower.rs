@@ -9,6 +9,8 @@ use kernpack_compiler::ir::{
     Buffer, BufferNode, CallKind, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode,
     Stmt, Tensor, U8,
 };
+use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
 use crate::constant::{element_bytes, num_elements};
@@ -87,9 +89,9 @@ pub fn lower(
     let mut known: HashMap<String, String> = HashMap::new();
     let mut steps: Vec<(String, Vec<ValueId>, Vec<ValueId>)> = Vec::new();
     let mut kernels = Vec::new();
-    for group in &groups {
+    for (group, output) in groups.iter().flat_map(|group| outputs_of(graph, group)) {
         let own = format!("{name}.kernel{}", functions.len());
-        let (function, inputs, outputs) = kernel(graph, group, &own, target, context)?;
+        let (function, inputs) = kernel(graph, group, output, &own, target, context)?;
         // Equal programs are compiled once.
         let program = text::print(&function).replacen(&own, "", 1);
         let function = match known.get(&program) {
@@ -102,7 +104,7 @@ pub fn lower(
         };
         let operators = group.nodes.iter().map(|node| graph.nodes[*node].op.name).collect();
         kernels.push(KernelInfo { function: function.clone(), operators });
-        steps.push((function, inputs, outputs));
+        steps.push((function, inputs, vec![output]));
     }
     let (places, arena, weights) = places(graph, &steps)?;
     let weights_bytes = weights.len();
@@ -118,50 +120,70 @@ fn is_empty(graph: &Graph, group: &Group) -> bool {
         .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
 }
 
-/// The kernel of a group, with the values that it reads and those that it writes.
+/// What leaves a group and has elements: each is a kernel.
+fn outputs_of<'a>(graph: &'a Graph, group: &'a Group) -> impl Iterator<Item = (&'a Group, ValueId)> {
+    let last = group.nodes.last().map(|last| &graph.nodes[*last]);
+    let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
+    outputs.filter(|id| !graph.values[*id].shape.contains(&0)).map(move |id| (group, id))
+}
+
+/// The kernel that computes one output of a group, with the values that it reads.
 fn kernel(
     graph: &Graph,
     group: &Group,
+    output: ValueId,
     name: &str,
     target: &TargetDescription,
     context: &PassContext,
-) -> Result<(LoweredFunc, Vec<ValueId>, Vec<ValueId>)> {
+) -> Result<(LoweredFunc, Vec<ValueId>)> {
+    // What the other outputs read as well, and this one does not, is no argument: a first round finds that out.
+    let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
+    let result = instantiate(graph, group, output, |id, stand| {
+        stands.push((id, stand()));
+        stands[stands.len() - 1].1.clone()
+    })?;
+    let order = post_order(core::slice::from_ref(&result.op));
+    let inputs: Vec<ValueId> =
+        stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
     let mut kernel = Kernel::new(name);
-    let mut tensors: HashMap<ValueId, Tensor> = HashMap::new();
-    let mut inputs = Vec::new();
-    for number in &group.nodes {
-        let node = &graph.nodes[*number];
-        for (id, reads) in node.inputs.iter().zip(&node.reads) {
-            if let (Some(id), true) = (id, reads)
-                && !tensors.contains_key(id)
-            {
-                let value = &graph.values[*id];
-                let tensor = kernel.input(&format!("x{}", inputs.len()), extents(&value.shape), value.dtype);
-                tensors.insert(*id, tensor);
-                inputs.push(*id);
-            }
+    let result = instantiate(graph, group, output, |id, stand| {
+        let value = &graph.values[id];
+        match inputs.iter().position(|input| *input == id) {
+            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), value.dtype),
+            None => stand(),
         }
-        let made = node.instantiate(graph, |id| {
-            let value = &graph.values[id];
-            let unread = || kernpack_compiler::te::placeholder(extents(&value.shape), value.dtype, &value.name);
-            tensors.get(&id).cloned().unwrap_or_else(unread)
-        })?;
-        tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
-    }
-    let mut outputs = Vec::new();
-    let Some(last) = group.nodes.last() else { fail!("a kernel without nodes") };
-    for id in graph.nodes[*last].outputs.iter().flatten() {
-        if let Some(tensor) = tensors.get(id) {
-            kernel.output(&format!("y{}", outputs.len()), tensor.clone());
-            outputs.push(*id);
-        }
-    }
+    })?;
+    kernel.output("y", result);
     let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     let function = kernel
         .lower(target, context)
         .map_err(|error| crate::error::GraphError::from(error).within(&places.join(" + ")))?;
     let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
-    Ok((function, inputs, outputs))
+    Ok((function, inputs))
+}
+
+/// What a group computes for one of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
+/// stands for the value.
+fn instantiate(
+    graph: &Graph,
+    group: &Group,
+    output: ValueId,
+    mut input: impl FnMut(ValueId, &dyn Fn() -> Tensor) -> Tensor,
+) -> Result<Tensor> {
+    let mut tensors: HashMap<ValueId, Tensor> = HashMap::new();
+    for number in &group.nodes {
+        let node = &graph.nodes[*number];
+        let made = node.instantiate(graph, |id| {
+            let value = &graph.values[id];
+            let stand = || placeholder(extents(&value.shape), value.dtype, &value.name);
+            tensors.entry(id).or_insert_with(|| input(id, &stand)).clone()
+        })?;
+        tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
+    }
+    match tensors.remove(&output) {
+        Some(tensor) => Ok(tensor),
+        None => fail!("a kernel without a result"),
+    }
 }
 
 /// Where each value that kernels read or write lies, the bytes of temporary memory, and the weights.
@@ -209,6 +231,36 @@ fn places(
     Ok((places, arena, weights))
 }
 
+/// A name that all languages can write, of one that a model has: `input.1` becomes `input_1`.
+pub fn identifier(name: &str) -> String {
+    let mut text: String = name
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' })
+        .collect();
+    if text.is_empty() || text.starts_with(|letter: char| letter.is_ascii_digit()) {
+        text.insert(0, 'm');
+    }
+    text
+}
+
+/// The names of the arguments of the entry, inputs first: identifiers, and no two alike.
+pub fn argument_names(graph: &Graph) -> Vec<String> {
+    let inputs = graph.inputs.iter().map(|id| graph.values[*id].name.as_str());
+    let outputs = graph.outputs.iter().map(|(name, _)| name.as_str());
+    let mut names: Vec<String> = Vec::new();
+    for name in inputs.chain(outputs) {
+        let plain = identifier(name);
+        let mut unique = plain.clone();
+        let mut number = 2;
+        while names.contains(&unique) {
+            unique = format!("{plain}_{number}");
+            number += 1;
+        }
+        names.push(unique);
+    }
+    names
+}
+
 /// The function that a caller sees.
 fn entry(
     graph: &Graph,
@@ -220,9 +272,9 @@ fn entry(
 ) -> LoweredFunc {
     let mut params = Vec::new();
     let mut buffers = Vec::new();
-    let inputs = graph.inputs.iter().map(|id| (graph.values[*id].name.clone(), *id, false));
-    let outputs = graph.outputs.iter().map(|(name, id)| (name.clone(), *id, true));
-    for (name, id, output) in inputs.chain(outputs) {
+    let inputs = graph.inputs.iter().map(|id| (*id, false));
+    let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
+    for ((id, output), name) in inputs.chain(outputs).zip(argument_names(graph)) {
         let value = &graph.values[id];
         let node = Buffer::new(&name, value.dtype, extents(&value.shape), "global").to_node();
         let alignment = i64::try_from(element_bytes(value.dtype)).unwrap_or(1);

@@ -41,6 +41,8 @@ pub struct Library {
     te: Vec<Result<kernpack_compiler::Kernel, kernpack_compiler::CompileError>>,
     #[cfg(feature = "compiler")]
     dump_passes: bool,
+    #[cfg(feature = "graph")]
+    models: Vec<crate::models::Model>,
 }
 
 impl Library {
@@ -147,6 +149,41 @@ impl Library {
     #[cfg(feature = "compiler")]
     pub fn dump_passes(mut self, yes: bool) -> Self {
         self.dump_passes = yes;
+        self
+    }
+
+    /// Adds a model: an ONNX file, compiled with its weights into a function of the library that takes the inputs and then the outputs of the model. Its
+    /// name is that of the file.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new().model("digits.onnx").multiversion(["x86-64-v3", "x86-64-v4"]).build()
+    /// # }
+    /// ```
+    ///
+    /// The library has a function `kernels::typed::digits(&image, &mut scores)`, and the packed function `digits(image, scores)` for every other language.
+    /// Types and shapes of the arguments are checked when it is called. Nothing of ONNX is needed where the library runs.
+    #[cfg(feature = "graph")]
+    pub fn model(self, path: impl AsRef<Path>) -> Self {
+        self.model_with(path, |model| model)
+    }
+
+    /// [`Self::model`], with what the file does not say: extents of dimensions, inputs that are constants, which outputs are wanted.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .model_with("models/resnet18-v2.onnx", |model| model.name("resnet").dim("batch", 1))
+    ///     .build()
+    /// # }
+    /// ```
+    #[cfg(feature = "graph")]
+    pub fn model_with(
+        mut self,
+        path: impl AsRef<Path>,
+        options: impl FnOnce(crate::models::Model) -> crate::models::Model,
+    ) -> Self {
+        self.models.push(options(crate::models::Model::new(path.as_ref().to_owned())));
         self
     }
 

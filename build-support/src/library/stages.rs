@@ -46,6 +46,9 @@ struct Build<'a> {
     objects: Vec<PathBuf>,
     /// Kinds of the modules that the library carries.
     kinds: Vec<String>,
+    /// What is known of models, by name.
+    #[cfg(feature = "graph")]
+    models: Vec<(String, describe::Description)>,
     /// For people.
     outputs: Vec<Output>,
     /// For cargo.
@@ -66,6 +69,8 @@ impl<'a> Build<'a> {
             kernels: Vec::new(),
             objects: Vec::new(),
             kinds: Vec::new(),
+            #[cfg(feature = "graph")]
+            models: Vec::new(),
             outputs: Vec::new(),
             lines: Lines::default(),
         })
@@ -99,6 +104,8 @@ impl<'a> Build<'a> {
         };
         #[cfg(not(feature = "compiler"))]
         let te = Ok(());
+        #[cfg(feature = "graph")]
+        let models = crate::models::compile(session, &library.models, versions);
         let (c, llvm, cuda, (opencl, opencl_warnings), te) = all(c, llvm, cuda, opencl, te)?;
         for warnings in [&c.warnings, &cuda.warnings, &opencl_warnings] {
             self.lines.warnings(warnings);
@@ -123,6 +130,16 @@ impl<'a> Build<'a> {
         }
         #[cfg(not(feature = "compiler"))]
         let () = te;
+        #[cfg(feature = "graph")]
+        {
+            let (objects, outcome) = models?;
+            self.lines.warnings(&outcome.warnings);
+            self.outputs.extend(outcome.outputs);
+            self.models = outcome.descriptions;
+            for (all, own) in self.compiled.iter_mut().zip(objects) {
+                all.extend(own);
+            }
+        }
         self.cpp_runtime = c.cpp_runtime;
         self.cuda = cuda;
         self.opencl = opencl;
@@ -208,6 +225,14 @@ impl<'a> Build<'a> {
                 let own = crate::te_kernels::description(kernel);
                 // A declaration of the user's is kept, as for any kernel.
                 descriptions.entry(kernel.name().to_owned()).or_insert(own);
+            }
+            descriptions
+        };
+        #[cfg(feature = "graph")]
+        let descriptions = {
+            let mut descriptions = descriptions;
+            for (name, own) in std::mem::take(&mut self.models) {
+                descriptions.entry(name).or_insert(own);
             }
             descriptions
         };

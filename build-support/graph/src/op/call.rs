@@ -148,10 +148,23 @@ pub fn extents(shape: &[i64]) -> Vec<Expr> {
 
 /// A tensor of this shape: the closure gives the element at a position.
 pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
+    if shape.contains(&0) {
+        // Nothing is computed: what counts is the type.
+        let dtype = body(&vec![Expr::int(0); shape.len()]).dtype();
+        return without_elements(shape, dtype);
+    }
     kernpack_compiler::te::compute_dyn(extents(shape), |axes: &[IterVar]| {
         let position: Vec<Expr> = axes.iter().map(IterVar::expr).collect();
         body(&position)
     })
+}
+
+/// A tensor without elements; expressions in it, and mistakes that only they have, are forgotten.
+fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
+    let tensor = kernpack_compiler::te::placeholder(extents(shape), dtype, "nothing");
+    // An extent of 0 is a mistake in a kernel, and none in a model.
+    let _ = kernpack_compiler::take_reported();
+    tensor
 }
 
 /// The shape that shapes are broadcast to, by the rules of NumPy.

@@ -15,7 +15,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// The product of two tensors by the rules of NumPy; the closures give an element of each.
-fn product(
+pub(super) fn product(
     a: &Operand,
     b: &Operand,
     left: impl Fn(&[Expr]) -> Expr,

@@ -9,10 +9,12 @@ mod conv;
 mod elementwise;
 mod gather;
 mod generate;
+mod loss;
 mod matmul;
 mod move_data;
 mod norm;
 mod pool;
+mod quantize;
 mod reduce;
 mod shape;
 
@@ -58,10 +60,12 @@ const FAMILIES: &[&[Operator]] = &[
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
+    quantize::OPERATORS,
     reduce::OPERATORS,
     shape::OPERATORS,
 ];

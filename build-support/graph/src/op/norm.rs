@@ -121,7 +121,7 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(x, &axes);
     let inverse =
-        tensor(&axes.kept, |left| te::constant(1.0, wide(x)) / te::sqrt(variance.at(left) + epsilon)).named("inverse");
+        tensor(&axes.kept, |left| te::constant(1.0, wide(x)) / te::sqrt(variance.at(left) + &epsilon)).named("inverse");
     let mut results = vec![tensor(&x.shape, |position| {
         let left = axes.left(position);
         let normal = (x.at(position).cast(wide(x)) - mean.at(&left)) * inverse.at(&left);
@@ -131,12 +131,14 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
             None => scaled,
         }
     })];
-    for (index, table) in [(1, &mean), (2, &inverse)] {
-        if call.wants(index) {
-            results.push(tensor(&axes.ones, |position| table.at(&axes.left(position))));
-        }
+    if call.wants(1) || call.wants(2) {
+        // Computed again: what a row needs stays with the row.
+        let Moments { mean, variance } = moments(x, &axes);
+        results.push(tensor(&axes.ones, |position| mean.at(&axes.left(position))));
+        results.push(tensor(&axes.ones, |position| {
+            te::constant(1.0, wide(x)) / te::sqrt(variance.at(&axes.left(position)) + epsilon)
+        }));
     }
-    require!(call.wants(1) || !call.wants(2), "InvStdDev without Mean is not supported");
     Ok(results)
 }
 

@@ -1,0 +1,87 @@
+//! Losses, which some models give beside their results.
+
+use kernpack_compiler::ir::{Expr, I64, IterVar, Tensor};
+use kernpack_compiler::te;
+
+use super::call::{Operand, tensor};
+use super::reduce::Axes;
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, fail, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "NegativeLogLikelihoodLoss", pattern: Pattern::Opaque, make: likelihood },
+    Operator { name: "SoftmaxCrossEntropyLoss", pattern: Pattern::Opaque, make: cross_entropy },
+];
+
+fn likelihood(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    Ok(vec![loss(call, x, |position| x.at(position))?])
+}
+
+fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(x.rank() >= 2 && !x.shape.contains(&0), "expected scores of classes, got {:?}", x.shape);
+    let axes = Axes::new(x, &[1])?;
+    let (r, s) = (axes.loops(x), axes.loops(x));
+    let largest = tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &r)), &r[..]));
+    let total = tensor(&axes.kept, |left| te::sum(te::exp(x.at(&axes.join(left, &s)) - largest.at(left)), &s[..]));
+    let log = |position: &[Expr]| {
+        let left = axes.left(position);
+        x.at(position) - largest.at(&left) - te::log(total.at(&left))
+    };
+    let mut results = vec![loss(call, x, log)?];
+    if call.wants(1) {
+        results.push(tensor(&x.shape, log));
+    }
+    Ok(results)
+}
+
+/// The loss of scores `[n, classes, ..]` for targets `[n, ..]`.
+fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Tensor> {
+    let target = call.input(1)?;
+    require!(x.rank() >= 2 && !x.shape.contains(&0), "expected scores of classes, got {:?}", x.shape);
+    let classes = x.shape[1];
+    let axes = Axes::new(x, &[1])?;
+    require!(target.shape == axes.kept, "targets {:?} do not fit scores {:?}", target.shape, x.shape);
+    let ignored = call.attrs.find_int("ignore_index")?;
+    let class_of = |position: &[Expr]| target.at(position).cast(I64);
+    let weight = |position: &[Expr]| {
+        let class = class_of(position);
+        let one = te::constant(1.0, x.dtype);
+        let weight = match call.optional(2) {
+            // What is ignored may be no class.
+            Some(weight) => weight.at(&[class.max(0).min(classes - 1)]),
+            None => one,
+        };
+        match ignored {
+            Some(ignored) => te::select(class.equals(ignored), te::constant(0.0, x.dtype), weight),
+            None => weight,
+        }
+    };
+    let one = |position: &[Expr]| {
+        let mut at = position.to_vec();
+        at.insert(1, class_of(position).max(0).min(classes - 1));
+        te::constant(0.0, x.dtype) - score(&at) * weight(position)
+    };
+    let reduction = call.attrs.text("reduction", "mean")?;
+    let losses = tensor(&axes.kept, one);
+    if reduction == "none" {
+        return Ok(losses);
+    }
+    let all = |name: &str| -> Vec<IterVar> {
+        let axes = axes.kept.iter().enumerate();
+        axes.map(|(axis, extent)| te::reduce_axis(0, *extent, &format!("{name}{axis}"))).collect()
+    };
+    let at = |loops: &[IterVar]| loops.iter().map(IterVar::expr).collect::<Vec<_>>();
+    let (r, s) = (all("r"), all("s"));
+    let sum = tensor(&[], |_| te::sum(losses.at(&at(&r)), &r[..]));
+    match reduction {
+        "sum" => Ok(sum),
+        "mean" => {
+            let weights = tensor(&[], |_| te::sum(weight(&at(&s)), &s[..]));
+            Ok(tensor(&[], |_| sum.at(&[] as &[Expr]) / weights.at(&[] as &[Expr])))
+        }
+        other => fail!("attribute `reduction` is `none`, `sum` or `mean`, not `{other}`"),
+    }
+}

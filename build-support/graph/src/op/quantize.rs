@@ -1,0 +1,150 @@
+//! Numbers as small integers with a scale and a zero point.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
+use kernpack_compiler::te;
+
+use super::call::{Operand, tensor};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, require};
+use crate::onnx::dtype_of;
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "QuantizeLinear", pattern: Pattern::Elementwise, make: quantize },
+    Operator { name: "DequantizeLinear", pattern: Pattern::Elementwise, make: dequantize },
+    Operator { name: "DynamicQuantizeLinear", pattern: Pattern::Opaque, make: dynamic },
+    Operator { name: "QLinearMatMul", pattern: Pattern::Heavy, make: matmul },
+];
+
+/// The element of a scale or zero point for a position of the tensor: for all of it, by axis, or by blocks of it.
+fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Result<Expr> {
+    if of.rank() == 0 || of.shape == [1] {
+        return Ok(of.at(&vec![Expr::int(0); of.rank()]));
+    }
+    let axis = x.axis(call.attrs.int("axis", 1)?)?;
+    if of.rank() == 1 {
+        require!(of.shape[0] == x.shape[axis], "{:?} scales for axis {axis} of {:?}", of.shape, x.shape);
+        return Ok(of.at(&[position[axis].clone()]));
+    }
+    let block = call.attrs.int("block_size", 0)?;
+    require!(block > 0 && of.rank() == x.rank(), "scales {:?} do not fit {:?} in blocks of {block}", of.shape, x.shape);
+    let mut at = position.to_vec();
+    at[axis] = position[axis].floor_div(block);
+    Ok(of.at(&at))
+}
+
+/// Rounded to even and saturated.
+fn saturated(value: Expr, dtype: DataType) -> Expr {
+    let bits = i32::from(dtype.bits());
+    let (low, high) =
+        if dtype.is_uint() { (0.0, 2f64.powi(bits) - 1.0) } else { (-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0) };
+    let wide = value.dtype();
+    value.max(te::constant(low, wide)).min(te::constant(high, wide)).cast(dtype)
+}
+
+fn quantize(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let zero = call.optional(2);
+    let dtype = match (zero, call.attrs.int("output_dtype", 0)?) {
+        (Some(zero), _) => zero.dtype,
+        (None, 0) => U8,
+        (None, number) => dtype_of(number)?,
+    };
+    require!(!dtype.is_float(), "quantization to {dtype} is not supported");
+    let mut outcome = Ok(());
+    let result = tensor(&x.shape, |position| {
+        let made = parameter(call, x, scale, position).and_then(|scale| {
+            let rounded = te::round(x.at(position).cast(F32) / scale.cast(F32));
+            let shifted = match zero {
+                Some(zero) => rounded + parameter(call, x, zero, position)?.cast(F32),
+                None => rounded,
+            };
+            Ok(saturated(shifted, dtype))
+        });
+        made.unwrap_or_else(|error| {
+            outcome = Err(error);
+            Expr::constant(dtype, 0)
+        })
+    });
+    outcome.map(|()| vec![result])
+}
+
+fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    require!(!x.dtype.is_float(), "dequantization of {} is not supported", x.dtype);
+    let mut outcome = Ok(());
+    let result = tensor(&x.shape, |position| {
+        let made = parameter(call, x, scale, position).and_then(|scale| {
+            let value = match call.optional(2) {
+                Some(zero) => x.at(position).cast(I32) - parameter(call, x, zero, position)?.cast(I32),
+                None => x.at(position).cast(I32),
+            };
+            Ok((value.cast(F32) * scale.cast(F32)).cast(scale.dtype()))
+        });
+        made.unwrap_or_else(|error| {
+            outcome = Err(error);
+            te::constant(0.0, scale.dtype)
+        })
+    });
+    outcome.map(|()| vec![result])
+}
+
+/// The scale is (max(0, largest) - min(0, smallest)) / 255.
+fn dynamic(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
+    let all = |name: &str| -> Vec<IterVar> {
+        let axes = x.shape.iter().enumerate();
+        axes.map(|(axis, extent)| te::reduce_axis(0, *extent, &format!("{name}{axis}"))).collect()
+    };
+    let at = |loops: &[IterVar]| x.at(&loops.iter().map(IterVar::expr).collect::<Vec<_>>());
+    let (r, s) = (all("r"), all("s"));
+    let none: &[Expr] = &[];
+    let (largest, smallest) = if r.is_empty() {
+        (tensor(&[], |_| x.at(none)), tensor(&[], |_| x.at(none)))
+    } else {
+        (tensor(&[], |_| te::reduce_max(at(&r), &r[..])), tensor(&[], |_| te::reduce_min(at(&s), &s[..])))
+    };
+    let zero = || te::constant(0.0, F32);
+    let scale =
+        tensor(&[], |_| (largest.at(none).max(zero()) - smallest.at(none).min(zero())) / te::constant(255.0, F32));
+    let point = tensor(&[], |_| saturated(te::round(zero() - smallest.at(none).min(zero()) / scale.at(none)), U8));
+    let result = tensor(&x.shape, |position| {
+        saturated(te::round(x.at(position) / scale.at(none)) + point.at(none).cast(F32), U8)
+    });
+    Ok(vec![result, tensor(&[], |_| scale.at(none)), tensor(&[], |_| point.at(none))])
+}
+
+/// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the result.
+fn matmul(call: &Call) -> Result<Vec<Tensor>> {
+    let (a, b, y_zero) = (call.input(0)?, call.input(3)?, call.input(7)?);
+    let dtype = y_zero.dtype;
+    // By row of a, by column of b.
+    let by = |of: &Operand, index: Option<&Expr>| match of.rank() {
+        0 => of.at(&[]),
+        1 if of.shape == [1] => of.at(&[Expr::int(0)]),
+        _ => {
+            let mut at = vec![Expr::int(0); of.rank()];
+            if let (Some(index), Some(place)) = (index, of.shape.iter().position(|extent| *extent != 1)) {
+                at[place] = index.clone();
+            }
+            of.at(&at)
+        }
+    };
+    let (a_zero, b_zero) = (call.input(2)?, call.input(5)?);
+    let sums = super::matmul::product(
+        a,
+        b,
+        |at| a.at(at).cast(I32) - by(a_zero, at.len().checked_sub(2).map(|row| &at[row])).cast(I32),
+        |at| b.at(at).cast(I32) - by(b_zero, at.last()).cast(I32),
+    )?;
+    let (a_scale, b_scale, y_scale) = (call.input(1)?, call.input(4)?, call.input(6)?);
+    let shape: Vec<i64> = sums.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
+    Ok(vec![tensor(&shape, |position| {
+        let row = position.len().checked_sub(2).map(|row| &position[row]);
+        let scale = by(a_scale, row).cast(F32) * by(b_scale, position.last()).cast(F32) / by(y_scale, row).cast(F32);
+        let scaled = te::round(sums.at(position).cast(F32) * scale);
+        saturated(scaled + by(y_zero, row).cast(F32), dtype)
+    })])
+}

@@ -1,0 +1,195 @@
+//! Models: imported, lowered for each CPU level, and compiled by LLVM into the library, with their weights.
+
+mod options;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use kernpack_compiler::codegen::{self, Target};
+use kernpack_compiler::ir::DataTypeExt;
+use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_graph::{Graph, GraphError, Imported, LowerOptions, ModelOptions};
+
+pub use options::Model;
+
+use crate::cache::step::{Ran, Step};
+use crate::describe::Description;
+use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
+use crate::describe::symbols::Compiled;
+use crate::llvm::{self, Machine};
+use crate::multiversion::{Version, results};
+use crate::outputs::Output;
+use crate::session::Session;
+use crate::{Error, Result, tool};
+
+/// What building the models of a library gave besides the objects.
+#[derive(Default)]
+pub(crate) struct ModelOutcome {
+    /// For people: the kernels of each model.
+    pub(crate) outputs: Vec<Output>,
+    /// For cargo.
+    pub(crate) warnings: String,
+    /// What is known of the functions, by name.
+    pub(crate) descriptions: Vec<(String, Description)>,
+}
+
+/// A model of the library that was read.
+struct Read<'a> {
+    model: &'a Model,
+    source: String,
+    /// The bytes of the file.
+    bytes: Vec<u8>,
+    graph: Graph,
+}
+
+/// Compiles every version of every model; mistakes of one do not hide those of others. The objects are by version, in the order of the models.
+pub(crate) fn compile(
+    session: &Session,
+    models: &[Model],
+    versions: &[Version],
+) -> Result<(Vec<Vec<Compiled>>, ModelOutcome)> {
+    let mut outcome = ModelOutcome::default();
+    if models.is_empty() {
+        return Ok((vec![Vec::new(); versions.len()], outcome));
+    }
+    let made = Error::collect(models.iter().map(|model| read(session, model)))?;
+    for read in &made {
+        for warning in &read.graph.warnings {
+            let _ = writeln!(outcome.warnings, "{}: {warning}", read.source);
+        }
+        outcome.descriptions.push((read.model.name.clone(), description(&read.graph)));
+    }
+    let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
+    let sources: Vec<String> = made.iter().map(|read| read.source.clone()).collect();
+    let jobs: Vec<(usize, &Machine)> =
+        (0..made.len()).flat_map(|index| machines.iter().map(move |machine| (index, machine))).collect();
+    let places: Vec<usize> = jobs.iter().map(|(index, _)| *index).collect();
+    let done = tool::in_parallel(session.jobs, jobs, |(index, machine): (usize, &Machine)| {
+        one(session, machine, index, &made[index])
+    });
+    let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
+    for (index, done) in places.into_iter().zip(done) {
+        rows[index].push(done.map(|(compiled, listing)| {
+            outcome.outputs.push(listing);
+            compiled
+        }));
+    }
+    Ok((results::by_version(versions, &sources, rows)?, outcome))
+}
+
+fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
+    move |error| {
+        let problems = error.problems().iter().map(|problem| format!("{source}: {problem}"));
+        Error::of_problems(problems.collect())
+    }
+}
+
+fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
+    session.input(&model.path)?;
+    let source = session.name_of(&model.path);
+    let full = session.package_dir.join(&model.path);
+    let bytes = std::fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
+    let options = options_of(session, model)?;
+    let Imported { graph, files } =
+        kernpack_graph::import(&bytes, full.parent(), &options).map_err(problems(&source))?;
+    for file in &files {
+        session.tracker.file(file);
+    }
+    Ok(Read { model, source, bytes, graph })
+}
+
+fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
+    let mut options = model.options.clone();
+    for (name, constant) in &model.constants {
+        let constant = constant.clone().map_err(|error| Error::new(format!("constant '{name}': {error}")))?;
+        options.constants.insert(name.clone(), constant);
+    }
+    Ok(options)
+}
+
+fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<(Compiled, Output)> {
+    let Read { model, source, bytes, graph } = read;
+    let name = &model.name;
+    let version = machine.version;
+    let object = version.product(session, "model", index, Path::new(name), "o");
+    let listing = object.with_extension("kernels.txt");
+    let mut recipe = machine.recipe(session);
+    recipe
+        .field("model")
+        .field(name)
+        .field(bytes)
+        .field(format!("{:?}", model.options))
+        .field(format!("{:?}", model.fuse));
+    for (constant, value) in &model.constants {
+        recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
+    }
+    // Weights in other files are in the graph.
+    for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
+        recipe.field(known.bytes());
+    }
+    recipe.field(this_program());
+    let products: [PathBuf; 2] = [object.clone(), listing.clone()];
+    let shown = version.source(source);
+    let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+    step.make(session, || {
+        let target = Target::llvm(&machine.triple, &machine.cpu, &machine.features);
+        let context = PassContext::new(PassOptions::default());
+        let options = LowerOptions { fuse: model.fuse };
+        let lowered = kernpack_graph::lower(graph, name, &TargetDescription::of(&target), &context, options)
+            .map_err(problems(source))?;
+        llvm::in_context(|llvm_context, diagnostics| {
+            let llvm_module = llvm_context.create_module(name);
+            let target_machine = machine.create()?;
+            llvm::prepare(&llvm_module, &target_machine, &session.target.triple, source)?;
+            codegen::llvm::emit_into(&lowered.module, &target, llvm_context, &llvm_module)
+                .map_err(|error| Error::of_problems(error.problems()))?;
+            llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
+        })?;
+        let mut text = format!(
+            "{name}: {} kernels, {} bytes of temporary memory, {} bytes of weights\n",
+            lowered.kernels.len(),
+            lowered.arena,
+            lowered.weights
+        );
+        for kernel in &lowered.kernels {
+            let _ = writeln!(text, "{}: {}", kernel.function, kernel.operators.join(" + "));
+        }
+        for note in context.take_notes() {
+            let _ = writeln!(text, "note: {note}");
+        }
+        std::fs::write(&listing, text)
+            .map_err(|error| Error::new(format!("{}: cannot be written: {error}", listing.display())))?;
+        Ok(Ran { printed: String::new(), inputs: Vec::new() })
+    })?;
+    let output = Output::of("notes", &listing, source, [name.as_str()]);
+    Ok((Compiled { source: source.clone(), object }, output))
+}
+
+/// What tells this build script from one with another compiler in it: a model is lowered only where it has to be.
+fn this_program() -> String {
+    let program = std::env::current_exe().and_then(|path| Ok((std::fs::metadata(&path)?, path)));
+    match program {
+        Ok((metadata, path)) => format!("{} {} {:?}", path.display(), metadata.len(), metadata.modified().ok()),
+        Err(_) => String::new(),
+    }
+}
+
+/// What is known of a model's arguments: all of it.
+fn description(graph: &Graph) -> Description {
+    let mut params = Vec::new();
+    let mut shapes = Vec::new();
+    let inputs = graph.inputs.iter().map(|id| (*id, false));
+    let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
+    for ((id, written), name) in inputs.chain(outputs).zip(kernpack_graph::lower::argument_names(graph)) {
+        let value = &graph.values[id];
+        let element = ELEMENTS.into_iter().find(|element| *element == value.dtype.to_string());
+        shapes.push(format!("`{name}{:?}` {}", value.shape, value.dtype.short_name()));
+        params.push(Param { name, ty: Type::Tensor { element, written } });
+    }
+    let doc = format!("A model{}. Shapes: {}.", named(&graph.name), shapes.join(", "));
+    Description { doc, signature: Ok(Signature { params, result: Type::None }), declared: true }
+}
+
+fn named(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(": `{name}`") }
+}

@@ -1,0 +1,72 @@
+//! A model of a library.
+
+use std::path::PathBuf;
+
+use kernpack_graph::{Constant, GraphError, ModelOptions};
+
+/// A model of a library, and what the build script says of it. Made by `Library::model_with`.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) options: ModelOptions,
+    pub(crate) constants: Vec<(String, Result<Constant, GraphError>)>,
+    pub(crate) fuse: bool,
+}
+
+impl Model {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = kernpack_graph::lower::identifier(&stem);
+        Self { path, name, options: ModelOptions::default(), constants: Vec::new(), fuse: true }
+    }
+
+    /// The name of the function; without it, that of the file.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The extent of a dimension that the model names: `.dim("batch", 1)`.
+    #[must_use]
+    pub fn dim(mut self, name: &str, extent: i64) -> Self {
+        self.options.dims.insert(name.to_owned(), extent);
+        self
+    }
+
+    /// The shape of an input.
+    #[must_use]
+    pub fn input(mut self, name: &str, shape: impl Into<Vec<i64>>) -> Self {
+        self.options.inputs.insert(name.to_owned(), shape.into());
+        self
+    }
+
+    /// An input that always has these integers: what depends on it alone is computed at build time. A shape of no dimensions makes a scalar.
+    #[must_use]
+    pub fn constant_ints(mut self, name: &str, shape: &[i64], values: &[i64]) -> Self {
+        self.constants.push((name.to_owned(), Constant::of_ints(values).reshaped(shape)));
+        self
+    }
+
+    /// An input that always has these floats.
+    #[must_use]
+    pub fn constant_floats(mut self, name: &str, shape: &[i64], values: &[f32]) -> Self {
+        self.constants.push((name.to_owned(), Constant::of_floats(values).reshaped(shape)));
+        self
+    }
+
+    /// The outputs that are wanted; what only others need is left out. Values inside of the model may be outputs, too.
+    #[must_use]
+    pub fn outputs<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.options.outputs = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// Whether nodes share kernels, as they do by themselves. Without it, each node is a kernel: to find the one that is slow or wrong.
+    #[must_use]
+    pub fn fuse(mut self, yes: bool) -> Self {
+        self.fuse = yes;
+        self
+    }
+}
