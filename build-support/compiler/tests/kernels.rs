@@ -8,12 +8,13 @@ use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{argmax, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
 
+/// Threads share out everything on the last two: the interpreter finds what they would both write.
 fn targets() -> [TargetDescription; 4] {
     [
         TargetDescription::x86_64(),
         TargetDescription::x86_64_v3(),
-        TargetDescription::x86_64_v4(),
-        TargetDescription::aarch64(),
+        TargetDescription { parallel_work: 0, ..TargetDescription::x86_64_v4() },
+        TargetDescription { parallel_work: 0, ..TargetDescription::aarch64() },
     ]
 }
 
@@ -370,6 +371,48 @@ fn a_rule_that_is_a_packed_function() {
     assert!(error.to_string().contains("kernels.rs"), "{error}");
 }
 
+#[test]
+fn small_kernels_wake_no_threads() {
+    let product = |n: i64| {
+        let mut k = Kernel::new("f");
+        let (a, b) = (k.input("a", [n, n], F32), k.input("b", [n, n], F32));
+        let r = reduce_axis(0, n, "r");
+        k.output("c", compute([n, n], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)));
+        k
+    };
+    let chain = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n], F32);
+        k.output("y", compute([n], |[i]| max(x.at([&i]) * 2.0, 0.0)));
+        k
+    };
+    let transpose = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n, n], F32);
+        k.output("y", compute([n, n], |[i, j]| x.at([&j, &i])));
+        k
+    };
+    let added = |n: i64| {
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [n, n], F32);
+        let r = reduce_axis(0, n, "r");
+        k.output("y", compute([n], |[i]| sum(x.at([&i, &r]), &r)));
+        k
+    };
+    let target = TargetDescription::x86_64_v3();
+    for (name, small, large) in [
+        ("product", product(32), product(256)),
+        ("chain", chain(10_000), chain(1 << 20)),
+        ("transpose", transpose(64), transpose(512)),
+        ("sum", added(128), added(1024)),
+    ] {
+        let text =
+            |kernel: &Kernel| kernpack_compiler::text::print(&kernel.lower(&target, &PassContext::default()).unwrap());
+        assert!(!text(&small).contains("parallel "), "{name}: {}", text(&small));
+        assert!(text(&large).contains("parallel "), "{name}: {}", text(&large));
+    }
+}
+
 /// What a convolution of the tests is like.
 #[derive(Clone, Copy)]
 struct Window {
@@ -522,4 +565,46 @@ fn long_rows_that_are_added() {
     let c = compute([1, 1100], |[i, j]| sum(a.at([&i, &r]) * b.at([&r, &j]), &r)).named("c");
     k.output("out", compute([1, 1100], |[i, j]| max(c.at([&i, &j]), 0.0)));
     check("a vector times a matrix", &k, &[&[1, 37], &[37, 1100]], 0.0);
+}
+
+#[test]
+fn small_windows() {
+    for (stride, padding, window, image) in
+        [(1, 1, 3, [5, 37]), (2, 1, 3, [9, 40]), (2, 0, 2, [8, 8]), (3, 0, 3, [9, 9])]
+    {
+        for is_product in [false, true] {
+            let [h, w] = image;
+            let out = |size: i64| (size + 2 * padding - window) / stride + 1;
+            let mut k = Kernel::new("f");
+            let n = k.size("n");
+            let x = k.input("x", (&n, 3, h, w), F32);
+            let weights = k.input("weights", [3, window, window], F32);
+            let padded = compute((&n, 3, h + 2 * padding, w + 2 * padding), |[n, c, y, x_]| {
+                let inside = y.greater_equal(padding).and(y.less(h + padding));
+                let inside = inside.and(x_.greater_equal(padding)).and(x_.less(w + padding));
+                Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+            })
+            .named("padded");
+            let (ry, rx) = (reduce_axis(0, window, "ry"), reduce_axis(0, window, "rx"));
+            let pool = compute((&n, 3, out(h), out(w)), |[n, c, y, x]| {
+                let pixel = padded.at((&n, &c, &y * stride + &ry, &x * stride + &rx));
+                if is_product {
+                    sum(pixel * weights.at([&c, &ry, &rx]), [&ry, &rx])
+                } else {
+                    reduce_max(pixel, [&ry, &rx])
+                }
+            })
+            .named("pool");
+            k.output(
+                "out",
+                compute((&n, 3, out(h), out(w)), |[n, c, y, x]| pool.at([&n, &c, &y, &x]) + weights.at((&c, 0, 0))),
+            );
+            let context = PassContext::default();
+            drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
+            let notes = context.take_notes();
+            let taken = notes.iter().any(|note| note.ends_with("rule `window`"));
+            assert_eq!(taken, stride < 3, "{notes:#?}");
+            check("window", &k, &[&[2, 3, h, w], &[3, window, window]], 0.0);
+        }
+    }
 }

@@ -16,7 +16,7 @@ use expect_test::expect;
 use kernpack_compiler::Result;
 use kernpack_compiler::interpret::{Block, Machine};
 use kernpack_compiler::ir::verify::{Stage, verify};
-use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, Tensor, Var};
+use kernpack_compiler::ir::{Buffer, BufferNode, Expr, F32, ForKind, IterVar, Stmt, StmtNode, Tensor, Var};
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::pass::simplify::simplify;
 use kernpack_compiler::schedule::{
@@ -58,6 +58,55 @@ fn elementwise_splits() {
         let [i] = s.stage(&b).axes()?;
         s.stage(&b).split_nparts(&i, 5)?;
         Ok(())
+    });
+}
+
+/// Loops, guards and masked stores of a function after the usual passes.
+fn shape_of(function: &kernpack_compiler::ir::LoweredFunc) -> [usize; 3] {
+    let context = PassContext::default();
+    let passes = kernpack_compiler::pass::pipeline::of(&context);
+    let program = kernpack_compiler::pass::pipeline::run(function.clone(), &passes, &context).unwrap();
+    let mut counts = [0; 3];
+    let lowered: kernpack_compiler::ir::LoweredFunc = program.to().unwrap();
+    kernpack_compiler::ir::visit::for_each_stmt(&lowered.body, |stmt| {
+        counts[0] += usize::from(matches!(**stmt, StmtNode::For { .. }));
+        counts[1] += usize::from(matches!(**stmt, StmtNode::If { .. }));
+        counts[2] += usize::from(matches!(**stmt, StmtNode::Store { mask: Some(_), .. }));
+    });
+    counts
+}
+
+#[test]
+fn rests_of_splits() {
+    let n = size("n");
+    let a = placeholder([&n], F32, "a");
+    let b = compute([&n], |[i]| a.at([&i]) * 2.0 + 1.0).named("b");
+    let graph = Graph::new([&b], [&n]).through_passes();
+    let vectors = |s: &mut Schedule, tail: Tail| -> Result<()> {
+        let [i] = s.stage(&b).axes()?;
+        let (_, inner) = s.stage(&b).split_tail(&i, 8, tail)?;
+        s.stage(&b).vectorize(&inner).map(drop)
+    };
+    for tail in [Tail::Guard, Tail::Predicate] {
+        graph.check_sizes("vectors", &AWKWARD, |s| vectors(s, tail));
+        graph.check_sizes("nested", &AWKWARD, |s| {
+            let [i] = s.stage(&b).axes()?;
+            let (outer, inner) = s.stage(&b).split_tail(&i, 6, tail)?;
+            s.stage(&b).split_tail(&inner, 4, tail)?;
+            s.stage(&b).split_tail(&outer, 2, tail).map(drop)
+        });
+    }
+    // A loop without masks and what is left, or one loop whose vectors all have masks.
+    assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Guard)).unwrap())[0], 2);
+    assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Predicate)).unwrap()), [1, 0, 1]);
+    // An axis of a reduction.
+    let k = reduce_axis(0, &n, "k");
+    let total = compute([3], |[i]| sum(a.at([&k]) * i.cast(F32), &k)).named("total");
+    let graph = Graph::new([&total], [&n]).through_passes();
+    graph.check_sizes("reduction", &AWKWARD, |s| {
+        let (_, inner) = s.stage(&total).split_tail(&k, 4, Tail::Predicate)?;
+        let [i] = s.stage(&total).axes()?;
+        s.stage(&total).reorder([&inner, &i])?.unroll(&inner).map(drop)
     });
 }
 
@@ -957,10 +1006,10 @@ fn memory_of_regions_is_constant() {
 }
 
 /// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
-fn random_problem(choices: &mut choices::Choices) -> Option<String> {
+fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<String> {
     let mut random = fuzz::Random::graph(choices);
-    if std::env::var_os("KERNPACK_FUZZ_PASSES").is_some() {
-        random.graph = random.graph.through_passes();
+    if to_the_end {
+        random.graph = random.graph.to_the_end();
     }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
@@ -981,9 +1030,10 @@ fn random_problem(choices: &mut choices::Choices) -> Option<String> {
 fn fuzz(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let choices = choices::Choices::of_seed(seed);
-        if let Some(problem) = random_problem(&mut choices.clone()) {
-            let (numbers, problem) =
-                choices::shrunk(choices, problem, |numbers| random_problem(&mut choices::Choices::of(numbers)));
+        let to_the_end = seed % 4 == 0;
+        if let Some(problem) = random_problem(&mut choices.clone(), to_the_end) {
+            let again = |numbers: &[u32]| random_problem(&mut choices::Choices::of(numbers), to_the_end);
+            let (numbers, problem) = choices::shrunk(choices, problem, again);
             panic!("seed {seed}, shrunk to {numbers:?}:\n{problem}");
         }
     }
@@ -994,11 +1044,35 @@ fn random_schedules() {
     fuzz(0..100);
 }
 
-/// `KERNPACK_FUZZ_SEEDS=1000..5000 cargo test -p kernpack-compiler --test lower -- --ignored random`
+/// A long run: every schedule through all passes, and compiled where it is for the cpu.
+///
+/// `KERNPACK_FUZZ_SECONDS=900 nice cargo test -p kernpack-compiler --test lower -- --ignored random --nocapture`: from the seed of the clock, or from
+/// `KERNPACK_FUZZ_SEEDS` on (`5000` or `5000..6000`), until the time is over. What it finds is shrunk and printed at once; it ends after eight.
 #[test]
-#[ignore = "as long as the seeds in KERNPACK_FUZZ_SEEDS take"]
+#[ignore = "as long as KERNPACK_FUZZ_SECONDS says, a minute if it says nothing"]
 fn random_schedules_for_long() {
-    let seeds = std::env::var("KERNPACK_FUZZ_SEEDS").unwrap_or_else(|_| "1000..3000".to_owned());
-    let (first, last) = seeds.split_once("..").expect("KERNPACK_FUZZ_SEEDS is first..last");
-    fuzz(first.parse().expect("a seed")..last.parse().expect("a seed"));
+    let number = |text: &str| text.parse::<u64>().expect("KERNPACK_FUZZ_SECONDS and KERNPACK_FUZZ_SEEDS are numbers");
+    let of = |name: &str| std::env::var(name).ok();
+    let seconds = of("KERNPACK_FUZZ_SECONDS").map_or(60, |text| number(&text));
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seeds = of("KERNPACK_FUZZ_SEEDS").unwrap_or_else(|| (clock * 1000).to_string());
+    let (first, last) = match seeds.split_once("..") {
+        Some((first, last)) => (number(first), number(last)),
+        None => (number(&seeds), u64::MAX),
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut found = 0;
+    let mut seed = first;
+    while seed < last && found < 8 && std::time::Instant::now() < end {
+        let choices = choices::Choices::of_seed(seed);
+        if let Some(problem) = random_problem(&mut choices.clone(), true) {
+            let again = |numbers: &[u32]| random_problem(&mut choices::Choices::of(numbers), true);
+            let (numbers, problem) = choices::shrunk(choices, problem, again);
+            println!("seed {seed}, shrunk to {numbers:?}:\n{problem}\n");
+            found += 1;
+        }
+        seed += 1;
+    }
+    println!("seeds {first}..{seed}: {found} problems");
+    assert_eq!(found, 0, "see above");
 }

@@ -142,6 +142,28 @@ fn loops_become_vectors() {
             ),
             0,
         ),
+        (
+            "a division by what lanes that are off do not load",
+            Stmt::if_then(
+                i.less(4),
+                store(i.expr().clone(), Expr::int(100).floor_div(x(&i + 12).cast(I64)).cast(F32)),
+                None,
+            ),
+            0,
+        ),
+        (
+            "memory inside that some lanes do not fill",
+            Stmt::if_then(
+                i.less(5),
+                Stmt::seq([
+                    Stmt::alloc(local.clone()),
+                    Stmt::store(local.clone(), 0, x(i.expr().clone())),
+                    store(i.expr().clone(), Expr::load(&local, 0) * 3.0),
+                ]),
+                None,
+            ),
+            0,
+        ),
         ("math", store(i.expr().clone(), Expr::math("sqrt", [x(i.expr().clone())])), 0),
     ];
     for (name, body, expected) in rows {

@@ -13,6 +13,7 @@ use super::threads::Threads;
 use crate::arith::Analyzer;
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
+use crate::ir::refresh::Replace;
 use crate::ir::{
     BinaryOp, DataTypeExt, Expr, ExprNode, FuncKind, I32, I64, IterVar, IterVarNode, LoweredFunc, LoweredFuncNode,
     Range, Stmt, StmtNode, Var, with_stack,
@@ -48,6 +49,9 @@ pub fn narrow_index(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFu
         });
     }
     let body = narrow.mutate_stmt(&function.body)?;
+    // Shapes of memory are a part of buffers, which statements name.
+    let vars = narrow.names.iter().map(|(old, new)| (old.clone(), new.cast(I64))).collect();
+    let body = Replace { vars, ..Replace::default() }.mutate_stmt(&body)?;
     Ok(LoweredFunc::from_node(LoweredFuncNode { thread_axes: threads.into(), body, ..function.to_node() }))
 }
 

@@ -245,8 +245,21 @@ impl Lanewise<'_> {
             }
             _ => {}
         }
-        let (a, b) = self.even(a, b)?;
+        let (a, mut b) = self.even(a, b)?;
         let dtype = a.dtype();
+        let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+        if let Some(mask) = self.mask.as_ref().filter(|_| divides && dtype.is_integer() && !is_nonzero(&b)) {
+            // Lanes that are not active have 0 in place of what they do not load.
+            if b.lanes() == mask.lanes() {
+                b = Expr::select(mask, &b, Expr::constant(dtype, 1));
+            } else if b.lanes() == 1 {
+                b = Expr::select(
+                    Expr::builtin(builtin::ANY_LANE, BOOLEAN, [mask.clone()]),
+                    &b,
+                    Expr::constant(dtype, 1),
+                );
+            }
+        }
         Ok(Expr::from_node(ExprNode::Binary { op, a, b, dtype }))
     }
 
@@ -257,13 +270,6 @@ impl Lanewise<'_> {
     }
 
     fn load(&self, buffer: &Buffer, index: Expr, mask: Option<Expr>) -> Scalar<Expr> {
-        if let Some(own) = self.buffers.get(buffer) {
-            if mask.is_some() {
-                return Err("a masked load of memory inside the loop".to_owned());
-            }
-            // Each lane has its own place, so a lane that is not active may read it.
-            return Ok(Expr::load(own, self.lane_index(index)?));
-        }
         let mask = match (mask, &self.mask) {
             (None, active) => active.clone(),
             (own, None) => own,
@@ -272,6 +278,11 @@ impl Lanewise<'_> {
                 Some(own.and(&active))
             }
         };
+        if let Some(own) = self.buffers.get(buffer) {
+            // Lanes that are not active may have stored nothing there.
+            let mask = mask.map(|mask| self.wide(&mask));
+            return Ok(Expr::load_masked(own, self.lane_index(index)?, mask));
+        }
         match mask {
             None => Ok(Expr::load(buffer, index)),
             Some(mask) if index.lanes() == mask.lanes() => Ok(Expr::load_masked(buffer, index, Some(mask))),
@@ -532,6 +543,14 @@ fn is_cheap(condition: &Expr) -> bool {
         };
     });
     !reads
+}
+
+/// Whether it is a constant other than 0.
+fn is_nonzero(divisor: &Expr) -> bool {
+    match &**divisor {
+        ExprNode::Broadcast { value, .. } => is_nonzero(value),
+        _ => divisor.as_int().is_some_and(|value| value != 0),
+    }
 }
 
 fn bound(name: &str, value: Expr) -> (Expr, Option<Stmt>) {

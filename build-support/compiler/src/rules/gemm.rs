@@ -8,7 +8,7 @@
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
 use super::tile::tile;
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Tensor};
 use crate::schedule::{Attach, Schedule, StageId};
@@ -87,24 +87,9 @@ fn is_plain(source: &Expr) -> bool {
 /// Schedules a product that is an output, or an output whose elements are expressions of a product's.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let out = schedule[id].operation().clone();
-    // The product itself, or what it reads.
-    let core = if is_reduction(&out) {
-        id
-    } else {
-        let found: Vec<StageId> = schedule
-            .stages()
-            .filter(|&other| {
-                !schedule[other].is_placeholder()
-                    && schedule[other].attach == Attach::Root
-                    && is_reduction(schedule[other].operation())
-                    && readers(schedule, other) == [id]
-            })
-            .collect();
-        let [core] = found[..] else { decline!("`{}` is no product and has none of its own", out.name()) };
-        if !is_injective(&out) || !reads_in_place(schedule, id, core) {
-            decline!("`{}` does not read `{}` element by element", out.name(), schedule[core].name());
-        }
-        core
+    let core = match core_of(schedule, id) {
+        Ok(core) => core,
+        Err(reason) => decline!("{reason}"),
     };
     let op = schedule[core].operation().clone();
     let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
@@ -182,8 +167,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         stage.unroll(tile)?;
     }
     stage.vectorize(&ji)?;
-    let flops = [row_extent, columns, depth].into_iter().try_fold(2i64, |product, extent| product.checked_mul(extent?));
-    if flops.is_none_or(|flops| flops > 2_000_000) {
+    // Eight multiply-adds or more are done in the time of another operation.
+    let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes)).map(|work| work / 4);
+    if pays(target, work) {
         // A loop of one iteration has nothing to share out.
         let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
         stage.parallel(&shared)?;
@@ -210,6 +196,28 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     stage.vectorize(&last[0])?;
     stage.compute_at(id, &inside)?;
     Ok(Outcome::Applied)
+}
+
+/// The reduction that a stage is, or whose elements its own are expressions of; or why there is none.
+pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<StageId, String> {
+    let out = schedule[id].operation();
+    if is_reduction(out) {
+        return Ok(id);
+    }
+    let found: Vec<StageId> = schedule
+        .stages()
+        .filter(|&other| {
+            !schedule[other].is_placeholder()
+                && schedule[other].attach == Attach::Root
+                && is_reduction(schedule[other].operation())
+                && readers(schedule, other) == [id]
+        })
+        .collect();
+    let [core] = found[..] else { return Err(format!("`{}` is no product and has none of its own", out.name())) };
+    if !is_injective(out) || !reads_in_place(schedule, id, core) {
+        return Err(format!("`{}` does not read `{}` element by element", out.name(), schedule[core].name()));
+    }
+    Ok(core)
 }
 
 /// Whether each element of one stage is an expression of the same element of another.

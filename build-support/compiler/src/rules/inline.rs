@@ -1,8 +1,8 @@
 //! Puts expressions into their readers, where that costs nothing.
 
-use super::pattern::{computed, cost, is_injective, reads};
+use super::pattern::{computed, cost, depends_on, is_injective, reads};
 use crate::error::Result;
-use crate::ir::{ExprNode, OperationNode};
+use crate::ir::{ExprNode, IterVar, OperationNode};
 use crate::schedule::Schedule;
 
 /// What an expression may cost that is computed again for each of several readers.
@@ -26,7 +26,9 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
         let mut uses = 0;
         let mut is_repeated = false;
         for &reader in &consumers {
-            let OperationNode::Compute { bodies, axes, .. } = &**schedule[reader].operation() else { continue };
+            let OperationNode::Compute { bodies, axes, reduce_axes, .. } = &**schedule[reader].operation() else {
+                continue;
+            };
             let several = !matches!(bodies.get(0).as_deref(), Some(ExprNode::Reduce { .. }));
             for body in bodies.iter().take(if several { bodies.len() } else { 1 }) {
                 for (tensor, indices) in reads(&body) {
@@ -34,13 +36,14 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
                         continue;
                     }
                     uses += 1;
-                    // A reader with more axes than it reads at computes each element several times.
+                    // A reader with more axes than it reads at computes each element several times; so does one that reads at sums of axes, as windows do.
                     let is_reduction = matches!(&*body, ExprNode::Reduce { .. });
-                    let read: usize = axes
-                        .iter()
-                        .filter(|axis| indices.iter().any(|index| super::pattern::depends_on(index, axis)))
-                        .count();
-                    is_repeated |= read < axes.len() || is_reduction && indices.len() > parts.axes.len();
+                    let along = |axes: &kernpack::Array<IterVar>| {
+                        let depends = |axis: &IterVar| indices.iter().any(|index| depends_on(index, axis));
+                        axes.iter().filter(depends).count()
+                    };
+                    let reduced = if is_reduction { along(reduce_axes) } else { 0 };
+                    is_repeated |= along(axes) < axes.len() || is_reduction && along(axes) + reduced > parts.axes.len();
                 }
             }
         }

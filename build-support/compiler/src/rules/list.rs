@@ -25,7 +25,8 @@ use crate::schedule::{Schedule, SharedSchedule, SharedStage, StageId};
 pub const PREFIX: &str = "kernpack.rule.";
 
 /// The rules that are tried without further instructions, in order.
-pub const USUAL: &[&str] = &["winograd", "convolution", "gemm", "rows", "reduction", "transpose", "elementwise"];
+pub const USUAL: &[&str] =
+    &["winograd", "convolution", "gemm", "window", "rows", "reduction", "transpose", "elementwise"];
 
 /// A rule with the name that notes call it by.
 pub(crate) struct Rule {
@@ -194,6 +195,7 @@ packed! {
     "kernpack.rule.winograd" winograd = convolution::apply_winograd,
     "kernpack.rule.convolution" convolution = convolution::apply,
     "kernpack.rule.gemm" gemm = gemm::apply,
+    "kernpack.rule.window" window = window::apply,
     "kernpack.rule.rows" rows = rows::apply,
     "kernpack.rule.reduction" reduction = reduction::apply,
     "kernpack.rule.transpose" transpose = transpose::apply,

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::pass_down::{RangeMap, overrunning};
+use super::relations::{Relation, Tail};
 use super::stage::Stage;
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
@@ -25,7 +26,7 @@ pub(crate) struct Guarded<'a> {
     pub(crate) check_tensor: bool,
 }
 
-/// The conditions, in `likely`, that cannot be proven. The analyzer knows the loops around the stage and its own.
+/// The conditions that cannot be proven, in `likely` if loops are to be partitioned for them. The analyzer knows the loops around the stage and its own.
 ///
 /// # Errors
 /// An axis without a range.
@@ -33,14 +34,14 @@ pub(crate) fn guards(guarded: &Guarded<'_>, analyzer: &Analyzer) -> Result<Vec<E
     let Guarded { stage, ranges, values, loops, skip, check_tensor } = *guarded;
     let overrunning = overrunning(stage, ranges, analyzer)?;
     let mut conditions = Vec::new();
-    let mut require = |condition: Expr| {
+    let mut require = |condition: Expr, is_likely: bool| {
         if !condition.is_true() {
-            conditions.push(condition.likely());
+            conditions.push(if is_likely { condition.likely() } else { condition });
         }
     };
     for axis in stage.all_axes.iter().filter(|axis| overrunning.contains(*axis) && !skip.contains(*axis)) {
         let (Some(value), Some(range)) = (values.get(axis), ranges.get(axis)) else { continue };
-        require(below(value, range, loops, analyzer));
+        require(below(value, range, loops, analyzer), !is_predicated(stage, axis));
     }
     if !check_tensor {
         return Ok(conditions);
@@ -50,10 +51,18 @@ pub(crate) fn guards(guarded: &Guarded<'_>, analyzer: &Analyzer) -> Result<Vec<E
         if own.same_as(range) {
             continue;
         }
-        require(not_before(value, own, loops, analyzer));
-        require(below(value, own, loops, analyzer));
+        require(not_before(value, own, loops, analyzer), true);
+        require(below(value, own, loops, analyzer), true);
     }
     Ok(conditions)
+}
+
+/// Whether the rest of an axis that is split is asked for in each part.
+fn is_predicated(stage: &Stage, axis: &IterVar) -> bool {
+    stage
+        .relations
+        .iter()
+        .any(|relation| matches!(relation, Relation::Split { parent, tail: Tail::Predicate, .. } if parent == axis))
 }
 
 /// `value - min < extent`, or true if that is proven.

@@ -137,15 +137,16 @@ fn split_nparts(stage: SharedStage, axis: IterVar, parts: Operand) -> kernpack::
     Ok([outer, inner].into_iter().collect())
 }
 
-/// `tail`: `guard` or `shift_inwards`.
+/// `tail`: `guard`, `predicate` or `shift_inwards`.
 #[packed_func(name = "kernpack.schedule.split_tail")]
 fn split_tail(stage: SharedStage, axis: IterVar, factor: Operand, tail: &str) -> kernpack::Result<Array<IterVar>> {
     let tail = match tail {
         "guard" => Tail::Guard,
+        "predicate" => Tail::Predicate,
         "shift_inwards" => Tail::ShiftInwards,
         _ => {
             let error = CompileError::new(ErrorKind::Schedule, format!("split_tail: unknown tail `{tail}`"));
-            return Err(error.note("there are guard and shift_inwards").into());
+            return Err(error.note("there are guard, predicate and shift_inwards").into());
         }
     };
     let (outer, inner) = apply(&stage, |stage| stage.split_tail(&axis, factor, tail))?;

@@ -132,7 +132,7 @@ fn factor_for(extent: &Expr, factor: &Expr, threads: bool) -> Expr {
 fn part_start(outer: &Expr, extent: &Expr, inner_extent: &Expr, tail: Tail, analyzer: &Analyzer) -> Expr {
     let start = outer * inner_extent;
     match tail {
-        Tail::Guard => start,
+        Tail::Guard | Tail::Predicate => start,
         Tail::ShiftInwards => {
             let shifted = start.min(extent - inner_extent);
             if analyzer.can_prove(&extent.greater_equal(inner_extent)) { shifted } else { shifted.max(0) }
@@ -304,12 +304,12 @@ pub fn overrunning(stage: &Stage, ranges: &RangeMap, analyzer: &Analyzer) -> Res
         let extent = &range_of(ranges, parent, stage)?.extent;
         let (slow, fast) = (&range_of(ranges, outer, stage)?.extent, &range_of(ranges, inner, stage)?.extent);
         let exact = match tail {
-            Tail::Guard => analyzer.can_prove(&extent.equals(slow * fast)),
+            Tail::Guard | Tail::Predicate => analyzer.can_prove(&extent.equals(slow * fast)),
             Tail::ShiftInwards => analyzer.can_prove(&extent.greater_equal(fast)),
         };
         if !exact {
             overrunning.insert(parent.clone());
-            if *tail == Tail::Guard {
+            if *tail != Tail::ShiftInwards {
                 implied.insert(outer.clone());
             }
         }

@@ -5,9 +5,12 @@ use crate::ir::{Expr, IterVar};
 /// What is done with the iterations of a split that are beyond the end of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Tail {
-    /// They are guarded by a condition.
+    /// They are guarded by a condition. Loops are partitioned so that only the last part asks for it.
     #[default]
     Guard,
+    /// They are guarded by a condition in each part, of which there is one copy: a vectorized loop has a mask. For code that is to be small, and for parts so
+    /// short that a loop of its own for the rest does not pay.
+    Predicate,
     /// The last part begins earlier, so that it ends where the axis does: no condition, some elements are computed twice. The extent must not be below the
     /// factor; only data axes of operations without a reduction.
     ShiftInwards,

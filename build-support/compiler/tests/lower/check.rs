@@ -1,16 +1,23 @@
 //! Runs lowered functions in the interpreter and compares every element with the graph's own values.
 
+use kernpack::Any;
 use kernpack_compiler::arith::Analyzer;
+use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::verify::{Stage, verify};
-use kernpack_compiler::ir::{Expr, IrModule, LoweredFunc, OperationNode, Tensor, Var, VarMap, substitute};
+use kernpack_compiler::ir::mutate::mutate_stmt_parts;
+use kernpack_compiler::ir::verify::{Stage, verify, verify_module};
+use kernpack_compiler::ir::visit::for_each_stmt;
+use kernpack_compiler::ir::{
+    DataType, Expr, F32, F64, IrModule, LoweredFunc, Mutate, OperationNode, Stmt, StmtNode, Tensor, Var, VarMap,
+    substitute,
+};
 use kernpack_compiler::pass::PassContext;
-use kernpack_compiler::pass::pipeline::{USUAL, find};
+use kernpack_compiler::pass::pipeline::{DEVICE, USUAL, find};
 use kernpack_compiler::schedule::{Argument, Schedule, create_schedule, lower_function};
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::text::print;
-use kernpack_compiler::{CompileError, Result};
+use kernpack_compiler::{CompileError, Result, build};
 
 /// Operations that one run takes at most.
 const MOST_STEPS: u64 = 2_000_000;
@@ -21,6 +28,7 @@ pub(crate) struct Graph {
     inputs: Vec<Tensor>,
     sizes: Vec<Var>,
     with_passes: bool,
+    is_compiled: bool,
 }
 
 impl Graph {
@@ -45,12 +53,18 @@ impl Graph {
             .map(|op| op.output(0))
             .filter(|tensor| !states.iter().any(|state| state.is(tensor)))
             .collect();
-        Self { outputs, inputs, sizes: sizes.into_iter().cloned().collect(), with_passes: false }
+        Self { outputs, inputs, sizes: sizes.into_iter().cloned().collect(), with_passes: false, is_compiled: false }
     }
 
     /// The same with the passes of the usual pipeline, one after the other.
     pub(crate) fn through_passes(mut self) -> Self {
         self.with_passes = true;
+        self
+    }
+
+    /// With the passes, for a device if the schedule has threads, and with compiled code at the end if it has none.
+    pub(crate) fn to_the_end(mut self) -> Self {
+        (self.with_passes, self.is_compiled) = (true, true);
         self
     }
 
@@ -134,14 +148,22 @@ impl Graph {
         let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
         let func = self.lower(&schedule).map_err(|error| format!("lowering: {error}"))?;
         self.compare(&func, sizes)?;
-        if self.with_passes {
-            self.try_passes(&func, sizes)?;
+        if !self.with_passes {
+            return Ok(());
         }
-        Ok(())
+        if has_threads(&func) {
+            return if self.is_compiled {
+                self.try_device(&func, sizes)
+            } else {
+                self.try_passes(&func, sizes).map(drop)
+            };
+        }
+        let after = self.try_passes(&func, sizes)?;
+        if self.is_compiled { self.try_compiled(&after, sizes) } else { Ok(()) }
     }
 
     /// The first pass after which the function computes something else.
-    fn try_passes(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
+    fn try_passes(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<LoweredFunc, String> {
         let context = PassContext::default();
         let (mut func, mut is_vector) = (func.clone(), false);
         for name in USUAL {
@@ -155,10 +177,76 @@ impl Graph {
             if is_vector && Some(name) != USUAL.last() {
                 continue;
             }
-            match self.compare(&func, sizes) {
-                // Of memory of its own a vector loop loads whole vectors, and stores the lanes that have a value.
-                Err(error) if is_vector && error.contains("has no value yet") => {}
-                result => result.map_err(|error| format!("after {name}: {error}"))?,
+            self.compare(&func, sizes).map_err(|error| format!("after {name}: {error}"))?;
+        }
+        Ok(func)
+    }
+
+    /// The first pass for a device after which the program computes something else.
+    fn try_device(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
+        let context = PassContext::default();
+        let mut program = Any::from(func.clone());
+        let mut is_sound = true;
+        for name in DEVICE {
+            let text = |program: &Any| program.to::<LoweredFunc>().map(|func| print(&func)).unwrap_or_default();
+            let run = || -> Result<Any> { Ok(find(name)?.call((&program, &context))?) };
+            program = run().map_err(|error| format!("{name}: {error}\n{}", text(&program)))?;
+            let module = match program.to::<LoweredFunc>() {
+                Ok(function) => IrModule::new([function]),
+                Err(_) => program.to().map_err(|error: kernpack::Error| error.to_string())?,
+            };
+            verify_module(&module, Stage::Flat).map_err(|error| format!("after {name}: {error}"))?;
+            // Selects of vectors read too much until they are masked; threads meet when there are barriers.
+            is_sound &= *name != "VectorizeLoop";
+            is_sound |= *name == "ThreadSync";
+            if is_sound && self.waits_for_none(func) || *name == "ThreadSync" || program.to::<IrModule>().is_ok() {
+                self.check_module(&format!("after {name}"), &module, sizes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no memory is shared between threads.
+    fn waits_for_none(&self, func: &LoweredFunc) -> bool {
+        let mut shared = false;
+        for_each_stmt(&func.body, |stmt| {
+            shared |= matches!(&**stmt, StmtNode::Alloc { buffer, .. } if buffer.scope.as_str() == "shared");
+        });
+        !shared
+    }
+
+    /// The first difference of what compiled code computes.
+    fn try_compiled(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
+        // LLVM's loop vectorizer takes exponential time for some of these (VPlan, `isUniformAcrossVFsAndUFs`).
+        let func = &func.with_body(AsTheyAre.mutate_stmt(&func.body).map_err(|error| error.to_string())?);
+        let module = build(func, &Target::host()).map_err(|error| format!("compiled: {error}\n{}", print(func)))?;
+        let function = module.function("f").map_err(|error| error.to_string())?;
+        for sizes in sizes {
+            let problem = |error: String| format!("compiled, sizes {sizes:?}: {error}\n{}", print(func));
+            let mut args: Vec<Any> = Vec::new();
+            for (number, tensor) in self.inputs.iter().enumerate() {
+                let shape = self.shape(tensor, sizes);
+                let values = numbers(number as u64, shape.iter().product());
+                args.push(tensor_of(tensor.dtype, &values, &shape).into());
+            }
+            let mut outputs = Vec::new();
+            for tensor in &self.outputs {
+                let shape = self.shape(tensor, sizes);
+                let count = shape.iter().product::<i64>();
+                let output = tensor_of(tensor.dtype, &numbers(99, count), &shape);
+                args.push(output.clone().into());
+                outputs.push(output);
+            }
+            args.extend(sizes.iter().map(|size| Any::from(*size)));
+            function.call(&args[..]).map_err(|error| problem(error.to_string()))?;
+            let wanted = self.evaluate(sizes).map_err(problem)?;
+            for ((tensor, found), wanted) in self.outputs.iter().zip(&outputs).zip(&wanted) {
+                let found = elements_of(tensor.dtype, found);
+                let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
+                if let Some(element) = found.iter().zip(wanted).position(differs) {
+                    let (found, wanted) = (found[element], wanted[element]);
+                    return Err(problem(format!("element {element} of `{}` is {found}, not {wanted}", tensor.name())));
+                }
             }
         }
         Ok(())
@@ -225,6 +313,48 @@ impl Graph {
         }
         let results = evaluator.run(&self.outputs).map_err(|error| format!("evaluator: {error}"))?;
         Ok(results.iter().map(Elements::to_f64).collect())
+    }
+}
+
+/// Tells LLVM to leave loops as they are.
+struct AsTheyAre;
+
+impl Mutate for AsTheyAre {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        Ok(expr.clone())
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        let stmt = mutate_stmt_parts(self, stmt)?;
+        let StmtNode::For { var, min, extent, kind, annotations, body } = &*stmt else { return Ok(stmt) };
+        let hint = (kernpack::Str::from("vectorize"), Any::from(0i64));
+        let annotations = annotations.iter().chain([hint]).collect();
+        Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations, body.clone()))
+    }
+}
+
+fn has_threads(func: &LoweredFunc) -> bool {
+    let mut found = false;
+    for_each_stmt(&func.body, |stmt| {
+        found |= matches!(&**stmt, StmtNode::Attr { key, .. } if key.as_str() == "thread_extent");
+    });
+    found
+}
+
+fn tensor_of(dtype: DataType, values: &[f64], shape: &[i64]) -> kernpack::Tensor {
+    let tensor = match dtype {
+        F64 => kernpack::Tensor::from_slice(values, shape),
+        F32 => kernpack::Tensor::from_slice(&values.iter().map(|value| *value as f32).collect::<Vec<_>>(), shape),
+        _ => kernpack::Tensor::from_slice(&values.iter().map(|value| *value as i32).collect::<Vec<_>>(), shape),
+    };
+    tensor.expect("a tensor")
+}
+
+fn elements_of(dtype: DataType, tensor: &kernpack::Tensor) -> Vec<f64> {
+    match dtype {
+        F64 => tensor.view::<f64>().expect("of this type").to_vec(),
+        F32 => tensor.view::<f32>().expect("of this type").to_vec().into_iter().map(f64::from).collect(),
+        _ => tensor.view::<i32>().expect("of this type").to_vec().into_iter().map(f64::from).collect(),
     }
 }
 

@@ -433,11 +433,16 @@ impl Plan<'_> {
                         log.push(format!("{name}.reorder({}, {axis})", other.name()));
                     }
                 }
-                _ => {
+                _ if choices.below(2) == 0 => {
                     if stage.split_tail(&leaf, 4, Tail::ShiftInwards).is_ok() {
                         shifted = true;
                         log.push(format!("{name}.split_tail({axis}, 4, ShiftInwards)"));
                     }
+                }
+                _ => {
+                    let (_, inner) = stage.split_tail(&leaf, 4, Tail::Predicate)?;
+                    fixed.push(inner);
+                    log.push(format!("{name}.split_tail({axis}, 4, Predicate)"));
                 }
             }
         }
