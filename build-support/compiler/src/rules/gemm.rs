@@ -8,7 +8,7 @@
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
 use super::tile::tile;
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Tensor};
 use crate::schedule::{Attach, Schedule, StageId};
@@ -167,8 +167,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         stage.unroll(tile)?;
     }
     stage.vectorize(&ji)?;
-    let flops = [row_extent, columns, depth].into_iter().try_fold(2i64, |product, extent| product.checked_mul(extent?));
-    if flops.is_none_or(|flops| flops > 2_000_000) {
+    // Eight multiply-adds or more are done in the time of another operation.
+    let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes)).map(|work| work / 4);
+    if pays(target, work) {
         // A loop of one iteration has nothing to share out.
         let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
         stage.parallel(&shared)?;
