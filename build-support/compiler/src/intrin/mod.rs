@@ -51,7 +51,7 @@ pub use floor_div::lower_floor_div;
 use self::format::{DOUBLE, Format, SINGLE};
 use self::formula::{Formula, Value};
 use self::trigonometric::Wave;
-use crate::ir::{DataTypeExt, Expr, F32};
+use crate::ir::{DataTypeExt, Expr, ExprNode, F32, Var};
 
 /// What the CPU has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -82,6 +82,9 @@ pub fn lower_math(name: &str, args: &[Expr], features: &Features) -> Option<Expr
     if !dtype.is_float() || args.iter().any(|arg| arg.dtype() != dtype) {
         return None;
     }
+    if dtype.bits() <= 32 && dtype.lanes() > WIDEST && dtype.lanes() % 2 == 0 && IN_DOUBLES.contains(&name) {
+        return by_halves(name, args, features);
+    }
     let formula = Formula::new(dtype.lanes(), *features);
     let values: Vec<Value<'_>> = args.iter().map(|arg| formula.value(arg.clone())).collect();
     let format = if dtype.bits() == 64 { &DOUBLE } else { &SINGLE };
@@ -90,6 +93,30 @@ pub fn lower_math(name: &str, args: &[Expr], features: &Features) -> Option<Expr
     let values: Vec<Value<'_>> = if half { values.iter().map(|value| value.cast(F32)).collect() } else { values };
     let result = lower(&formula, format, name, &values)?;
     Some(formula.finish(if half { result.cast(dtype) } else { result }))
+}
+
+/// Functions of single precision that are computed in double precision.
+const IN_DOUBLES: &[&str] = &["pow", "tan"];
+
+/// Doubles in the widest vectors of any CPU. C compilers compare wider ones lane by lane.
+const WIDEST: u16 = 8;
+
+/// The function of both halves of its arguments.
+fn by_halves(name: &str, args: &[Expr], features: &Features) -> Option<Expr> {
+    let lanes = args.first()?.lanes();
+    let vars: Vec<Var> = args.iter().map(|arg| Var::new("wide", arg.dtype())).collect();
+    let lanes_of = |vectors: Vec<Expr>, lanes: core::ops::Range<u16>| {
+        Expr::from_node(ExprNode::Shuffle { vectors: vectors.into(), indices: lanes.map(i64::from).collect() })
+    };
+    let half = |first: u16| {
+        let part = |var: &Var| lanes_of(vec![var.expr().clone()], first..first + lanes / 2);
+        lower_math(name, &vars.iter().map(part).collect::<Vec<_>>(), features)
+    };
+    let whole = lanes_of(vec![half(0)?, half(lanes / 2)?], 0..lanes);
+    let bound = vars.iter().zip(args).rev();
+    Some(bound.fold(whole, |body, (var, value)| {
+        Expr::from_node(ExprNode::Let { var: var.clone(), value: value.clone(), body })
+    }))
 }
 
 fn lower<'a>(formula: &'a Formula, format: &Format, name: &str, args: &[Value<'a>]) -> Option<Value<'a>> {

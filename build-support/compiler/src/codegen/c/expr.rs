@@ -8,6 +8,7 @@ use super::vector::Place;
 use super::{literal, scalar, vector};
 use crate::error::{Result, fail};
 use crate::ir::builtin::{self, Effect};
+use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, F32, LogicOp, U32, U64, Var, with_stack};
 
 impl Body<'_> {
@@ -76,10 +77,19 @@ impl Body<'_> {
                 Text { text, depth: a.depth.max(b.depth) + 1 }
             }
             ExprNode::Logic { op, a, b } => {
+                let reads = |part: &Expr| match &**part {
+                    ExprNode::Load { .. } => true,
+                    ExprNode::Call { kind, name, .. } => builtin::effect(*kind, name.as_str()) > Effect::Pure,
+                    _ => false,
+                };
+                let plain = !self.in_index && !has_part(b, reads);
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let text = match (op, lanes > 1) {
                     (LogicOp::And, true) => vector::binary(self.unit, BinaryOp::BitAnd, dtype, &a.text, &b.text)?,
                     (LogicOp::Or, true) => vector::binary(self.unit, BinaryOp::BitOr, dtype, &a.text, &b.text)?,
+                    // Branches in data keep C compilers from making vectors of a loop.
+                    (LogicOp::And, false) if plain => format!("({} & {})", a.text, b.text),
+                    (LogicOp::Or, false) if plain => format!("({} | {})", a.text, b.text),
                     (LogicOp::And, false) => format!("({} && {})", a.text, b.text),
                     (LogicOp::Or, false) => format!("({} || {})", a.text, b.text),
                 };

@@ -53,8 +53,9 @@ use crate::error::Result;
 use crate::ir::IrModule;
 use crate::pass::lower_for_host;
 
-/// What GCC and Clang should be told: `sqrt` and its like set no `errno`, and products are not fused with sums unless the program says `fma`.
-pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off"];
+/// What GCC and Clang should be told: `sqrt` and its like set no `errno`, products are not fused with sums unless the program says `fma`, and no exception of
+/// floats is observed, so that both sides of a choice can be computed.
+pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off", "-fno-trapping-math"];
 
 /// The return type of a function that returns nothing.
 pub fn nothing() -> DataType {

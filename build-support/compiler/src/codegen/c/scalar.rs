@@ -60,7 +60,7 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
                 format!("return (uint64_t)b < {bits} ? ({ty})(a >> b) : 0;")
             } else {
                 // A shift of a negative number is up to the compiler in the standard; all shift the sign in.
-                format!("return ({ty})(a >> ((uint64_t)b < {bits} ? b : b < 0 ? 0 : {}));", bits - 1)
+                format!("return ({ty})(a >> ((uint64_t)b < {bits} ? b : {}));", bits - 1)
             };
             return helper(unit, &format!("kp_shr_{name}"), &ty, &[&ty, &ty], &body, a, b);
         }
