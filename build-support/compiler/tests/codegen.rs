@@ -1,6 +1,8 @@
 //! Compiled code: results, checks of arguments, errors, formats.
 #![cfg(feature = "llvm")]
 
+#[path = "codegen/behaviours.rs"]
+mod behaviours;
 #[path = "codegen/debug.rs"]
 mod debug;
 
@@ -16,6 +18,11 @@ fn tensor(buffer: &Buffer) -> Param {
     let var = Var::new(buffer.name.as_str(), POINTER);
     let output = buffer.name.as_str() == "out";
     Param::from_node(ParamNode { var, buffer: Some(buffer.clone()), output })
+}
+
+fn written(buffer: &Buffer) -> Param {
+    let var = Var::new(buffer.name.as_str(), POINTER);
+    Param::from_node(ParamNode { var, buffer: Some(buffer.clone()), output: true })
 }
 
 fn scalar(var: &Var) -> Param {

@@ -44,24 +44,26 @@ fn innermost(assembly: &str) -> Vec<Loop<'_>> {
         .collect()
 }
 
-/// The loop that is made of multiply-adds most has a whole number of tiles, for one of the sizes, and no spill.
+/// Loops of which two fifths are multiply-adds have a whole number of tiles, of the first size or of one of the others, and do not spill; one has the first size.
 #[track_caller]
 fn check(name: &str, kernel: &Kernel, cpu: &str, tiles: &[usize]) {
     let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
     let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
     let module = build(&function, &target).unwrap();
     let assembly = module.inspect_source("s").unwrap();
-    let loops = innermost(&assembly);
     // Transforms have multiply-adds as well, but among other arithmetic.
-    let share = |inner: &&Loop<'_>| inner.multiply_adds() * 1000 / inner.lines.len();
-    let Some(kernel) = loops.iter().max_by_key(share) else { panic!("{name}: no loop\n{assembly}") };
-    let count = kernel.multiply_adds();
-    let shown = kernel.lines.join("\n");
-    assert!(
-        count > 0 && tiles.iter().any(|tile| count.is_multiple_of(*tile)),
-        "{name} on {cpu}: {count} multiply-adds, not a multiple of one of {tiles:?}\n{shown}"
-    );
-    assert!(kernel.spills().is_empty(), "{name} on {cpu} spills: {:#?}\n{shown}", kernel.spills());
+    let is_kernel = |inner: &Loop<'_>| inner.multiply_adds() >= 8 && inner.multiply_adds() * 5 >= inner.lines.len() * 2;
+    let kernels: Vec<Loop<'_>> = innermost(&assembly).into_iter().filter(is_kernel).collect();
+    for kernel in &kernels {
+        let (count, shown) = (kernel.multiply_adds(), kernel.lines.join("\n"));
+        assert!(
+            tiles.iter().any(|tile| count.is_multiple_of(*tile)),
+            "{name} on {cpu}: {count} multiply-adds, not a multiple of one of {tiles:?}\n{shown}"
+        );
+        assert!(kernel.spills().is_empty(), "{name} on {cpu} spills: {:#?}\n{shown}", kernel.spills());
+    }
+    let counts: Vec<usize> = kernels.iter().map(Loop::multiply_adds).collect();
+    assert!(counts.iter().any(|count| count.is_multiple_of(tiles[0])), "{name} on {cpu}: {counts:?}, not {tiles:?}");
 }
 
 fn product(m: i64, depth: i64, n: i64) -> Kernel {
@@ -103,8 +105,8 @@ fn convolutions() {
     let strided = convolution(84, 24, 2);
     check("direct convolution", &strided, "x86-64-v4", &[12 * 2]);
     check("direct convolution", &strided, "x86-64-v3", &[6 * 2]);
-    // 64 tiles of pixels are 5 tiles of 13 and 12 rows, or 11 of 6 and 4.
+    // 32 tiles of pixels at a time are 3 tiles of 11 and 10 rows, or 6 of 6 and 2.
     let dense = convolution(64, 32, 1);
-    check("Winograd's convolution", &dense, "x86-64-v4", &[13 * 2, 12 * 2]);
-    check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2]);
+    check("Winograd's convolution", &dense, "x86-64-v4", &[11 * 2, 10 * 2]);
+    check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2, 2 * 2]);
 }

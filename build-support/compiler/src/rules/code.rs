@@ -61,11 +61,6 @@ pub(crate) fn serial(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Exp
     for_each(name, extent, ForKind::Serial, body)
 }
 
-/// A loop whose iterations threads share out.
-pub(crate) fn parallel(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr, &mut Code)) -> Stmt {
-    for_each(name, extent, ForKind::Parallel, body)
-}
-
 /// A loop over `0 .. extent` in vectors: the body is told the index, and is a single statement. The last vector has a mask.
 pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
     let lane = Var::index(name);

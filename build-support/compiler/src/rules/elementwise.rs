@@ -1,13 +1,11 @@
 //! The last rule: any computed tensor. Outer loops run in parallel, the innermost one in vectors.
 
 use super::pattern::{computed, cost, extent_of, reads};
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{DataTypeExt, IterVar};
 use crate::schedule::{Schedule, StageId};
 
-/// Elements below which a second thread costs more than it does.
-const PARALLEL_ELEMENTS: i64 = 1 << 15;
 /// Elements that a thread takes at a time, of a tensor with one dimension.
 const CHUNK: i64 = 4096;
 
@@ -24,9 +22,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         .unwrap_or(32);
     let lanes = target.lanes(bits.max(if op.output(0).dtype.is_bool() { 8 } else { 16 }));
     let extents: Vec<Option<i64>> = parts.axes.iter().map(extent_of).collect();
-    let elements = extents.iter().try_fold(1i64, |product, extent| product.checked_mul((*extent)?));
-    let is_large =
-        elements.is_none_or(|elements| elements * (cost(&parts.body) as i64).clamp(1, 16) >= PARALLEL_ELEMENTS);
+    let work = (cost(&parts.body) as i64).clamp(1, 16);
+    let is_large = pays(target, elements_of(&parts.axes).map(|elements| elements.saturating_mul(work)));
     let mut stage = schedule.stage(id);
     let mut outer: Vec<IterVar> = parts.axes[..parts.axes.len() - 1].to_vec();
     let inner_extent = extents.last().copied().flatten();

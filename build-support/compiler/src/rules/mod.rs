@@ -30,8 +30,20 @@ use crate::error::Result;
 use crate::pass::PassContext;
 use crate::schedule::{Attach, Schedule, SharedSchedule, StageId};
 
-/// Operations below which a second thread costs more than it saves: some ten microseconds.
-const PARALLEL_WORK: i64 = 1 << 17;
+/// Whether threads pay for so many simple operations; a number that depends on sizes is taken for a large one.
+fn pays(target: &TargetDescription, work: Option<i64>) -> bool {
+    work.is_none_or(|work| work >= target.parallel_work)
+}
+
+/// The kind of a loop that threads may share out.
+fn shared_kind(target: &TargetDescription, work: Option<i64>) -> crate::ir::ForKind {
+    if pays(target, work) { crate::ir::ForKind::Parallel } else { crate::ir::ForKind::Serial }
+}
+
+/// How many elements the axes go over; none: that depends on sizes.
+fn elements_of<'a>(axes: impl IntoIterator<Item = &'a crate::ir::IterVar>) -> Option<i64> {
+    axes.into_iter().try_fold(1i64, |product, axis| product.checked_mul(pattern::extent_of(axis)?))
+}
 
 /// What a rule did.
 pub enum Outcome {

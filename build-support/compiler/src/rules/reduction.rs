@@ -1,7 +1,7 @@
 //! Reductions: over the last axis with several vectors of partial results, over outer axes with vectors along the last one.
 
 use super::pattern::{computed, depends_on, extent_of, is_reduction, reads};
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Tensor};
 use crate::schedule::{Schedule, StageId};
@@ -87,6 +87,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     if let Some(shared) = shared
         && extent_of(&shared) != Some(1)
+        && pays(target, elements_of(parts.axes.iter().chain(&parts.reduce_axes)))
     {
         schedule.stage(id).parallel(&shared)?;
     }

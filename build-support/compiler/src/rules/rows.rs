@@ -3,7 +3,7 @@
 
 use super::pattern::{computed, depends_on, extent_of, is_reduction, producers};
 use super::reduction::{across_lanes, is_contiguous};
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt};
@@ -80,7 +80,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     let mut stage = schedule.stage(id);
     let outer: Vec<IterVar> = parts.axes[..count].to_vec();
-    if outer.iter().skip(1).all(|axis| extent_of(axis).is_some()) {
+    let work = elements_of(&parts.axes).map(|elements| elements.saturating_mul(8));
+    if pays(target, work) && outer.iter().skip(1).all(|axis| extent_of(axis).is_some()) {
         // The loop that the others are computed in stays the innermost of the rows: only the outermost one is shared out.
         stage.parallel(&outer[0])?;
     }

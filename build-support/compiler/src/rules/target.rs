@@ -25,6 +25,8 @@ pub struct TargetDescription {
     pub l2_bytes: i64,
     /// Bytes of the last cache, for each core.
     pub l3_bytes: i64,
+    /// Simple operations on elements below which waking another thread costs more than it saves: some twenty microseconds.
+    pub parallel_work: i64,
 }
 
 impl TargetDescription {
@@ -64,6 +66,7 @@ impl TargetDescription {
             l1_ways: 8,
             l2_bytes,
             l3_bytes: 2 << 20,
+            parallel_work: 1 << 18,
         }
     }
 

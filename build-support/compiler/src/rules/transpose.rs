@@ -2,7 +2,7 @@
 
 use super::code::{Code, Inputs, Vectors, current, memory, serial};
 use super::pattern::{axis_of, computed, depends_on, is_injective, reads};
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, shared_kind};
 use crate::error::Result;
 use crate::ir::{Expr, ForKind, IterVar, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
@@ -89,10 +89,11 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         let body = Stmt::if_then(first_row.less(&rows), block(&first_row, &(column.expr() * lanes)), None);
         let body = Stmt::for_loop(part, 0, GROUP, ForKind::Serial, body);
         let body = Stmt::for_loop(column, 0, columns.ceil_div(lanes), ForKind::Serial, body);
-        let kind = if others.is_empty() { ForKind::Parallel } else { ForKind::Serial };
+        let shared = shared_kind(target, elements_of(&parts.axes).map(|elements| elements.saturating_mul(4)));
+        let kind = if others.is_empty() { shared } else { ForKind::Serial };
         let body = Stmt::for_loop(strip, 0, rows.ceil_div(group), kind, body);
         others.iter().enumerate().rev().fold(body, |body, (index, axis)| {
-            let kind = if index == 0 { ForKind::Parallel } else { ForKind::Serial };
+            let kind = if index == 0 { shared } else { ForKind::Serial };
             Stmt::for_loop(axis.var.clone(), 0, extent(axis), kind, body)
         })
     });

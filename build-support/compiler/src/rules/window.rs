@@ -3,7 +3,7 @@
 
 use super::gemm::core_of;
 use super::pattern::{computed, depends_on, extent_of, is_injective, producers, reads};
-use super::{Outcome, TargetDescription, decline};
+use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::IterVar;
@@ -46,7 +46,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let mut is_strided = false;
     for (tensor, indices) in reads(&parts.body) {
         for (place, index) in indices.iter().enumerate().filter(|(_, index)| depends_on(index, last)) {
-            let form = detect_linear(index, &[last.var.clone()], &Analyzer::new());
+            let form = detect_linear(index, core::slice::from_ref(&last.var), &Analyzer::new());
             let step = form.and_then(|form| form.coefficients[0].as_int());
             if place + 1 != indices.len() || !matches!(step, Some(1 | 2)) {
                 decline!("`{}` is not read along its rows", tensor.name());
@@ -101,8 +101,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         _ if can_fuse => Some(stage.fuse_all(&out_axes[..planes])?),
         _ => Some(out_axes[planes - 1].clone()),
     };
-    let elements = out_axes.iter().try_fold(size, |elements, axis| elements.checked_mul(extent_of(axis)?));
-    if elements.is_none_or(|elements| elements > super::PARALLEL_WORK) && out_axes.len() > 1 {
+    if pays(target, elements_of(&out_axes).map(|elements| elements.saturating_mul(size))) && out_axes.len() > 1 {
         let shared = if can_fuse { plane.clone().expect("there are planes") } else { out_axes[0].clone() };
         stage.parallel(&shared)?;
     }

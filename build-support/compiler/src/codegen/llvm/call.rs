@@ -137,6 +137,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
     /// An intrinsic of LLVM by its name without types.
     fn llvm_intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
+        if inkwell::intrinsics::Intrinsic::find(name).is_none() {
+            fail!(
+                Target,
+                "LLVM has no intrinsic `{name}`: a name is that of its manual, without types, such as `llvm.sqrt`"
+            );
+        }
         let values = self.values(args)?;
         if dtype.is_bfloat() && args.iter().all(|arg| arg.dtype().is_bfloat()) {
             let full = name.to_owned();

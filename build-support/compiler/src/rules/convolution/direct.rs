@@ -5,7 +5,7 @@
 //! vectors of all positions of the window are loaded from the copy as they are. Weights are read in place.
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Vectors, in_vectors, memory, parallel, serial};
+use super::super::code::{Code, Vectors, for_each, in_vectors, memory, serial};
 use super::super::tile::tile;
 use super::{Convolution, Spatial};
 use crate::ir::{Expr, Operation, Stmt, Var};
@@ -64,6 +64,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let dtype = convolution.out.output(0).dtype;
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let [rows, columns] = &convolution.spatial;
+    let shared = convolution.shared_kind(target);
     let (planes_y, planes_x) = (Planes::of(rows), Planes::of(columns));
     let plane = planes_y.extent * planes_x.extent;
     let (count_y, count_x) = (planes_y.remainders.len() as i64, planes_x.remainders.len() as i64);
@@ -83,7 +84,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
         let image = |batch: &[Expr], code: &mut Code| {
             code.alloc(&copied);
             // The copy.
-            code.push(parallel("c", depth, |c, code| {
+            code.push(for_each("c", depth, shared, |c, code| {
                 for (a, remainder_y) in planes_y.remainders.iter().enumerate() {
                     for (b, remainder_x) in planes_x.remainders.iter().enumerate() {
                         let base = ((c * count_y + a as i64) * count_x + b as i64) * plane;
@@ -159,7 +160,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                     }));
                 }));
             };
-            code.push(parallel("tile", tiles, |at, code| {
+            code.push(for_each("tile", tiles, shared, |at, code| {
                 let first = at * height;
                 let whole = |height: i64| {
                     let mut code = Code::default();

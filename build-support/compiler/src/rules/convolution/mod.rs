@@ -119,6 +119,19 @@ impl Convolution {
         strides.try_into().ok().filter(|_| form.base.is_int(0))
     }
 
+    /// How loops are run that threads can share out.
+    pub(crate) fn shared_kind(&self, target: &TargetDescription) -> crate::ir::ForKind {
+        let [rows, columns] = &self.spatial;
+        let terms = self.depth * rows.window * columns.window;
+        let images = self.batch.iter().try_fold(1i64, |product, extent| product.checked_mul(extent.as_int()?));
+        super::shared_kind(
+            target,
+            images.map(|images| {
+                images.saturating_mul(self.channels * rows.extent * columns.extent).saturating_mul(terms) / 4
+            }),
+        )
+    }
+
     /// The operation that computes it by statements.
     pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
         let inputs = Inputs::of([&self.source, &self.weight, &self.value]);

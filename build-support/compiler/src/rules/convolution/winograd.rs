@@ -5,11 +5,11 @@
 //! written. A few rows of tiles go through all steps while they are in the second cache.
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Inputs, Vectors, in_vectors, memory, parallel, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
 use super::super::tile::tile;
 use super::Convolution;
 use super::direct::over_batch;
-use crate::ir::{Buffer, Expr, F32, Operation, Stmt, Var};
+use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Var};
 
 /// Pixels of the result along one side of a tile.
 const RESULT: i64 = 4;
@@ -26,6 +26,8 @@ struct Plan {
     /// Rows of tiles, and tiles in a row.
     rows: i64,
     columns: i64,
+    /// How loops are run that threads can share out.
+    shared: ForKind,
     /// Rows of tiles that go through all steps together.
     block: i64,
     /// Output channels that are computed together.
@@ -43,6 +45,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
             return Err("its window is not 3 x 3 with stride 1".into());
         }
     }
+    let shared = convolution.shared_kind(target);
     let dtype = convolution.out.output(0).dtype;
     if dtype != F32 {
         return Err("its elements are not f32".into());
@@ -78,7 +81,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let in_block = block * tiles[1];
     let (height, _) = tile(target, Some(in_block), Some(bytes(depth)));
     let pitch = (tiles[1] * RESULT + 2 + vectors.lanes - 1) / vectors.lanes * vectors.lanes;
-    let plan = Plan { vectors, depth, rows: tiles[0], columns: tiles[1], block, panel, pitch, height };
+    let plan = Plan { vectors, depth, rows: tiles[0], columns: tiles[1], shared, block, panel, pitch, height };
     let is_single = convolution.batch.iter().all(|extent| extent.is_int(1));
     let blocks = plan.rows / plan.block;
     let is_fused = blocks == 1 && is_single;
@@ -87,7 +90,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
         let weights = memory("weights", dtype, &[channels / panel, PLACES, depth, panel], "global");
         if !is_fused {
             whole.alloc(&weights);
-            whole.push(parallel("panel", channels / panel, |at, code| {
+            whole.push(for_each("panel", channels / panel, shared, |at, code| {
                 plan.weights(convolution, inputs, &weights, &(at * (PLACES * depth * panel)), &(at * panel), code);
             }));
         }
@@ -106,7 +109,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
             };
             let transformed = memory("tiles", dtype, &[PLACES, in_block, depth], "global");
             if blocks >= 4 {
-                code.push(parallel("block", blocks, |block, code| {
+                code.push(for_each("block", blocks, shared, |block, code| {
                     let first = block * plan.block;
                     code.alloc(&transformed);
                     code.push(serial("ty", plan.block, |row, code| {
@@ -118,10 +121,12 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                 code.push(serial("block", blocks, |block, code| {
                     let first = block * plan.block;
                     code.alloc(&transformed);
-                    code.push(parallel("ty", plan.block, |row, code| {
+                    code.push(for_each("ty", plan.block, shared, |row, code| {
                         plan.tiles(&source, &transformed, &first, row, code)
                     }));
-                    code.push(parallel("panel", channels / panel, |at, code| products(at, &first, &transformed, code)));
+                    code.push(for_each("panel", channels / panel, shared, |at, code| {
+                        products(at, &first, &transformed, code)
+                    }));
                 }));
             }
         };
@@ -133,13 +138,13 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
 impl Plan {
     /// The source with its channels inside, and zeros where tiles go over its end: `[y][x][channel]`.
     fn copy(&self, convolution: &Convolution, inputs: &Inputs, batch: &[Expr], code: &mut Code) -> Buffer {
-        let Self { vectors, depth, pitch, .. } = self;
+        let Self { vectors, depth, pitch, shared, .. } = self;
         let lanes = vectors.lanes;
         let height = self.rows * RESULT + 2;
         let [source_y, source_x] = [&convolution.spatial[0], &convolution.spatial[1]].map(super::Spatial::source);
         let copied = memory("source", vectors.dtype, &[height, *pitch, *depth], "global");
         code.alloc(&copied);
-        code.push(parallel("y", height, |y, code| {
+        code.push(for_each("y", height, *shared, |y, code| {
             code.push(serial("c", depth / lanes, |group, code| {
                 code.push(serial("x", pitch / lanes, |part, code| {
                     let block = memory("block", vectors.dtype, &[lanes, lanes], "local");
@@ -404,7 +409,7 @@ impl Plan {
                             if columns_out < width {
                                 store = Stmt::if_then(x.less(columns_out).likely(), store, None);
                             }
-                            code.push(Stmt::for_loop(lane, 0, lanes, crate::ir::ForKind::Vectorized, store));
+                            code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
                         }));
                     }));
                     let body = inner.finish();

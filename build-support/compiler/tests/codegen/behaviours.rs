@@ -1,0 +1,159 @@
+//! What else LLVM code has to do: several loops in one launch, truth values, intrinsics by name, alignment, tensors without dimensions, system libraries.
+
+use kernpack::Tensor;
+use kernpack_compiler::build;
+use kernpack_compiler::codegen::Target;
+use kernpack_compiler::codegen::llvm::compile;
+use kernpack_compiler::ir::{
+    BOOLEAN, Buffer, CallKind, DataTypeExt, Expr, F32, ForKind, I32, I64, IrModule, LoweredFunc, Stmt, Var,
+};
+
+use crate::{function, scalar, sum, tensor};
+
+fn floats(name: &str, extent: impl Into<Expr>) -> Buffer {
+    Buffer::new(name, F32, [extent.into()], "global")
+}
+
+#[test]
+fn a_launch_has_several_loops_with_barriers_between() {
+    const N: i64 = 1000;
+    for strided in [false, true] {
+        let [a, middle, out] = ["a", "middle", "out"].map(|name| floats(name, N));
+        let parallel = |body: &dyn Fn(&Var) -> Stmt| {
+            let i = Var::index("i");
+            Stmt::for_loop(i.clone(), 0, N, ForKind::Parallel, body(&i))
+        };
+        let pragma = |key: &str, body: Stmt| Stmt::attr(key, "", 1, body);
+        let split = |body: Stmt| if strided { pragma("pragma_parallel_stride_pattern", body) } else { body };
+        // The second loop reads what other tasks wrote in the first one.
+        let first = parallel(&|i| Stmt::store(middle.clone(), i, Expr::load(&a, i) * 2.0));
+        let second = parallel(&|i| Stmt::store(out.clone(), i, Expr::load(&middle, Expr::int(N - 1) - i) + 1.0));
+        let both = Stmt::seq([pragma("pragma_parallel_barrier_when_finish", split(first)), split(second)]);
+        let params = [tensor(&a), crate::written(&middle), tensor(&out)];
+        let body = pragma("pragma_parallel_launch_point", both);
+        let module = build(&function("f", params, body), &Target::host()).unwrap();
+        let text = module.inspect_source("ll").unwrap();
+        assert_eq!(text.matches("@__tvm_parallel_lambda").count().min(3), 2, "one task function:\n{text}");
+        let values: Vec<f32> = (0..N).map(|i| i as f32).collect();
+        let a = Tensor::from_slice(&values, &[N]).unwrap();
+        for _ in 0..20 {
+            let [middle, out] = [(); 2].map(|()| Tensor::from_slice(&[0f32; N as usize], &[N]).unwrap());
+            module.function("f").unwrap().call((&a, &middle, &out)).unwrap();
+            let expected: Vec<f32> = values.iter().rev().map(|x| x * 2.0 + 1.0).collect();
+            assert_eq!(out.view::<f32>().unwrap().to_vec(), expected, "strided: {strided}");
+        }
+    }
+}
+
+#[test]
+fn truth_values_are_kept_in_memory() {
+    const N: i64 = 48;
+    let flags = Buffer::new("flags", BOOLEAN, [Expr::int(N)], "global");
+    let (a, out) = (floats("a", N), floats("out", N));
+    for lanes in [1u16, 4, 16] {
+        let wide = |value: f64| match lanes {
+            1 => Expr::float(F32, value),
+            _ => Expr::float(F32, value).broadcast(lanes),
+        };
+        let over = |body: &dyn Fn(&Expr) -> Stmt| {
+            let i = Var::index("i");
+            let place = if lanes == 1 { i.expr().clone() } else { (&i * i64::from(lanes)).ramp(1, lanes) };
+            Stmt::for_loop(i, 0, N / i64::from(lanes), ForKind::Serial, body(&place))
+        };
+        let first = over(&|place| {
+            let x = Expr::load(&a, place);
+            Stmt::store(flags.clone(), place, x.less(wide(10.0)).or(x.greater(wide(40.0)).negated().negated()))
+        });
+        let second = over(&|place| {
+            let last = Expr::int(N - 1);
+            let last = if lanes == 1 { last } else { last.broadcast(lanes) };
+            let other = Expr::load(&flags, last - place);
+            let both = Expr::load(&flags, place).and(other.negated());
+            Stmt::store(out.clone(), place, Expr::select(both, wide(1.0), wide(0.0)))
+        });
+        let body = Stmt::seq([Stmt::alloc(flags.clone()), first, second]);
+        let module = build(&function("f", [tensor(&a), tensor(&out)], body), &Target::host()).unwrap();
+        let values: Vec<f32> = (0..N).map(|i| i as f32).collect();
+        let (a, out) = (Tensor::from_slice(&values, &[N]).unwrap(), Tensor::from_slice(&[7f32; 48], &[N]).unwrap());
+        module.function("f").unwrap().call((&a, &out)).unwrap();
+        let flag = |at: i64| !(10..=40).contains(&at);
+        let expected: Vec<f32> = (0..N).map(|at| f32::from(u8::from(flag(at) && !flag(N - 1 - at)))).collect();
+        assert_eq!(out.view::<f32>().unwrap().to_vec(), expected, "{lanes} lanes");
+    }
+}
+
+#[test]
+fn intrinsics_are_called_by_name() {
+    let (a, out) = (floats("a", 8), floats("out", 8));
+    let call = |name: &str, dtype, args: Vec<Expr>| Expr::call(CallKind::LlvmIntrinsic, name, dtype, args);
+    let place = Expr::int(0).ramp(1, 8);
+    let (x, wide) = (Expr::load(&a, &place), F32.with_lanes(8));
+    let rows: [(&str, Expr, fn(f32) -> f32); 4] = [
+        ("sqrt", call("llvm.sqrt", wide, vec![x.clone()]), f32::sqrt),
+        ("fma", call("llvm.fma", wide, vec![x.clone(), x.clone(), x.clone()]), |x| x * x + x),
+        ("trunc", call("llvm.trunc", wide, vec![&x * 0.3]), |x| (x * 0.3).trunc()),
+        ("ctpop", call("llvm.ctpop", I32.with_lanes(8), vec![x.cast(I32.with_lanes(8))]).cast(wide), |x| {
+            (x as i32).count_ones() as f32
+        }),
+    ];
+    let values = [0f32, 1.0, 2.0, 3.0, 4.0, 9.0, 16.0, 255.0];
+    for (name, value, expected) in rows {
+        let body = Stmt::store(out.clone(), &place, value);
+        let module = build(&function("f", [&a, &out].map(tensor), body), &Target::host()).unwrap();
+        let (a, out) = (Tensor::from_slice(&values, &[8]).unwrap(), Tensor::from_slice(&[0f32; 8], &[8]).unwrap());
+        module.function("f").unwrap().call((&a, &out)).unwrap();
+        assert_eq!(out.view::<f32>().unwrap().to_vec(), values.map(expected), "{name}");
+    }
+    let unknown = Stmt::store(out.clone(), 0, call("llvm.nothing_like_it", F32, vec![Expr::load(&a, 0)]));
+    let error = build(&function("f", [&a, &out].map(tensor), unknown), &Target::host()).unwrap_err().to_string();
+    assert!(error.contains("llvm.nothing_like_it"), "{error}");
+}
+
+#[test]
+fn vectors_use_the_alignment_that_is_asked_for() {
+    // Without the attribute data may lie anywhere that fits its elements.
+    for (start, asked, expected) in [(0, 64, 64), (4, 64, 16), (1, 64, 4), (0, 0, 4)] {
+        let (a, out) = (floats("a", 64), floats("out", 64));
+        let place = Expr::int(start).ramp(1, 16);
+        let body = Stmt::store(out.clone(), &place, Expr::load(&a, &place) + Expr::float(F32, 1.0).broadcast(16));
+        let mut node = function("f", [&a, &out].map(tensor), body).to_node();
+        if asked > 0 {
+            node.attrs = [("data_alignment".into(), kernpack::Any::from(asked))].into_iter().collect();
+        }
+        let compiled = build(&LoweredFunc::from_node(node), &Target::host()).unwrap();
+        let text = compiled.inspect_source("ll").unwrap();
+        let loads: Vec<&str> = text.lines().filter(|line| line.contains("load <16 x float>")).collect();
+        let alignment = format!("align {expected},");
+        assert!(!loads.is_empty() && loads.iter().all(|line| line.contains(&alignment)), "{alignment} {loads:?}");
+    }
+}
+
+#[test]
+fn tensors_without_dimensions_are_arguments() {
+    let [a, out] = ["a", "out"].map(|name| Buffer::new(name, F32, Vec::<Expr>::new(), "global"));
+    let by = Var::new("by", F32);
+    let body = Stmt::store(out.clone(), 0, Expr::load(&a, 0) * &by);
+    let module = build(&function("f", [tensor(&a), scalar(&by), tensor(&out)], body), &Target::host()).unwrap();
+    let (a, out) = (Tensor::from_slice(&[3f32], &[]).unwrap(), Tensor::from_slice(&[0f32], &[]).unwrap());
+    module.function("f").unwrap().call((&a, 2.5, &out)).unwrap();
+    assert_eq!(out.view::<f32>().unwrap().to_vec(), [7.5]);
+    let vector = Tensor::from_slice(&[3f32], &[1]).unwrap();
+    let error = module.function("f").unwrap().call((&vector, 2.5, &out)).unwrap_err().to_string();
+    assert!(error.contains("ndim") || error.contains("dimension"), "{error}");
+}
+
+#[test]
+fn a_module_has_functions_of_several_kinds_and_registers_them() {
+    let (n, i) = (Var::new("n", I64), Var::index("i"));
+    let out = floats("out", 4);
+    let fill = Stmt::for_loop(i.clone(), 0, 4, ForKind::Serial, Stmt::store(out.clone(), &i, n.expr().cast(F32)));
+    let functions = [sum(ForKind::Serial), function("fill", [scalar(&n), tensor(&out)], fill)];
+    let module = IrModule::new(functions).with_attr("system_lib_prefix", "behaviours_");
+    let compiled = compile(&module, &Target::host()).unwrap();
+    assert_eq!(compiled.functions, ["behaviours_sum", "behaviours_fill"]);
+    let built = build(&module, &Target::host()).unwrap();
+    let text = built.inspect_source("ll").unwrap();
+    for part in ["@llvm.global_ctors", "__tvm_ffi_behaviours_sum", "__tvm_ffi_behaviours_fill"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
