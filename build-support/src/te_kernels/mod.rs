@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernpack_compiler::codegen::llvm::DEBUG_FILE;
-use kernpack_compiler::codegen::{self, Target};
+use kernpack_compiler::codegen::{self, RuntimeSymbols, Target};
 use kernpack_compiler::ir::{DataTypeExt, IrModule};
 use kernpack_compiler::{CompileError, Kernel, KernelParamKind, PassContext, PassOptions, TargetDescription, text};
 
@@ -44,16 +44,21 @@ pub(crate) fn compile(
     if kernels.is_empty() {
         return Ok((vec![Vec::new(); versions.len()], TeOutcome::default()));
     }
-    let made = Error::collect(kernels.iter().map(|kernel| kernel.as_ref().map_err(problems)))?;
     let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
-    let sources: Vec<String> = made.iter().map(|kernel| source_of(kernel)).collect();
-    let jobs: Vec<(usize, &Machine)> =
-        (0..made.len()).flat_map(|index| machines.iter().map(move |machine| (index, machine))).collect();
-    let places: Vec<usize> = jobs.iter().map(|(index, _)| *index).collect();
-    let done = tool::in_parallel(session.jobs, jobs, |(index, machine): (usize, &Machine)| {
-        one(session, machine, index, made[index], &sources[index], dump)
+    let sources: Vec<String> =
+        kernels.iter().map(|kernel| kernel.as_ref().map(source_of).unwrap_or_default()).collect();
+    // A kernel that was not made has one error for all versions; the others are compiled, for their own mistakes.
+    let mut rows: Vec<Vec<Result<Compiled>>> = kernels
+        .iter()
+        .map(|kernel| kernel.as_ref().err().map(|error| Err(problems(error))).into_iter().collect())
+        .collect();
+    let good = kernels.iter().enumerate().filter_map(|(index, kernel)| Some((index, kernel.as_ref().ok()?)));
+    let jobs: Vec<(usize, &Kernel, &Machine)> =
+        good.flat_map(|(index, kernel)| machines.iter().map(move |machine| (index, kernel, machine))).collect();
+    let places: Vec<usize> = jobs.iter().map(|(index, ..)| *index).collect();
+    let done = tool::in_parallel(session.jobs, jobs, |(index, kernel, machine): (usize, &Kernel, &Machine)| {
+        one(session, machine, index, kernel, &sources[index], dump)
     });
-    let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
     let mut outcome = TeOutcome::default();
     for (index, done) in places.into_iter().zip(done) {
         rows[index].push(done.map(|(compiled, said)| {
@@ -76,6 +81,12 @@ fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<Ir
     Ok(IrModule::new([kernel.lower(&description, context)?]))
 }
 
+/// How the code reaches the runtime: by symbols that the linker finds in it, where it has them. So it does in programs, too, which no loader tells anything.
+fn runtime_of(triple: &str) -> RuntimeSymbols {
+    let has_symbols = triple.contains("-linux") && ["x86_64", "aarch64"].iter().any(|arch| triple.starts_with(arch));
+    if has_symbols { RuntimeSymbols::Prefixed("__kernpack_host_".to_owned()) } else { RuntimeSymbols::Context }
+}
+
 fn one(
     session: &Session,
     machine: &Machine,
@@ -86,7 +97,8 @@ fn one(
 ) -> Result<(Compiled, TeOutcome)> {
     // Line tables as the profile has them.
     let debug = session.environment.cargo_optional("DEBUG").is_some_and(|debug| debug != "false");
-    let target = Target { debug, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
+    let runtime = runtime_of(&machine.triple);
+    let target = Target { debug, runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
     let context = PassContext::new(PassOptions { verify: dump, dump, ..PassOptions::default() });
     let mut module = lowered(kernel, &target, &context).map_err(|error| problems(&error))?;
     let printed = text::print(&module);
@@ -112,6 +124,7 @@ fn one(
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
     let mut recipe = machine.recipe(session);
     recipe.field(&printed);
+    recipe.field(&format!("{:?}", target.runtime));
     let mut products: Vec<PathBuf> = vec![object.clone()];
     let listing = object.with_extension("kir");
     if debug {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::package::{Built, Package, c_kernel, ir_kernel};
 
 /// What the last run of the build script compiled, and how many results it found in the cache.
-fn compiled(package: &Package, built: &Built) -> (Vec<String>, usize) {
+pub(crate) fn compiled(package: &Package, built: &Built) -> (Vec<String>, usize) {
     assert!(built.success, "{}", built.stderr);
     let (mut sources, mut hits) = (Vec::new(), 0);
     for line in package.script_output().lines().filter_map(|line| line.strip_prefix("kernpack: ")) {

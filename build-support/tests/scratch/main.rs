@@ -13,5 +13,6 @@ mod other_machine;
 mod outputs;
 mod own_modules;
 mod package;
+mod te_kernels;
 mod tracking;
 mod typed;

@@ -167,3 +167,106 @@ fn the_cpu_of_this_machine_is_an_error() {
         "{message}"
     );
 }
+
+/// A packed function that a kernel calls by its name.
+const LIBRARY: &str = r#"
+//! Scratch.
+kernpack::library!();
+
+/// Writes the elements in the other order.
+#[kernpack::packed_func]
+pub fn reverse(x: kernpack::TensorView<'_, f32>, mut out: kernpack::TensorViewMut<'_, f32>) -> kernpack::Result<()> {
+    out.as_slice_mut()?.copy_from_slice(x.as_slice()?);
+    out.as_slice_mut()?.reverse();
+    Ok(())
+}
+"#;
+
+/// Calls kernels of the library `te_for_arm` as any program does, and compares with plain loops.
+const PROGRAM: &str = r#"
+use kernpack::{Result, Tensor};
+use te_for_arm::kernels::typed;
+
+fn main() -> Result<()> {
+    let (m, n, d) = (13usize, 24usize, 40usize);
+    let shape = |extents: [usize; 2]| extents.map(|extent| extent as i64);
+    let values = |count: usize, seed: usize| -> Vec<f32> { (0..count).map(|i| ((i * 7 + seed) % 11) as f32 - 5.0).collect() };
+    let (a, w) = (values(m * d, 1), values(n * d, 2));
+    let out = Tensor::from_vec(vec![f32::NAN; m * n], &shape([m, n]))?;
+    typed::dense(&Tensor::from_vec(a.clone(), &shape([m, d]))?, &Tensor::from_vec(w.clone(), &shape([n, d]))?, &out)?;
+    let expected: Vec<f32> = (0..m * n)
+        .map(|at| (0..d).map(|k| a[at / n * d + k] * w[at % n * d + k]).sum::<f32>().max(0.0))
+        .collect();
+    println!("dense: {}", out.view::<f32>()?.to_vec() == expected);
+
+    let x: Vec<f32> = (0..101).map(|i| i as f32 / 5.0 - 10.0).collect();
+    let out = Tensor::from_vec(vec![f32::NAN; x.len()], &[x.len() as i64])?;
+    let input = Tensor::from_vec(x.clone(), &[x.len() as i64])?;
+    typed::tanh_exp(&input, &out)?;
+    let near = |(x, y): (&f32, f32)| (f64::from(y) / f64::from(*x).exp().tanh() - 1.0).abs() < 1e-6;
+    println!("tanh_exp: {}", x.iter().zip(out.view::<f32>()?.to_vec()).all(near));
+
+    typed::reversed(&input, &out)?;
+    println!("reversed: {}", out.view::<f32>()?.to_vec().iter().rev().eq(x.iter()));
+
+    let wrong = Tensor::from_vec(vec![0.0f32; 5], &[5])?;
+    println!("{}", typed::tanh_exp(&input, &wrong).unwrap_err().message().lines().next().unwrap_or_default());
+    Ok(())
+}
+"#;
+
+#[test]
+fn kernels_from_tensor_expressions_run_there() {
+    if !is_there() {
+        return;
+    }
+    if Command::new("qemu-aarch64").arg("--version").output().is_err() {
+        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: programs for 64-bit ARM need qemu-aarch64 (Debian and Ubuntu: qemu-user)"
+        );
+        return;
+    }
+    let calls = "
+        .te(\"dense\", |k| {
+            let m = k.size(\"m\");
+            let a = k.input(\"a\", (&m, 40), F32);
+            let w = k.input(\"w\", (24, 40), F32);
+            let r = reduce_axis(0, 40, \"r\");
+            let c = compute((&m, 24), |[i, j]| sum(a.at([&i, &r]) * w.at([&j, &r]), &r)).named(\"c\");
+            k.output(\"out\", compute((&m, 24), |[i, j]| max(c.at([&i, &j]), 0.0)));
+            Ok(())
+        })
+        .te(\"tanh_exp\", |k| {
+            let n = k.size(\"n\");
+            let x = k.input(\"x\", [&n], F32);
+            k.output(\"out\", compute([&n], |[i]| tanh(exp(x.at([&i])))));
+            Ok(())
+        })
+        .te(\"reversed\", |k| {
+            let n = k.size(\"n\");
+            let x = k.input(\"x\", [&n], F32);
+            let outs = extern_op(\"reversed\", [&x]).output([&n], F32).call_packed(\"te_for_arm.reverse\");
+            k.output(\"out\", outs[0].clone());
+            Ok(())
+        })";
+    let package = Package::new("te-for-arm", calls).file("src/lib.rs", LIBRARY).file("src/main.rs", PROGRAM);
+    let script = std::fs::read_to_string(package.dir.join("build.rs")).expect("it was written");
+    package.write("build.rs", &format!("use kernpack_build::te::*;\n{script}"));
+    let library = build(&package, &[]);
+    assert_eq!(library.machine(), object::Architecture::Aarch64);
+    assert_eq!(library.packed_functions(), ["dense", "reverse", "reversed", "tanh_exp"]);
+    for name in ["dense", "tanh_exp"] {
+        assert!(!uses_sve(&library.code(name)), "{name}");
+    }
+    let program = package.program_path(&format!("{TARGET}/debug"));
+    let mut emulator = Command::new("qemu-aarch64");
+    let output = emulator.args(["-L", "/usr/aarch64-linux-gnu"]).arg(program).env_remove("LD_LIBRARY_PATH").output();
+    let output = output.expect("qemu runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "dense: true\ntanh_exp: true\nreversed: true\nMismatched out.shape[0] on argument #1 when calling:\n"
+    );
+}

@@ -95,11 +95,12 @@ impl Package {
                     "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
                      [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\n\
                      [dependencies]\nkernpack = {{ path = '{}'{} }}\n\n\
-                     [build-dependencies]\nkernpack-build = {{ path = '{}' }}\n\n\
+                     [build-dependencies]\nkernpack-build = {{ path = '{}'{} }}\n\n\
                      [profile.dev]\ndebug = false\n\n[workspace]\n",
                     root.join("runtime").display(),
                     if calls.contains(".cuda") { ALL_FEATURES } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
+                    if calls.contains(".te(") { ", features = [\"compiler\"]" } else { "" },
                 ),
             )
             .file(
@@ -156,6 +157,7 @@ impl Package {
             "CUDA_PATH",
             "KERNPACK_COMPILE_COMMANDS",
             "KERNPACK_CUDA",
+            "KERNPACK_DUMP_PASSES",
             "KERNPACK_OPENCL",
             "KERNPACK_OPENCL_DEVICES",
             "KERNPACK_OPENCL_LIBRARY",

@@ -10,7 +10,7 @@ pub enum RuntimeSymbols {
     Context,
     /// By the functions' own names.
     Direct,
-    /// By the functions' own names after this prefix.
+    /// By the functions' own names after this prefix, in a runtime that the code is linked with; that has the variable `__tvm_ffi__library_ctx`, too.
     Prefixed(String),
 }
 

@@ -214,7 +214,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.set_attribute(init, AttributeLoc::Function, "cold", 0);
         self.builder.position_at_end(self.context.append_basic_block(init, "entry"));
         self.unmark_line();
-        let variable = self.context_variable(&format!("{}_library_ctx", super::PREFIX));
+        let variable = self.library_variable();
         let context = self.builder.build_load(pointer, variable.as_pointer_value(), "")?;
         let text = self.string(name);
         let Some(out) = init.get_first_param() else { fail!(Internal, "a function without its parameter") };

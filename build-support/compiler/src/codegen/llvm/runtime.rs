@@ -97,6 +97,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         global
     }
 
+    /// The variable with the handle of the library that code is in: its own, or the runtime's where that is linked with it.
+    pub(super) fn library_variable(&self) -> GlobalValue<'ctx> {
+        let name = format!("{}_library_ctx", super::PREFIX);
+        if !matches!(self.target.runtime, RuntimeSymbols::Prefixed(_)) {
+            return self.context_variable(&name);
+        }
+        self.module.get_global(&name).unwrap_or_else(|| self.module.add_global(self.pointer_type(), None, &name))
+    }
+
     /// A function of the runtime by its symbol.
     pub(super) fn direct(&self, function: Runtime, prefix: &str) -> FunctionValue<'ctx> {
         let symbol = format!("{prefix}{}", function.name());
