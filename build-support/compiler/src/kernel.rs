@@ -6,18 +6,11 @@ use std::sync::Arc;
 use kernpack::DataType;
 
 use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported};
-use crate::ir::{Buffer, BufferNode, DataTypeExt, LoweredFunc, Operation, OperationNode, Tensor, Var};
+use crate::ir::{LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
 use crate::rules::{self, Outcome, TargetDescription};
-use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_function};
+use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_function, named_buffer};
 use crate::te::{self, Exprs};
-
-/// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
-/// today's CPUs need no more.
-pub(crate) fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
-    let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
-    Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
-}
 
 /// A schedule of the user's.
 type UserSchedule = Arc<dyn Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync>;

@@ -13,6 +13,7 @@ pub mod interpret;
 pub mod intrin;
 pub mod ir;
 pub mod kernel;
+mod packed;
 pub mod pass;
 pub mod rules;
 pub mod schedule;

@@ -67,7 +67,8 @@ macro_rules! fail {
 /// Returns with a [`GraphError`] unless a condition holds.
 macro_rules! require {
     ($condition:expr, $($text:tt)*) => {
-        if !$condition {
+        if $condition {
+        } else {
             $crate::error::fail!($($text)*);
         }
     };

@@ -146,3 +146,38 @@ fn what_is_wrong_with_a_model() {
         "node 'a' (Add): no node computes its inputs b before it: the graph has a cycle, or is cut"
     );
 }
+
+/// Bytes that are changed, cut or added: an error or a graph, and never a panic or memory without a bound.
+#[test]
+fn damaged_models() {
+    let good = mlp();
+    let mut state = 9_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let (mut graphs, mut errors) = (0, 0);
+    for _ in 0..3000 {
+        let mut bytes = good.clone();
+        for _ in 0..=next(3) {
+            let place = next(bytes.len());
+            match next(4) {
+                0 => bytes.truncate(place + 1),
+                1 => bytes.insert(place, u8::try_from(next(256)).unwrap()),
+                2 => _ = bytes.remove(place),
+                _ => bytes[place] = u8::try_from(next(256)).unwrap(),
+            }
+            if bytes.is_empty() {
+                bytes.push(0);
+            }
+        }
+        match import(&bytes, None, &ModelOptions::default()) {
+            Ok(_) => graphs += 1,
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                errors += 1;
+            }
+        }
+    }
+    assert!(graphs > 100 && errors > 1000, "{graphs} graphs, {errors} errors");
+}

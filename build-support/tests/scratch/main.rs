@@ -7,6 +7,7 @@ mod host_kernels;
 mod host_programs;
 mod library;
 mod mistakes;
+mod models;
 mod multiversion;
 mod opencl_check;
 mod other_machine;

@@ -100,7 +100,7 @@ impl Package {
                     root.join("runtime").display(),
                     if calls.contains(".cuda") { ALL_FEATURES } else { "" },
                     env!("CARGO_MANIFEST_DIR"),
-                    if calls.contains(".te(") { ", features = [\"compiler\"]" } else { "" },
+                    if calls.contains(".te(") || calls.contains(".model") { ", features = [\"graph\"]" } else { "" },
                 ),
             )
             .file(

@@ -3,7 +3,6 @@
 pub mod c;
 #[cfg(feature = "llvm")]
 pub mod llvm;
-mod packed;
 mod target;
 
 pub use target::{RuntimeSymbols, Target};

@@ -8,8 +8,8 @@ use super::stage::Schedule;
 use super::{infer_bound, lower};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
-    Buffer, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Operation, OperationNode, Param, ParamNode, Stmt, Tensor,
-    Var, visit,
+    Buffer, BufferNode, DataTypeExt, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Operation, OperationNode, Param,
+    ParamNode, Stmt, Tensor, Var, visit,
 };
 use crate::pass::PassContext;
 use crate::pass::inject_prefetch::inject_prefetch;
@@ -109,6 +109,13 @@ pub fn lower_function(
 
 /// No value.
 const NOTHING: DataType = crate::ir::dtype::NOTHING;
+
+/// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
+/// today's CPUs need no more.
+pub(crate) fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
+    let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
+    Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
+}
 
 fn buffer_of(tensor: &Tensor, context: &PassContext) -> Buffer {
     let mut node = Buffer::new(&tensor.name(), tensor.dtype, tensor.shape.iter(), "global").to_node();

@@ -53,6 +53,7 @@ pub mod tensorize;
 pub use infer_bound::infer_bound;
 pub(crate) use lower::bound_buffer;
 pub use lower::lower;
+pub(crate) use lower_function::named_buffer;
 pub use lower_function::{Argument, lower_function};
 pub(crate) use lower_tensorize::bound_region;
 pub(crate) use nest::PREFETCH_SCOPE;

@@ -2,6 +2,7 @@
 
 use kernpack::{Any, Array, Map, packed_func};
 
+use super::named_buffer;
 use super::object::{SharedSchedule, SharedStage, current, shared_ranges};
 use super::primitives::{StageHandle, StageKey};
 use super::stage::{Schedule, create_schedule};
@@ -9,7 +10,6 @@ use super::{Argument, Tail, TensorIntrin, lower_function};
 use crate::PassContext;
 use crate::error::{CompileError, ErrorKind, Result, with_place};
 use crate::ir::{Buffer, IterVar, LoweredFunc, Operation, Range, Tensor, Var};
-use crate::kernel::named_buffer;
 use crate::te::packed::Operand;
 
 /// Applies a primitive to a stage. The schedule is as it was if that fails.

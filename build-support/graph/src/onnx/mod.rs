@@ -10,4 +10,4 @@ pub use proto::{
     Attribute, AttributeValue, Dim, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
     ValueType, read_model, read_tensor,
 };
-pub use tensor::{dtype_of, to_constant};
+pub use tensor::{External, dtype_of, to_constant};

@@ -55,6 +55,9 @@ impl core::fmt::Display for ElementType {
     }
 }
 
+/// Gives bytes of another file: its name, the offset, and the length.
+pub type External<'a> = dyn Fn(&str, u64, u64) -> Result<Vec<u8>> + 'a;
+
 /// The data type of an element type of ONNX.
 ///
 /// # Errors
@@ -66,11 +69,11 @@ pub fn dtype_of(number: i64) -> Result<DataType> {
         .ok_or_else(|| GraphError::new(format!("tensors of element type {} are not supported", ElementType(number))))
 }
 
-/// The elements of a tensor of the model. `external` gives bytes of another file: its name, the offset, and the length.
+/// The elements of a tensor of the model. `external` gives the bytes that are in another file.
 ///
 /// # Errors
 /// An element type that is not supported; elements that are not as many as the shape says.
-pub fn to_constant(tensor: &RawTensor<'_>, external: &dyn Fn(&str, u64, u64) -> Result<Vec<u8>>) -> Result<Constant> {
+pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Constant> {
     let read = || -> Result<Constant> {
         let dtype = dtype_of(tensor.data_type)?;
         let count = num_elements(&tensor.dims)?;
@@ -94,11 +97,7 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &dyn Fn(&str, u64, u64) -> 
     read().map_err(|error| error.within(&format!("tensor '{}'", tensor.name)))
 }
 
-fn from_file(
-    tensor: &RawTensor<'_>,
-    expected: usize,
-    external: &dyn Fn(&str, u64, u64) -> Result<Vec<u8>>,
-) -> Result<Vec<u8>> {
+fn from_file(tensor: &RawTensor<'_>, expected: usize, external: &External<'_>) -> Result<Vec<u8>> {
     let value = |key: &str| tensor.external.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
     let number = |key: &str| match value(key) {
         None => Ok(None),

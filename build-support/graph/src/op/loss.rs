@@ -75,7 +75,7 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
     };
     let at = |loops: &[IterVar]| loops.iter().map(IterVar::expr).collect::<Vec<_>>();
     let (r, s) = (all("r"), all("s"));
-    let sum = tensor(&[], |_| te::sum(losses.at(&at(&r)), &r[..]));
+    let sum = tensor(&[], |_| te::sum(losses.at(at(&r)), &r[..]));
     match reduction {
         "sum" => Ok(sum),
         "mean" => {

@@ -48,16 +48,16 @@ fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
     let (r, s) = (axes.loops(x), axes.loops(x));
     let largest =
         tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &r)).cast(wide(x)), &r[..])).named("largest");
-    let shifted = |position: &[Expr]| x.at(position).cast(wide(x)) - largest.at(&axes.left(position));
+    let shifted = |position: &[Expr]| x.at(position).cast(wide(x)) - largest.at(axes.left(position));
     if log {
         let total = tensor(&axes.kept, |left| te::sum(te::exp(shifted(&axes.join(left, &s))), &s[..])).named("total");
         return Ok(vec![tensor(&x.shape, |position| {
-            (shifted(position) - te::log(total.at(&axes.left(position)))).cast(x.dtype)
+            (shifted(position) - te::log(total.at(axes.left(position)))).cast(x.dtype)
         })]);
     }
     let powers = tensor(&x.shape, |position| te::exp(shifted(position))).named("powers");
-    let total = tensor(&axes.kept, |left| te::sum(powers.at(&axes.join(left, &s)), &s[..])).named("total");
-    Ok(vec![tensor(&x.shape, |position| (powers.at(position) / total.at(&axes.left(position))).cast(x.dtype))])
+    let total = tensor(&axes.kept, |left| te::sum(powers.at(axes.join(left, &s)), &s[..])).named("total");
+    Ok(vec![tensor(&x.shape, |position| (powers.at(position) / total.at(axes.left(position))).cast(x.dtype))])
 }
 
 /// 1 at the first largest element.
@@ -78,7 +78,7 @@ fn hardmax(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![tensor(&x.shape, |position| {
         let gone: Vec<Expr> =
             position.iter().zip(&axes.gone).filter(|(_, gone)| **gone).map(|(index, _)| index.clone()).collect();
-        let is_first = place.at(&axes.left(position)).equals(number(&gone));
+        let is_first = place.at(axes.left(position)).equals(number(&gone));
         te::select(is_first, te::constant(1.0, x.dtype), te::constant(0.0, x.dtype))
     })])
 }
@@ -134,9 +134,9 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
     if call.wants(1) || call.wants(2) {
         // Computed again: what a row needs stays with the row.
         let Moments { mean, variance } = moments(x, &axes);
-        results.push(tensor(&axes.ones, |position| mean.at(&axes.left(position))));
+        results.push(tensor(&axes.ones, |position| mean.at(axes.left(position))));
         results.push(tensor(&axes.ones, |position| {
-            te::constant(1.0, wide(x)) / te::sqrt(variance.at(&axes.left(position)) + epsilon)
+            te::constant(1.0, wide(x)) / te::sqrt(variance.at(axes.left(position)) + epsilon)
         }));
     }
     Ok(results)
@@ -154,7 +154,7 @@ fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
         te::sum(&value * &value, &r[..])
     });
     Ok(vec![tensor(&x.shape, |position| {
-        let mean = squares.at(&axes.left(position)) / te::constant(count as f64, wide(x));
+        let mean = squares.at(axes.left(position)) / te::constant(count as f64, wide(x));
         let normal = x.at(position).cast(wide(x)) / te::sqrt(mean + epsilon);
         normal.cast(x.dtype) * scale.broadcast_at(position)
     })])
@@ -242,7 +242,7 @@ fn lp_norm(call: &Call) -> Result<Vec<Tensor>> {
         te::sum(if p == 1 { te::abs(value) } else { &value * &value }, &r[..])
     });
     Ok(vec![tensor(&x.shape, |position| {
-        let total = total.at(&axes.left(position));
+        let total = total.at(axes.left(position));
         let norm = if p == 1 { total } else { te::sqrt(total) };
         let zero = te::constant(0.0, x.dtype);
         te::select(norm.equals(&zero), &zero, x.at(position) / &norm)

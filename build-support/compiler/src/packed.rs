@@ -5,8 +5,8 @@
 use kernpack::module::ExportOptions;
 use kernpack::{Any, Array, Function, Module, ObjRef, Result, error, packed_func};
 
-use super::Target;
 use crate::TargetDescription;
+use crate::codegen::Target;
 use crate::ir::{IrModule, LoweredFunc};
 
 /// What the functions of targets are called: this, then the kind.
@@ -55,7 +55,7 @@ fn build_llvm(program: Any, target: &str) -> Result<Module> {
 #[packed_func(name = "kernpack.target.build.c")]
 fn build_c(program: Any, target: &str) -> Result<Module> {
     let module = module_of(&program, "kernpack.target.build.c")?;
-    Ok(super::c::build_module(&module, &Target::parse(target)?)?)
+    Ok(crate::codegen::c::build_module(&module, &Target::parse(target)?)?)
 }
 
 /// This machine, as a text that names CPU and features.

@@ -1,0 +1,165 @@
+//! `cargo xtask onnx`: the node tests of ONNX 1.18.0, each compiled and run, and compared with the list of those that have passed before.
+
+use crate::Result;
+use crate::python::{self, Recipe};
+use crate::step::{self, Show};
+use crate::workspace::Workspace;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The environment with the tests.
+const ONNX: Recipe = Recipe {
+    folder: "venv-onnx",
+    list: "xtask/requirements-onnx.txt",
+    packages: include_str!("../requirements-onnx.txt"),
+};
+
+/// The tests that have passed, one name in a line.
+const PASSED: &str = "tests/onnx/passed.txt";
+
+/// How many tests one process runs: what crashes takes no other test with it but is told by the name of the one that had begun.
+const BATCH: usize = 50;
+
+/// What became of a test: `passed`, or the line that says why not.
+type Outcomes = BTreeMap<String, String>;
+
+/// Runs all tests, or those whose names have one of these words in them; `--write` writes the list of those that pass.
+pub(crate) fn run(arguments: &[&str]) -> Result {
+    let (options, words): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
+    let writes = match options[..] {
+        [] => false,
+        ["--write"] if words.is_empty() => true,
+        _ => return Err("usage: cargo xtask onnx [--write | WORD..]".into()),
+    };
+    let workspace = Workspace::find()?;
+    let tests = tests(&workspace)?;
+    let mut names: Vec<String> = fs::read_dir(&tests)
+        .map_err(|error| format!("{}: {error}", tests.display()))?
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| words.is_empty() || words.iter().any(|word| name.contains(word)))
+        .collect();
+    names.sort();
+    let mut build = workspace.cargo("build");
+    build.args(["--package", "kernpack-graph", "--example", "node_tests"]);
+    step::run("build the runner of the node tests", &mut build, Show::Warnings)?;
+    let outcomes = run_all(&workspace, &tests, &names)?;
+    let count = |word: &str| outcomes.values().filter(|outcome| outcome.starts_with(word)).count();
+    for (name, outcome) in outcomes.iter().filter(|(_, outcome)| !outcome.starts_with("passed")) {
+        println!("{name}: {outcome}");
+    }
+    println!(
+        "{} passed, {} unsupported, {} failed of {} node tests",
+        count("passed"),
+        count("unsupported"),
+        outcomes.len() - count("passed") - count("unsupported"),
+        outcomes.len()
+    );
+    let file = workspace.root().join(PASSED);
+    if writes {
+        let text: String =
+            outcomes.iter().filter(|(_, outcome)| *outcome == "passed").map(|(name, _)| format!("{name}\n")).collect();
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        println!("wrote {}", file.display());
+        return Ok(());
+    }
+    let known = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    compare(&known, &outcomes, words.is_empty())
+}
+
+/// The folder with the tests.
+fn tests(workspace: &Workspace) -> Result<PathBuf> {
+    let interpreter = python::environment(workspace, &ONNX)?;
+    let program = "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])";
+    let package = python::say(workspace, &interpreter, program)?;
+    Ok(Path::new(&package).join("backend/test/data/node"))
+}
+
+fn run_all(workspace: &Workspace, tests: &Path, names: &[String]) -> Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    let mut rest = names;
+    while !rest.is_empty() {
+        let batch = &rest[..rest.len().min(BATCH)];
+        // cargo tells the program where LLVM is.
+        let mut runner = workspace.cargo("run");
+        runner.args(["--quiet", "--package", "kernpack-graph", "--example", "node_tests", "--"]);
+        runner.args(batch.iter().map(|name| tests.join(name)));
+        let finished = step::watch(&format!("node tests from {}", batch[0]), &mut runner, Show::Warnings)?;
+        let (found, begun) = read(&finished.output);
+        let mut done = found.len();
+        outcomes.extend(found);
+        if let Some(name) = begun {
+            outcomes.insert(name, format!("failed: the process ended: {}", finished.status));
+            done += 1;
+        }
+        if done == 0 {
+            return Err(format!("the runner of the node tests: {}", finished.status).into());
+        }
+        rest = &rest[done..];
+    }
+    Ok(outcomes)
+}
+
+/// The outcomes that the runner wrote, and the test that it had begun and not ended.
+fn read(output: &str) -> (Outcomes, Option<String>) {
+    let mut outcomes = Outcomes::new();
+    let mut begun = None;
+    for line in output.lines() {
+        if let Some(name) = line.strip_prefix("begin ") {
+            begun = Some(name.to_owned());
+        } else if ["passed", "unsupported", "failed"].iter().any(|word| line.split(' ').next() == Some(word))
+            && let Some(name) = begun.take()
+        {
+            outcomes.insert(name, line.to_owned());
+        }
+    }
+    (outcomes, begun)
+}
+
+/// A test that passed before and does not now is a failure; so is one that passes and is not in the list, so that the list is true.
+fn compare(known: &str, outcomes: &Outcomes, all: bool) -> Result {
+    let known: Vec<&str> = known.lines().collect();
+    let mut problems = Vec::new();
+    for (name, outcome) in outcomes {
+        match (known.contains(&name.as_str()), outcome == "passed") {
+            (true, false) => problems.push(format!("{name} passed before: {outcome}")),
+            (false, true) => {
+                problems.push(format!("{name} passes and is not in {PASSED}: run cargo xtask onnx --write"))
+            }
+            _ => {}
+        }
+    }
+    if all {
+        let gone = known.iter().filter(|name| !outcomes.contains_key(**name));
+        problems.extend(gone.map(|name| format!("{name} is in {PASSED}, and there is no such test")));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(format!("onnx: {} of the tests are not as in {PASSED}:\n{}", problems.len(), problems.join("\n")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_runner_wrote() {
+        let (outcomes, begun) = read("begin a\npassed\nnoise\nbegin b\nunsupported operator X\nbegin c\n");
+        assert_eq!(outcomes["a"], "passed");
+        assert_eq!(outcomes["b"], "unsupported operator X");
+        assert_eq!((outcomes.len(), begun.as_deref()), (2, Some("c")));
+    }
+
+    #[test]
+    fn the_list_is_true() {
+        let (outcomes, _) = read("begin a\npassed\nbegin b\nfailed element 0\n");
+        assert!(compare("a\n", &outcomes, true).is_ok());
+        let message = |known| compare(known, &outcomes, true).unwrap_err().to_string();
+        assert!(message("a\nb\n").contains("b passed before: failed element 0"));
+        assert!(message("").contains("a passes and is not in tests/onnx/passed.txt"));
+        assert!(message("a\nc\n").contains("c is in tests/onnx/passed.txt, and there is no such test"));
+    }
+}
