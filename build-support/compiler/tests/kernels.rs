@@ -496,11 +496,8 @@ fn convolutions_with_channels_first() {
         ("wide", Window { image: [2, 37], depth: 1, ..plain }),
         ("stride 3", Window { stride: 3, image: [8, 8], window: [2, 3], padding: 0, ..plain }),
     ] {
-        for epilogue in [false, true] {
-            for channels_last_weights in [false, true] {
-                checked_convolution(&targets(), name, of, epilogue, channels_last_weights, "convolution", 0.0);
-            }
-        }
+        checked_convolution(&targets(), name, of, false, true, "convolution", 0.0);
+        checked_convolution(&targets()[1..3], name, of, true, false, "convolution", 0.0);
     }
 }
 

@@ -1009,7 +1009,7 @@ fn memory_of_regions_is_constant() {
 fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<String> {
     let mut random = fuzz::Random::graph(choices);
     if to_the_end {
-        random.graph = random.graph.to_the_end();
+        random.graph = random.graph.through_everything();
     }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());
@@ -1023,6 +1023,14 @@ fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<St
         Ok(()) => None,
         // Refused, or so much computed more than once that it takes too long.
         Err(problem) if problem.starts_with("schedule:") || problem.contains("the limit of") => None,
+        // Threads that may need a barrier where not all of them come by: that they do not is not proven.
+        Err(problem) if problem.starts_with("ThreadSync: LowerError") => None,
+        // Memory of a thread that other threads would have to read.
+        Err(problem)
+            if problem.starts_with("lowering: BoundError") && problem.contains(" is in local memory, and ") =>
+        {
+            None
+        }
         Err(problem) => Some(format!("{}\n{}\n{problem}", random.words.join("\n"), log.borrow().join("\n"))),
     }
 }

@@ -1,21 +1,24 @@
-"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime and PyTorch: one process for each number of threads, in interleaved rounds.
+"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch and the crates gemm and faer: one process for each number of threads, in
+interleaved rounds. With one thread, calls of a millisecond and more are timed by the CPU time of the thread: other programs do not count.
 
-usage: compiler.py LIBRARY THREADS ROUNDS; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
+usage: compiler.py LIBRARY PEERS THREADS ROUNDS; PEERS is the library of tests/bench/gemm-peers; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
 rounds of ours / theirs. Every result is compared with NumPy's first.
 """
 
+import ctypes
 import os
 import sys
 import time
 
-LIBRARY, THREADS, ROUNDS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+LIBRARY, PEERS, THREADS, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+for variable in ("RAYON_NUM_THREADS", "TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
 import numpy as np  # noqa: E402
 import tvm_ffi  # noqa: E402
 
 kernels = tvm_ffi.load_module(LIBRARY)
+crates = ctypes.CDLL(PEERS)
 missing = []
 try:
     import torch
@@ -70,6 +73,20 @@ def row(name, kernel, inputs, shape, **contenders):
     rows.append((name, kernel, inputs, shape, contenders))
 
 
+def product_of(crate, a, b, m, k, n):
+    """A function that multiplies by a Rust crate."""
+    function = getattr(crates, f"peer_{crate}")
+    function.argtypes, function.restype = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 4, None
+    out = np.empty((m, n), np.float32)
+    arguments = (a.ctypes.data, b.ctypes.data, out.ctypes.data, m, k, n, THREADS)
+
+    def call():
+        function(*arguments)
+        return out
+
+    return call
+
+
 def add_matmul(m, k, n):
     a, b = values(m, k), values(k, n)
     out = np.empty((m, n), np.float32)
@@ -79,6 +96,8 @@ def add_matmul(m, k, n):
         contenders["torch"] = lambda: torch.mm(ta, tb, out=tout).numpy()
     if onnxruntime:
         contenders["onnxruntime"] = session([node("MatMul", ["a", "b"], ["c"])], {"a": a}, "c", {"b": b})
+    for crate in ("gemm", "faer"):
+        contenders[crate] = product_of(crate, a, b, m, k, n)
     row(f"matrix product {m}x{k}x{n}", f"matmul_{m}_{k}_{n}", [a, b], (m, n), **contenders)
 
 
@@ -179,9 +198,12 @@ def best(call, seconds):
     """The shortest of the calls that fit into so many seconds, three at least."""
     shortest, end, calls = float("inf"), time.perf_counter() + seconds, 0
     while calls < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.thread_time()
         call()
-        shortest = min(shortest, time.perf_counter() - start)
+        taken = time.perf_counter() - start
+        if THREADS == 1 and taken > 1e-3:
+            taken = time.thread_time() - used
+        shortest = min(shortest, taken)
         calls += 1
     return shortest
 

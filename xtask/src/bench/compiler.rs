@@ -1,4 +1,4 @@
-//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime and PyTorch, in interleaved rounds.
+//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime, PyTorch and the crates gemm and faer, in interleaved rounds.
 
 use super::programs;
 use crate::Result;
@@ -15,6 +15,19 @@ const PACKAGES: [&str; 4] = ["numpy==2.2.6", "apache-tvm-ffi==0.1.15.post2", "on
 /// How many threads everything may use.
 const THREADS: [usize; 2] = [1, 2];
 
+/// What holds everything to AVX2, as far as it can be held: onnxruntime and the Rust crates have no such switch.
+const AVX2: [(&str, &str); 5] = [
+    ("KERNPACK_CPU_LEVEL", "x86-64-v3"),
+    ("OPENBLAS_CORETYPE", "Haswell"),
+    ("NPY_DISABLE_CPU_FEATURES", "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"),
+    ("ATEN_CPU_CAPABILITY", "avx2"),
+    ("ONEDNN_MAX_CPU_ISA", "AVX2"),
+];
+
+/// The contenders in the order of the columns: the name that the program prints, and the heading.
+const PEERS: [(&str, &str); 5] =
+    [("numpy", "NumPy"), ("onnxruntime", "onnxruntime"), ("torch", "PyTorch"), ("gemm", "gemm"), ("faer", "faer")];
+
 /// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
 pub(crate) fn run(rounds: usize) -> Result {
     let workspace = Workspace::find()?;
@@ -24,6 +37,10 @@ pub(crate) fn run(rounds: usize) -> Result {
     let folder =
         programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
     let library = shared_library(&folder, "kernpack_bench_compiler");
+    let package = "kernpack-bench-gemm-peers";
+    let folder =
+        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
+    let peers = shared_library(&folder, "kernpack_bench_gemm_peers");
     let environment = workspace.folder("venv-bench")?;
     let interpreter = environment.join("bin/python");
     if !interpreter.is_file() {
@@ -37,12 +54,21 @@ pub(crate) fn run(rounds: usize) -> Result {
     install.args(["-m", "pip", "install", "--quiet"]).args(PACKAGES);
     step::run("install the peers", &mut install, Show::Warnings)?;
     let mut text = format!("{rounds} interleaved rounds ({}).\n", super::calls::machine(&workspace, &python));
-    for threads in THREADS {
+    let runs = THREADS.map(|threads| (threads, false)).into_iter().chain([(1, true)]);
+    for (threads, is_avx2) in runs {
+        if is_avx2 && !cfg!(target_arch = "x86_64") {
+            continue;
+        }
         let mut program = workspace.command(&interpreter);
-        program.arg(sources.join("python/compiler.py")).arg(&library);
+        program.arg(sources.join("python/compiler.py")).args([&library, &peers]);
         program.args([threads.to_string(), rounds.to_string()]);
-        let output = step::run(&format!("kernels beside their peers, {threads} threads"), &mut program, Show::Lines)?;
-        let _ = write!(text, "\n{}", table(&output, threads)?);
+        let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
+        if is_avx2 {
+            program.envs(AVX2);
+            what += ", AVX2 (onnxruntime and the crates are not held to it)";
+        }
+        let output = step::run(&format!("kernels beside their peers, {what}"), &mut program, Show::Lines)?;
+        let _ = write!(text, "\n{}", table(&output, &what)?);
     }
     println!("\n{text}");
     let file = workspace.folder("bench")?.join("compiler.md");
@@ -51,29 +77,36 @@ pub(crate) fn run(rounds: usize) -> Result {
     Ok(())
 }
 
-/// The table of one run in Markdown: microseconds, and ours / the best peer.
-fn table(output: &str, threads: usize) -> Result<String> {
-    let mut text = format!(
-        "| {threads} thread{}, microseconds | ours | NumPy | onnxruntime | PyTorch | ours / best peer |\n|---|---:|---:|---:|---:|---:|\n",
-        if threads == 1 { "" } else { "s" }
-    );
-    let mut rows = 0;
-    for line in output.lines() {
-        let mut columns = line.split('\t');
-        let (Some(name), measured) = (columns.next(), columns.collect::<Vec<_>>()) else { continue };
-        let of = |who: &str| -> Option<(f64, f64)> {
-            let (time, ratio) =
-                measured.iter().find_map(|column| column.strip_prefix(who)?.strip_prefix('='))?.split_once(':')?;
-            Some((time.parse().ok()?, ratio.parse().ok()?))
-        };
-        let Some((ours, _)) = of("ours") else { continue };
-        let peers = ["numpy", "onnxruntime", "torch"].map(of);
+/// The table of one run in Markdown: microseconds, and ours / the best peer. Contenders that were not measured have no column.
+fn table(output: &str, what: &str) -> Result<String> {
+    let rows: Vec<(&str, Vec<&str>)> = output
+        .lines()
+        .filter_map(|line| {
+            let mut columns = line.split('\t');
+            Some((columns.next()?, columns.collect()))
+        })
+        .collect();
+    let of = |measured: &[&str], who: &str| -> Option<(f64, f64)> {
+        let (time, ratio) =
+            measured.iter().find_map(|column| column.strip_prefix(who)?.strip_prefix('='))?.split_once(':')?;
+        Some((time.parse().ok()?, ratio.parse().ok()?))
+    };
+    let shown: Vec<(&str, &str)> =
+        PEERS.into_iter().filter(|(peer, _)| rows.iter().any(|(_, measured)| of(measured, peer).is_some())).collect();
+    let headings: String = shown.iter().map(|(_, heading)| format!(" {heading} |")).collect();
+    let mut text = format!("| {what}, microseconds | ours |{headings} ours / best peer |\n");
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(shown.len() + 2));
+    let mut count = 0;
+    for (name, measured) in &rows {
+        let Some((ours, _)) = of(measured, "ours") else { continue };
+        let peers: Vec<Option<(f64, f64)>> = shown.iter().map(|(peer, _)| of(measured, peer)).collect();
         let best = peers.iter().flatten().map(|(_, ratio)| *ratio).fold(f64::NAN, f64::max);
-        let shown = peers.map(|peer| peer.map_or("-".to_owned(), |(time, _)| format!("{time:.1}")));
-        let _ = writeln!(text, "| {name} | {ours:.1} | {} | {best:.2} |", shown.join(" | "));
-        rows += 1;
+        let cells: String =
+            peers.iter().map(|peer| peer.map_or(" - |".to_owned(), |(time, _)| format!(" {time:.1} |"))).collect();
+        let _ = writeln!(text, "| {name} | {ours:.1} |{cells} {best:.2} |");
+        count += 1;
     }
-    if rows == 0 {
+    if count == 0 {
         return Err("the benchmark of the compiler measured nothing".into());
     }
     Ok(text)
@@ -85,9 +118,14 @@ mod tests {
 
     #[test]
     fn the_best_peer_has_the_largest_ratio() {
-        let text =
-            table("missing\ttorch\nproduct\tours=10.0:1.000\tnumpy=20.0:0.500\tonnxruntime=8.0:1.250\n", 1).unwrap();
-        assert!(text.ends_with("| product | 10.0 | 20.0 | 8.0 | - | 1.25 |\n"), "{text}");
-        assert!(table("missing\tnumpy\n", 2).is_err());
+        let rows = "missing\ttorch\nproduct\tours=10.0:1.000\tnumpy=20.0:0.500\tonnxruntime=8.0:1.250\nsum\tours=3.0:1.000\tnumpy=2.0:1.500\n";
+        let text = table(rows, "1 thread").unwrap();
+        assert!(
+            text.starts_with("| 1 thread, microseconds | ours | NumPy | onnxruntime | ours / best peer |\n"),
+            "{text}"
+        );
+        assert!(text.contains("| product | 10.0 | 20.0 | 8.0 | 1.25 |\n"), "{text}");
+        assert!(text.ends_with("| sum | 3.0 | 2.0 | - | 1.50 |\n"), "{text}");
+        assert!(table("missing\tnumpy\n", "2 threads").is_err());
     }
 }

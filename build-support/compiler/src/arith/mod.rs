@@ -2,9 +2,11 @@
 
 mod analyzer;
 mod compare;
+mod connective;
 mod consequence;
 mod deduce;
 mod division;
+mod evaluate;
 mod extreme;
 mod facts;
 mod fold;

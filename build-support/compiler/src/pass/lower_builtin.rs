@@ -13,10 +13,12 @@ use crate::ir::{
 
 /// Allocations of constant size below this many bytes stay on the stack.
 pub(crate) const STACK_BYTES: i64 = 1024;
+/// .. and so do those of scope `local` below this: the threads of a pool have small stacks.
+const LOCAL_BYTES: i64 = 128 * 1024;
 
 /// A function whose packed calls, tensors for them and allocations are in terms of memory.
 ///
-/// Memory of scope `global` with an extent that is no constant, or of 1024 bytes or more, comes from the workspace of the thread; a null pointer ends the function
+/// Memory with an extent that is no constant, of scope `global` of 1024 bytes or more, and of scope `local` of 128 KiB or more comes from the workspace of the thread; a null pointer ends the function
 /// with the error that was raised. It is given back at the end of its body; a code generator gives it back where the function ends before.
 ///
 /// # Errors
@@ -193,12 +195,15 @@ impl LowerBuiltin {
 
 /// Whether an allocation is too large for the stack, or of unknown size.
 fn needs_workspace(buffer: &Buffer) -> bool {
-    if buffer.scope.as_str().split('.').next() != Some("global") {
-        return false;
-    }
+    // Memory that is to become registers stays on the stack as long as it fits there.
+    let most = match buffer.scope.as_str().split('.').next() {
+        Some("global") => STACK_BYTES,
+        Some("local") => LOCAL_BYTES,
+        _ => return false,
+    };
     let lanes = (buffer.dtype.lane_bytes() * usize::from(buffer.dtype.lanes())) as i64;
     let bytes = buffer.shape.iter().try_fold(lanes, |bytes, extent| Some(bytes.saturating_mul(extent.as_int()?)));
-    bytes.is_none_or(|bytes| bytes >= STACK_BYTES)
+    bytes.is_none_or(|bytes| bytes >= most)
 }
 
 impl Mutate for LowerBuiltin {

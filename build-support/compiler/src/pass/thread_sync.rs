@@ -75,14 +75,40 @@ struct Access {
     memory: Var,
     name: String,
     is_write: bool,
-    /// Which element; none: any.
-    index: Option<Expr>,
     /// Which elements, for all threads and iterations.
     elements: IntSet,
-    /// Whether no two threads access the same element.
-    is_own: bool,
+    /// Which elements each thread has for itself; none: perhaps others access them, too.
+    own: Option<Digits>,
+    /// The only thread that comes by, for each dimension in which there is only one.
+    only: Vec<Option<i64>>,
     /// Whether it fills the half of a double buffer that is not read in the same iteration.
     fills_half: bool,
+}
+
+/// An index as a number whose digits are threads and loops: an element has one thread, whatever iteration each thread is in.
+#[derive(Clone)]
+struct Digits {
+    /// What the digits of threads stand for, in order.
+    threads: Vec<Expr>,
+    /// What those of loops above the lowest thread stand for, and how many values they have, from the lowest.
+    loops: Vec<(Expr, Expr)>,
+    /// What the lowest digit of a thread stands for.
+    unit: Expr,
+    /// Ends of what is below it.
+    low: (Expr, Expr),
+}
+
+impl Digits {
+    /// Whether an element of both is the same thread's.
+    fn fit(&self, other: &Self, analyzer: &Analyzer) -> bool {
+        let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
+        self.threads.len() == other.threads.len()
+            && self.loops.len() == other.loops.len()
+            && self.threads.iter().zip(&other.threads).all(|(a, b)| same(a, b))
+            && self.loops.iter().zip(&other.loops).all(|(a, b)| same(&a.0, &b.0) && same(&a.1, &b.1))
+            && analyzer.can_prove(&(&self.low.1 - &other.low.0).less(&self.unit))
+            && analyzer.can_prove(&(&other.low.1 - &self.low.0).less(&self.unit))
+    }
 }
 
 /// What a statement does with shared memory.
@@ -109,6 +135,8 @@ struct Sync {
     threads: Vec<(Var, Option<i64>)>,
     /// What threads and loops can be.
     sets: SetMap,
+    /// Loops around, with their ranges.
+    loops: Vec<(Var, Range)>,
     /// Memory of the scope, by each pointer to it.
     memory: HashMap<Var, Var>,
     /// Names whose values differ between threads.
@@ -124,6 +152,7 @@ impl Sync {
             analyzer: Analyzer::new(),
             threads: Vec::new(),
             sets: SetMap::new(),
+            loops: Vec::new(),
             memory: HashMap::new(),
             varying: HashSet::new(),
             filled: Vec::new(),
@@ -153,13 +182,16 @@ impl Sync {
                 self.sets.insert(var.clone(), set);
                 let mark = self.analyzer.mark();
                 self.analyzer.bind(var, &range);
-                let (mut new, mut summary) = self.stmt(body, inside)?;
+                self.loops.push((var.clone(), range));
+                let done = self.stmt(body, inside);
+                self.loops.pop();
                 self.analyzer.restore(mark);
+                let (mut new, mut summary) = done?;
                 let mut own = Vec::new();
                 self.expr(min, &mut own);
                 self.expr(extent, &mut own);
                 let again = extent.as_int() != Some(1);
-                if again && let Some(pair) = self.conflict(&summary.tail, &summary.head, Some(var)) {
+                if again && let Some(pair) = self.conflict(&summary.tail, &summary.head, true) {
                     if !inside {
                         return Err(self.divergent(&pair));
                     }
@@ -176,15 +208,21 @@ impl Sync {
             }
             StmtNode::If { condition, then_body, else_body } => {
                 let inside = uniform && self.is_uniform(condition);
+                let mark = self.analyzer.mark();
+                self.analyzer.enter(condition);
                 let (new_then, then) = self.stmt(then_body, inside)?;
+                self.analyzer.restore(mark);
                 let (new_else, other) = match else_body {
                     Some(body) => {
+                        let mark = self.analyzer.mark();
+                        self.analyzer.enter_negation(condition);
                         let (new, summary) = self.stmt(body, inside)?;
+                        self.analyzer.restore(mark);
                         (Some(new), summary)
                     }
                     None => (None, Summary::default()),
                 };
-                if !inside && let Some(pair) = self.conflict(&then.head, &other.head, None) {
+                if !inside && let Some(pair) = self.conflict(&then.head, &other.head, false) {
                     return Err(self.divergent(&pair));
                 }
                 let mut head = Vec::new();
@@ -200,7 +238,7 @@ impl Sync {
                 self.expr(condition, &mut head);
                 summary.head.append(&mut head);
                 summary.tail = summary.head.clone();
-                if let Some(pair) = self.conflict(&summary.tail, &summary.head, None) {
+                if let Some(pair) = self.conflict(&summary.tail, &summary.head, false) {
                     return Err(self.divergent(&pair));
                 }
                 Ok((stmt.clone(), summary))
@@ -261,7 +299,7 @@ impl Sync {
                 continue;
             }
             let (stmt, summary) = self.stmt(stmt, uniform)?;
-            if let Some(pair) = self.conflict(&all.tail, &summary.head, None) {
+            if let Some(pair) = self.conflict(&all.tail, &summary.head, false) {
                 if !uniform {
                     return Err(self.divergent(&pair));
                 }
@@ -323,17 +361,17 @@ impl Sync {
         let Some(memory) = self.memory.get(&buffer.data) else { return };
         // An alias may begin elsewhere.
         let index = index.filter(|_| *memory == buffer.data).map(|index| self.analyzer.simplify(index));
-        let (elements, is_own) = match &index {
-            Some(index) => (self.elements(index), self.is_own(index)),
-            None => (IntSet::everything(), false),
+        let (elements, own) = match &index {
+            Some(index) => (self.elements(index), self.own(index)),
+            None => (IntSet::everything(), None),
         };
         found.push(Access {
             memory: memory.clone(),
             name: buffer.name.to_string(),
             is_write,
-            index,
             elements,
-            is_own,
+            own,
+            only: self.threads.iter().map(|(var, _)| self.analyzer.const_interval(var).as_point()).collect(),
             fills_half: self.filled.contains(memory),
         });
     }
@@ -361,45 +399,72 @@ impl Sync {
         }
     }
 
-    /// Whether different threads have different elements: numbers with the threads as digits.
-    fn is_own(&self, index: &Expr) -> bool {
-        let (base, mut digits) = match &**index {
-            ExprNode::Ramp { base, stride, lanes } => match stride.as_int() {
-                Some(stride) => (base, vec![(stride.saturating_abs(), i64::from(*lanes))]),
-                None => return false,
-            },
-            _ if index.lanes() == 1 => (index, Vec::new()),
-            _ => return false,
+    /// The index as a number of which threads are digits.
+    fn own(&self, index: &Expr) -> Option<Digits> {
+        let (base, lanes) = match &**index {
+            ExprNode::Ramp { base, stride, lanes } => (base, Some((stride.clone(), Expr::int((*lanes).into())))),
+            _ if index.lanes() == 1 => (index, None),
+            _ => return None,
         };
-        let vars: Vec<Var> = self.threads.iter().map(|(var, _)| var.clone()).collect();
-        let Some(form) = detect_linear(base, &vars, &self.analyzer) else { return false };
+        let loops: Vec<&(Var, Range)> =
+            self.loops.iter().filter(|(var, _)| uses_var(base, |used| used == var)).collect();
+        let vars: Vec<Var> =
+            self.threads.iter().map(|(var, _)| var.clone()).chain(loops.iter().map(|(var, _)| var.clone())).collect();
+        let form = detect_linear(base, &vars, &self.analyzer)?;
         if !self.is_uniform(&form.base) {
-            return false;
+            return None;
         }
-        for ((_, extent), coefficient) in self.threads.iter().zip(&form.coefficients) {
-            match (extent, coefficient.as_int()) {
-                (Some(1), _) => {}
-                (Some(extent), Some(coefficient)) if coefficient != 0 => {
-                    digits.push((coefficient.saturating_abs(), *extent));
-                }
-                // The only thread whose number is unknown may be the highest digit.
-                (None, Some(coefficient)) if coefficient != 0 && self.threads.len() == 1 => {
-                    digits.push((coefficient.saturating_abs(), i64::MAX));
-                }
-                _ => return false,
+        let (threads, of_loops) = form.coefficients.split_at(self.threads.len());
+        let mut digits: Vec<(Expr, Expr)> = Vec::new();
+        for ((var, extent), coefficient) in self.threads.iter().zip(threads) {
+            // Only one of them comes by.
+            if *extent == Some(1) || self.analyzer.const_interval(var).as_point().is_some() {
+                continue;
+            }
+            digits.push((coefficient.clone(), Expr::int((*extent)?)));
+        }
+        let proven = |condition: Expr| self.analyzer.can_prove(&condition);
+        let lowest = |digits: &[(Expr, Expr)]| {
+            let is_lowest = |place: &usize| digits.iter().all(|(other, _)| proven(digits[*place].0.less_equal(other)));
+            (0..digits.len()).find(is_lowest)
+        };
+        let unit = digits.get(lowest(&digits)?)?.0.clone();
+        let (mut first, mut last, mut high) = (form.base.clone(), form.base.clone(), Vec::new());
+        let others = loops.iter().map(|(_, range)| range.clone()).zip(of_loops.iter().cloned());
+        let lanes = lanes.map(|(stride, lanes)| (Range::until(lanes), stride));
+        for (range, coefficient) in others.chain(lanes) {
+            if !proven(coefficient.greater_equal(0)) {
+                return None;
+            }
+            let span = &coefficient * (&range.extent - 1);
+            first = first + &coefficient * &range.min;
+            last = last + &coefficient * &range.min;
+            if proven(span.less(&unit)) {
+                last = last + span;
+            } else {
+                high.push((coefficient, range.extent.clone()));
             }
         }
-        digits.sort_unstable();
-        let mut reach = 0i64;
-        digits.into_iter().all(|(coefficient, extent)| {
-            let fits = coefficient > reach;
-            reach = reach.saturating_add(coefficient.saturating_mul(extent.saturating_sub(1)));
-            fits
-        })
+        // What is below a digit does not reach it.
+        let mut rest: Vec<(Expr, Expr)> = digits.iter().chain(&high).cloned().collect();
+        let mut reach = &unit - 1;
+        while !rest.is_empty() {
+            let (coefficient, extent) = rest.remove(lowest(&rest)?);
+            if !proven(coefficient.greater(&reach)) {
+                return None;
+            }
+            reach = self.analyzer.simplify(&(reach + coefficient * (extent - 1)));
+        }
+        let mut loops = Vec::new();
+        while !high.is_empty() {
+            loops.push(high.remove(lowest(&high)?));
+        }
+        let low = (self.analyzer.simplify(&first), self.analyzer.simplify(&last));
+        Some(Digits { threads: threads.to_vec(), loops, unit, low })
     }
 
-    /// Two accesses that need a barrier between, the second one in the next iteration of a loop if one is given.
-    fn conflict(&self, before: &[Access], after: &[Access], carried: Option<&Var>) -> Option<(Access, Access)> {
+    /// Two accesses that need a barrier between; `carried`: the second one is in the next iteration of a loop.
+    fn conflict(&self, before: &[Access], after: &[Access], carried: bool) -> Option<(Access, Access)> {
         if self.threads.iter().all(|(_, extent)| *extent == Some(1)) {
             return None;
         }
@@ -407,14 +472,23 @@ impl Sync {
             for second in after {
                 // Two threads that write one element without a read between are a mistake of the program.
                 let harmless = first.memory != second.memory || first.is_write == second.is_write;
-                let halves = carried.is_none() && first.fills_half != second.fills_half;
-                if harmless || halves || self.apart(first, second) || same_element(first, second, carried) {
+                let halves = !carried && first.fills_half != second.fills_half;
+                if harmless || halves || self.apart(first, second) || self.same_thread(first, second) {
                     continue;
                 }
                 return Some((first.clone(), second.clone()));
             }
         }
         None
+    }
+
+    /// Whether an element of both accesses is the same thread's.
+    fn same_thread(&self, a: &Access, b: &Access) -> bool {
+        if a.only != b.only {
+            return false;
+        }
+        let alone = a.only.iter().all(Option::is_some);
+        alone || a.own.as_ref().zip(b.own.as_ref()).is_some_and(|(a, b)| a.fit(b, &self.analyzer))
     }
 
     /// Whether two accesses are in different parts of memory.
@@ -440,15 +514,6 @@ impl Sync {
         CompileError::new(ErrorKind::Lower, what)
             .note("a condition or the bounds of a loop around differ between threads: compute the stage outside of it")
     }
-}
-
-/// Whether only one thread accesses the element, both times.
-fn same_element(a: &Access, b: &Access, carried: Option<&Var>) -> bool {
-    let (Some(x), Some(y)) = (&a.index, &b.index) else { return false };
-    a.is_own
-        && b.is_own
-        && structural::equal(x, y).unwrap_or(false)
-        && carried.is_none_or(|carried| !uses_var(x, |var| var == carried))
 }
 
 /// Finds loads.

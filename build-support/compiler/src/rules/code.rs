@@ -3,6 +3,7 @@
 use kernpack::DataType;
 
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::shared::Memo;
 use crate::ir::{
     Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, Operation, OperationNode, Stmt, Tensor, Var,
 };
@@ -253,15 +254,21 @@ impl Mutate for Loads<'_> {
 
 /// An expression of a copy of a schedule with the tensors of the schedule itself.
 pub(crate) fn current(expr: &Expr, schedule: &Schedule, copy: &Schedule) -> Expr {
-    Current { schedule, copy }.mutate_expr(expr).unwrap_or_else(|_| unreachable!("a change of tensors has no errors"))
+    let mut current = Current { schedule, copy, memo: Memo::default() };
+    current.mutate_expr(expr).unwrap_or_else(|_| unreachable!("a change of tensors has no errors"))
 }
 
 struct Current<'a> {
     schedule: &'a Schedule,
     copy: &'a Schedule,
+    memo: Memo,
 }
 
 impl Mutate for Current<'_> {
+    fn memo(&mut self) -> Option<&mut Memo> {
+        Some(&mut self.memo)
+    }
+
     fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
         let expr = mutate_expr_parts(self, expr)?;
         let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };

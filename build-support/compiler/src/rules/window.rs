@@ -46,7 +46,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let mut is_strided = false;
     for (tensor, indices) in reads(&parts.body) {
         for (place, index) in indices.iter().enumerate().filter(|(_, index)| depends_on(index, last)) {
-            let form = detect_linear(index, &[last.var.clone()], &Analyzer::new());
+            let form = detect_linear(index, core::slice::from_ref(&last.var), &Analyzer::new());
             let step = form.and_then(|form| form.coefficients[0].as_int());
             if place + 1 != indices.len() || !matches!(step, Some(1 | 2)) {
                 decline!("`{}` is not read along its rows", tensor.name());

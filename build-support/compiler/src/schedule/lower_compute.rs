@@ -7,13 +7,13 @@ use kernpack::{Any, Array};
 use super::guards::{Guarded, guards};
 use super::infer_bound::{scope_of, scope_rank};
 use super::lower::{Lowering, Nest};
-use super::nest::nest;
+use super::nest::{Level, nest};
 use super::pass_down::{loops, made_of, pass_up_values, thread_of};
 use super::stage::StageId;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
     Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap,
-    builtin, substitute,
+    builtin, substitute, visit,
 };
 
 /// The parts of a reduction.
@@ -116,6 +116,9 @@ impl Lowering<'_> {
         if levels.iter().all(|level| level.before.is_empty()) {
             let same = |a: &Expr, b: &Expr| kernpack::structural::equal(a, b).unwrap_or(false);
             shared = init_conditions.iter().filter(|a| conditions.iter().any(|b| same(a, b))).cloned().collect();
+            // Threads that only begin inside are not known around.
+            let begun: HashSet<Var> = init_levels.iter().chain(&levels).filter_map(Level::begun).collect();
+            shared.retain(|condition: &Expr| !visit::uses_var(condition, |var| begun.contains(var)));
             for both in &shared {
                 init_conditions.retain(|condition| !same(condition, both));
                 conditions.retain(|condition| !same(condition, both));

@@ -43,6 +43,14 @@ pub(crate) struct Level {
 }
 
 impl Level {
+    /// The thread that begins here.
+    pub(crate) fn begun(&self) -> Option<Var> {
+        match &self.header {
+            Header::Threads { thread, .. } => Some(thread.var.clone()),
+            Header::For { .. } | Header::Open => None,
+        }
+    }
+
     /// Whether a condition that does not depend on the loop can stand around it.
     fn lets_out(&self, condition: &Expr) -> bool {
         if !self.before.is_empty() || !self.prefetch.is_empty() || !self.pragmas.is_empty() {

@@ -90,6 +90,7 @@ mod number;
 mod packed;
 mod parse;
 mod parse_any;
+mod parse_buffer;
 mod parse_call;
 mod parse_expr;
 mod parse_stmt;

@@ -82,13 +82,16 @@ fn truth_values_are_kept_in_memory() {
     }
 }
 
+/// A name, the value for `x`, and what it is.
+type Row = (&'static str, Expr, fn(f32) -> f32);
+
 #[test]
 fn intrinsics_are_called_by_name() {
     let (a, out) = (floats("a", 8), floats("out", 8));
     let call = |name: &str, dtype, args: Vec<Expr>| Expr::call(CallKind::LlvmIntrinsic, name, dtype, args);
     let place = Expr::int(0).ramp(1, 8);
     let (x, wide) = (Expr::load(&a, &place), F32.with_lanes(8));
-    let rows: [(&str, Expr, fn(f32) -> f32); 4] = [
+    let rows: [Row; 4] = [
         ("sqrt", call("llvm.sqrt", wide, vec![x.clone()]), f32::sqrt),
         ("fma", call("llvm.fma", wide, vec![x.clone(), x.clone(), x.clone()]), |x| x * x + x),
         ("trunc", call("llvm.trunc", wide, vec![&x * 0.3]), |x| (x * 0.3).trunc()),

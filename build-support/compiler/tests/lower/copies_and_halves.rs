@@ -181,6 +181,13 @@ fn compiled_code_has_copies_and_halves() {
             s.stage(c).bind(&v, &thread_axis(None, "vthread"))?.vectorize(&inner)?;
             s.stage(b).compute_at(c, &outer)?.double_buffer().map(drop)
         });
+        // Memory of each copy, whose size is not known before: what a run of random schedules found.
+        compiled(count, |s, b, c| {
+            let [i] = s.stage(c).axes()?;
+            let (v, _) = s.stage(c).split_nparts(&i, 2)?;
+            s.stage(c).bind(&v, &thread_axis(None, "vthread"))?;
+            s.stage(b).compute_at(c, &v).map(drop)
+        });
         compiled(count, |s, b, c| {
             let [i] = s.stage(c).axes()?;
             let (outer, inner) = s.stage(c).split(&i, 16)?;

@@ -264,6 +264,32 @@ fn parts_of_a_row_are_reduced_by_threads() {
 }
 
 #[test]
+fn conditions_of_threads_stand_inside_of_them() {
+    // The reduction's loop is outside of the threads: the first values and the sums have threads of their own.
+    let n = size("n");
+    let a = placeholder([&n, &n], F32, "a");
+    let k = reduce_axis(0, &n, "k");
+    let rows = compute([&n], |[i]| sum(a.at([&i, &k]), &k)).named("rows");
+    let out = compute([&n], |[i]| rows.at([&i]) * 2.0).named("out");
+    let graph = Graph::new([&out], [&n]);
+    let make = |s: &mut Schedule| -> Result<()> {
+        let thread = thread_axis(Some(4), "threadIdx.x");
+        let [i] = s.stage(&out).axes()?;
+        let (outer, inner) = s.stage(&out).split(&i, 6)?;
+        let (_, last) = s.stage(&out).split(&inner, 4)?;
+        s.stage(&out).bind(&outer, &thread_axis(None, "blockIdx.x"))?.bind(&last, &thread)?;
+        s.stage(&rows).compute_at(&out, &outer)?.set_scope("shared")?;
+        let [i] = s.stage(&rows).axes()?;
+        let (rest, inner) = s.stage(&rows).split(&i, 4)?;
+        s.stage(&rows).reorder([&k, &rest, &inner])?.bind(&inner, &thread).map(drop)
+    };
+    let module = kernels(&graph, "", &PassContext::default(), make).unwrap();
+    assert_split(&module);
+    let sizes = [vec![1], vec![5], vec![6], vec![13]];
+    graph.check_module("rows", &module, &sizes).unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+#[test]
 fn a_barrier_under_a_condition_is_an_error() {
     use kernpack_compiler::pass::thread_sync::thread_sync;
     let source = |condition: &str| {
@@ -290,6 +316,28 @@ fn a_barrier_under_a_condition_is_an_error() {
         error.to_string().contains("`s` is written and read by different threads, and the barrier between would not"),
         "{error}"
     );
+    // One thread does all of it.
+    let alone = source("t < 1").replace("s[7 - t]", "s[t]").replace("s[t] =", "s[3] =").replace("= s[t]", "= s[3]");
+    let one = thread_sync(&parse(&alone), &context).unwrap();
+    assert_eq!(calls(&one.body, "storage_sync"), 0);
+    // Two threads, each of which is the only one where it comes by.
+    let two = source("b < 1")
+        .replace("s[t] =", "if t == 1 { s[3] =")
+        .replace("+ t]\n", "+ t] }\nif t == 2 {")
+        .replace("s[7 - t]", "s[3] }");
+    let two = thread_sync(&parse(&two), &context).unwrap();
+    assert_eq!(calls(&two.body, "storage_sync"), 1, "{two}");
+    // Rows of a symbolic length, one for each thread: what a run of random schedules found.
+    let rows = |stride: &str, count: &str| {
+        let text =
+            source("t < 4").replace("s[t] = a[b * 8 + t]", "for j in 0..COUNT { s[t * STRIDE + j] = a[b * 8 + t]");
+        let text = text.replace("a[b * 8 + t] = s[7 - t]", "a[b * 8 + t] = s[t * STRIDE + j] }");
+        parse(&text.replace("STRIDE", stride).replace("COUNT", count))
+    };
+    assert_eq!(calls(&thread_sync(&rows("n", "n"), &context).unwrap().body, "storage_sync"), 0);
+    assert_eq!(calls(&thread_sync(&rows("(n * 2 + 1)", "min(n * 2, 9)"), &context).unwrap().body, "storage_sync"), 0);
+    // Threads need not be in the same iteration: here one has what the next one comes to.
+    assert!(thread_sync(&rows("2", "4"), &context).is_err());
     // Halves that are told apart by constants need no barrier.
     let halves = source("b < 1").replace("f32[8]", "f32[16]").replace("s[7 - t]", "s[15 - t]");
     let apart = thread_sync(&parse(&halves), &context).unwrap();

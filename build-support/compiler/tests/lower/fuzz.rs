@@ -323,6 +323,15 @@ struct Place {
     axis: IterVar,
     /// Whether each thread of a device has the inside for itself.
     is_local: bool,
+    /// The threads that share what is computed inside, if they have not begun there.
+    threads: Option<IterVar>,
+}
+
+impl Place {
+    /// Whether a stage of a device's threads can be computed here.
+    fn is_reachable(&self) -> bool {
+        self.is_local || self.threads.is_some()
+    }
 }
 
 impl PartialEq for Place {
@@ -358,7 +367,7 @@ impl Plan<'_> {
     fn stage(&mut self, tensor: &Tensor, name: &str, places: &[Place], outside: usize) -> Result<Vec<Place>> {
         let first = outside.saturating_sub(1);
         let allowed: Vec<usize> =
-            (first..places.len()).filter(|&position| !self.is_device || places[position].is_local).collect();
+            (first..places.len()).filter(|&position| !self.is_device || places[position].is_reachable()).collect();
         if allowed.is_empty() || (outside == 0 && self.choices.below(4) == 3) {
             return Ok(Vec::new());
         }
@@ -366,7 +375,11 @@ impl Plan<'_> {
         let place = &places[position];
         self.s.stage(tensor).compute_at(&place.stage, &place.axis)?;
         if self.is_device {
-            self.s.stage(tensor).set_scope("local")?;
+            self.s.stage(tensor).set_scope(if place.is_local { "local" } else { "shared" })?;
+        }
+        if self.choices.rarely(5) {
+            self.s.stage(tensor).double_buffer()?;
+            self.log.push(format!("{name}.double_buffer()"));
         }
         self.log.push(format!("{name}.compute_at({}, {})", place.stage.name(), place.axis.name()));
         Ok(places[..=position].to_vec())
@@ -386,7 +399,7 @@ impl Plan<'_> {
         let mut places = around[..own].to_vec();
         let is_local = places.last().is_some_and(|place| place.is_local);
         for axis in self.s.stage(tensor).get()?.leaves.clone() {
-            places.push(Place { stage: tensor.clone(), axis, is_local });
+            places.push(Place { stage: tensor.clone(), axis, is_local, threads: None });
         }
         let path = self.stage(&part, &format!("{name}.rf"), &places, 0)?;
         self.loops(&part, &format!("{name}.rf"), path)
@@ -448,14 +461,26 @@ impl Plan<'_> {
         }
         let leaves = s.stage(tensor).get()?.leaves.clone();
         let first = leaves.first().filter(|leaf| is_root && !shifted && leaf.kind == IterKind::DataPar).cloned();
-        let mut threads = None;
-        if let Some(leaf) = first {
+        let (mut threads, mut blocks) = (None, None);
+        let sharing = around.last().filter(|place| !place.is_local).and_then(|place| place.threads.clone());
+        if let Some(thread) = sharing {
+            // All threads of the block compute it together.
+            let leaf = match leaves.iter().find(|leaf| !shifted && leaf.kind == IterKind::DataPar) {
+                Some(leaf) => leaf.clone(),
+                None => s.stage(tensor).fuse_all(&[])?,
+            };
+            let (_, inner) = s.stage(tensor).split(&leaf, 4)?;
+            s.stage(tensor).bind(&inner, &thread)?;
+            log.push(format!("{name}: {} shared by threads in parts of 4", leaf.name()));
+            threads = Some(inner);
+        } else if let Some(leaf) = first {
             if *is_device {
                 let (outer, inner) = s.stage(tensor).split(&leaf, 4)?;
-                s.stage(tensor).bind(&outer, &thread_axis(None, "blockIdx.x"))?;
-                s.stage(tensor).bind(&inner, &thread_axis(Some(4), "threadIdx.x"))?;
+                let thread = thread_axis(Some(4), "threadIdx.x");
+                s.stage(tensor).bind(&outer, &thread_axis(None, "blockIdx.x"))?.bind(&inner, &thread)?;
                 log.push(format!("{name}: {} bound in parts of 4", leaf.name()));
                 threads = Some(inner);
+                blocks = Some((outer, thread));
             } else if choices.rarely(3) && s.stage(tensor).parallel(&leaf).is_ok() {
                 log.push(format!("{name}.parallel({})", leaf.name()));
             }
@@ -463,7 +488,10 @@ impl Plan<'_> {
         let leaves = s.stage(tensor).get()?.leaves.clone();
         if let Some(leaf) = leaves.iter().rev().find(|leaf| fixed.contains(leaf)).filter(|_| choices.rarely(3)) {
             let vector = leaf.kind == IterKind::DataPar && choices.below(2) == 0;
-            if vector && s.stage(tensor).vectorize(leaf).is_ok() {
+            let copies = leaf.kind == IterKind::DataPar && choices.rarely(3);
+            if copies && s.stage(tensor).bind(leaf, &thread_axis(None, "vthread")).is_ok() {
+                log.push(format!("{name}: {} bound to vthread", leaf.name()));
+            } else if vector && s.stage(tensor).vectorize(leaf).is_ok() {
                 log.push(format!("{name}.vectorize({})", leaf.name()));
             } else if s.stage(tensor).unroll(leaf).is_ok() {
                 log.push(format!("{name}.unroll({})", leaf.name()));
@@ -481,7 +509,8 @@ impl Plan<'_> {
         let mut around = around;
         for axis in leaves {
             is_local |= threads.as_ref() == Some(&axis);
-            around.push(Place { stage: tensor.clone(), axis, is_local });
+            let sharing = blocks.as_ref().filter(|(outer, _)| *outer == axis).map(|(_, thread)| thread.clone());
+            around.push(Place { stage: tensor.clone(), axis, is_local, threads: sharing });
         }
         Ok(around)
     }

@@ -4,8 +4,8 @@ use kernpack::DataType;
 
 use super::body::{Body, Text};
 use super::types::lane_bits;
-use super::vector::Place;
-use super::{literal, scalar, vector};
+use super::vector_memory::Place;
+use super::{literal, scalar, vector, vector_memory};
 use crate::error::{Result, fail};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::visit::has_part;
@@ -284,7 +284,7 @@ impl Body<'_> {
         }
         let place = self.place(buffer, &pointer, index)?;
         let mask = self.mask(mask, dtype)?;
-        vector::load(self.unit, dtype, &place, mask.as_deref())
+        vector_memory::load(self.unit, dtype, &place, mask.as_deref())
     }
 
     /// The mask of a load or store, if it has one, for each lane.

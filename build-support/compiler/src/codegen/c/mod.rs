@@ -43,6 +43,7 @@ mod stmt;
 mod types;
 mod unit;
 mod vector;
+mod vector_memory;
 
 pub use module::build_module;
 

@@ -5,7 +5,7 @@ use kernpack::{Any, Str};
 use super::body::{Body, Exit, element_of};
 use super::expr::{DONE, is_void};
 use super::runtime::{FREE_WORKSPACE, RAISE};
-use super::{literal, scalar, vector};
+use super::{literal, scalar, vector_memory};
 use crate::error::{Result, fail, require};
 use crate::ir::builtin::{self, Effect};
 use crate::ir::{Buffer, CallKind, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, visit, with_stack};
@@ -210,7 +210,7 @@ impl Body<'_> {
         let mask = self.mask(mask, dtype)?;
         let place = self.place(buffer, &pointer, index)?;
         let value = self.value(value)?;
-        let text = vector::store(self.unit, dtype, &place, &value, mask.as_deref())?;
+        let text = vector_memory::store(self.unit, dtype, &place, &value, mask.as_deref())?;
         self.line(format!("{text};"));
         Ok(())
     }

@@ -1,26 +1,19 @@
 //! Calls: builtins, C functions, intrinsics of LLVM, functions of the module.
 
-use inkwell::attributes::AttributeLoc;
+use inkwell::IntPredicate;
 use inkwell::module::Linkage;
-use inkwell::types::{BasicType, BasicTypeEnum};
-use inkwell::values::{InstructionOpcode, IntValue, PointerValue};
-use inkwell::{FloatPredicate, IntPredicate};
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{IntValue, PointerValue};
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::{Value, confused};
-use super::function::{Declared, is_void};
+use super::fields::TENSOR;
 use super::packed::Callee;
 use super::runtime::Runtime;
-use super::state::Convention;
 use crate::error::{Result, fail};
-use crate::ir::builtin::{self, StructField};
-use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, F32, F64, I64};
-
-/// Bytes of a `DLTensor`.
-const TENSOR: u64 = 48;
-/// Bytes of an FFI value.
-const ANY: u64 = 16;
+use crate::ir::builtin::{self};
+use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, I64};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// The value of a call; 0 if it has none.
@@ -40,202 +33,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    fn values(&mut self, args: &[Expr]) -> Result<Vec<Value<'ctx>>> {
+    pub(super) fn values(&mut self, args: &[Expr]) -> Result<Vec<Value<'ctx>>> {
         args.iter().map(|arg| self.data_value(arg)).collect()
     }
 
-    fn nothing(&self) -> Value<'ctx> {
+    pub(super) fn nothing(&self) -> Value<'ctx> {
         self.context.i32_type().const_zero().into()
-    }
-
-    /// A C function by its symbol.
-    pub(super) fn external(
-        &mut self,
-        symbol: &str,
-        args: &[Value<'ctx>],
-        dtype: DataType,
-        is_pure: bool,
-    ) -> Result<Value<'ctx>> {
-        let mut plain = Vec::with_capacity(args.len());
-        for arg in args {
-            // A truth value is a byte for C.
-            plain.push(match arg {
-                Value::IntValue(value) if value.get_type().get_bit_width() == 1 => {
-                    self.builder.build_int_z_extend(*value, self.context.i8_type(), "")?.into()
-                }
-                other => *other,
-            });
-        }
-        let params: Vec<_> = plain.iter().map(|arg| arg.get_type().into()).collect();
-        let returns_bool = dtype.is_bool() && dtype.is_scalar();
-        let ty = if is_void(dtype) {
-            self.context.void_type().fn_type(&params, false)
-        } else if returns_bool {
-            self.context.i8_type().fn_type(&params, false)
-        } else {
-            self.value_type(dtype)?.fn_type(&params, false)
-        };
-        let function = match self.module.get_function(symbol) {
-            Some(known) if known.get_type() == ty => known,
-            Some(known) => {
-                // One symbol with two types: the call says which one it means.
-                let pointer = known.as_global_value().as_pointer_value();
-                let plain: Vec<_> = plain.iter().map(|arg| (*arg).into()).collect();
-                let call = self.builder.build_indirect_call(ty, pointer, &plain, "")?;
-                return self.external_value(call.try_as_basic_value().basic(), returns_bool);
-            }
-            None => {
-                let declared = self.module.add_function(symbol, ty, Some(Linkage::External));
-                self.set_attribute(declared, AttributeLoc::Function, "nounwind", 0);
-                if is_pure {
-                    self.set_attribute(declared, AttributeLoc::Function, "willreturn", 0);
-                    // No effect on memory of any kind.
-                    self.set_attribute(declared, AttributeLoc::Function, "memory", 0);
-                }
-                declared
-            }
-        };
-        let plain: Vec<_> = plain.iter().map(|arg| (*arg).into()).collect();
-        let call = self.builder.build_direct_call(function, &plain, "")?;
-        self.external_value(call.try_as_basic_value().basic(), returns_bool)
-    }
-
-    fn external_value(&self, value: Option<Value<'ctx>>, returns_bool: bool) -> Result<Value<'ctx>> {
-        match value {
-            Some(Value::IntValue(byte)) if returns_bool => {
-                let zero = byte.get_type().const_zero();
-                Ok(self.builder.build_int_compare(IntPredicate::NE, byte, zero, "")?.into())
-            }
-            Some(value) => Ok(value),
-            None => Ok(self.nothing()),
-        }
-    }
-
-    /// A C function of scalars, for each lane.
-    fn pure_external(&mut self, symbol: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
-        let args = self.values(args)?;
-        self.for_each_lane(&args, dtype.lanes(), |this, args| this.external(symbol, args, dtype.element(), true))
-    }
-
-    /// Applies a function of scalars to each lane.
-    fn for_each_lane(
-        &mut self,
-        args: &[Value<'ctx>],
-        lanes: u16,
-        mut apply: impl FnMut(&mut Self, &[Value<'ctx>]) -> Result<Value<'ctx>>,
-    ) -> Result<Value<'ctx>> {
-        if lanes <= 1 {
-            return apply(self, args);
-        }
-        let mut results = Vec::with_capacity(usize::from(lanes));
-        for lane in 0..lanes {
-            let scalars: Result<Vec<_>> = args.iter().map(|arg| self.lane(*arg, lane)).collect();
-            results.push(apply(self, &scalars?)?);
-        }
-        self.vector_of(&results)
-    }
-
-    /// An intrinsic of LLVM by its name without types.
-    fn llvm_intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
-        if inkwell::intrinsics::Intrinsic::find(name).is_none() {
-            fail!(
-                Target,
-                "LLVM has no intrinsic `{name}`: a name is that of its manual, without types, such as `llvm.sqrt`"
-            );
-        }
-        let values = self.values(args)?;
-        if dtype.is_bfloat() && args.iter().all(|arg| arg.dtype().is_bfloat()) {
-            let full = name.to_owned();
-            return self.in_single(&values, dtype, |this, values, wide| {
-                let ty = this.value_type(wide)?;
-                this.intrinsic(&full, &[ty], ty, values)
-            });
-        }
-        let first = || values.first().map(|value| value.get_type());
-        let result = if is_void(dtype) { None } else { Some(self.value_type(dtype)?) };
-        let overloads: Vec<BasicTypeEnum<'ctx>> = match name {
-            "llvm.assume" | "llvm.trap" | "llvm.debugtrap" | "llvm.donothing" => Vec::new(),
-            "llvm.prefetch" => first().into_iter().collect(),
-            "llvm.ldexp" | "llvm.powi" | "llvm.fptosi.sat" | "llvm.fptoui.sat" | "llvm.lrint" | "llvm.lround" => {
-                let second = if name == "llvm.ldexp" || name == "llvm.powi" { values.get(1) } else { values.first() };
-                result.into_iter().chain(second.map(|value| value.get_type())).collect()
-            }
-            _ if name.starts_with("llvm.vector.reduce") => match values.last() {
-                Some(vector) => vec![vector.get_type()],
-                None => Vec::new(),
-            },
-            // Those of a target have no types in their names.
-            _ if name.starts_with("llvm.x86.") || name.starts_with("llvm.aarch64.") => Vec::new(),
-            _ => result.into_iter().collect(),
-        };
-        // The last argument of these is a constant truth value.
-        let mut values = values;
-        if matches!(name, "llvm.ctlz" | "llvm.cttz" | "llvm.abs") {
-            let flag = args.get(1).and_then(|flag| flag.as_int()).unwrap_or(0);
-            values.truncate(1);
-            values.push(self.context.bool_type().const_int(u64::from(flag != 0), false).into());
-        }
-        match result {
-            Some(result) => {
-                let value = self.intrinsic(name, &overloads, result, &values)?;
-                self.set_fast_math_call(value);
-                Ok(value)
-            }
-            None => {
-                self.intrinsic_effect(name, &overloads, &values)?;
-                Ok(self.nothing())
-            }
-        }
-    }
-
-    fn set_fast_math_call(&self, value: Value<'ctx>) {
-        let is_float = match value {
-            Value::FloatValue(_) => true,
-            Value::VectorValue(vector) => vector.get_type().get_element_type().is_float_type(),
-            _ => false,
-        };
-        if is_float {
-            self.set_fast_math(value);
-        }
-    }
-
-    /// Another function of the module.
-    fn call_function(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
-        let Some(Declared { function, convention }) = self.functions.get(name).copied() else {
-            fail!(Lower, "function `{name}` is called, but the module has none of that name")
-        };
-        let mut values = self.values(args)?;
-        let wanted = function.count_params() as usize - usize::from(convention == Convention::StatusAndValue);
-        if values.len() != wanted {
-            fail!(Lower, "function `{name}` takes {wanted} arguments, got {}", values.len());
-        }
-        for (param, value) in function.get_param_iter().zip(&values) {
-            if param.get_type() != value.get_type() {
-                fail!(Lower, "function `{name}` gets an argument of another type than its parameter's");
-            }
-        }
-        let place = match convention {
-            Convention::StatusAndValue => {
-                let place = self.stack_array(self.value_type(dtype)?, 1, 16, "value")?;
-                values.push(place.into());
-                Some(place)
-            }
-            _ => None,
-        };
-        let values: Vec<_> = values.into_iter().map(Into::into).collect();
-        let call = self.builder.build_direct_call(function, &values, "")?;
-        let value = call.try_as_basic_value().basic();
-        match (convention, value) {
-            (Convention::Plain(_), value) => Ok(value.unwrap_or(self.nothing())),
-            (_, Some(status)) => {
-                self.check_status(status)?;
-                match place {
-                    Some(place) => Ok(self.builder.build_load(self.value_type(dtype)?, place, "")?),
-                    None => Ok(self.nothing()),
-                }
-            }
-            (_, None) => fail!(Internal, "function `{name}` has no status"),
-        }
     }
 
     fn builtin(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
@@ -362,7 +165,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// A pointer.
-    fn pointer(&mut self, expr: &Expr) -> Result<PointerValue<'ctx>> {
+    pub(super) fn pointer(&mut self, expr: &Expr) -> Result<PointerValue<'ctx>> {
         match self.data_value(expr)? {
             Value::PointerValue(pointer) => Ok(pointer),
             other => Err(confused("a pointer", other)),
@@ -370,7 +173,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// An integer of 64 bits.
-    fn integer(&mut self, expr: &Expr) -> Result<IntValue<'ctx>> {
+    pub(super) fn integer(&mut self, expr: &Expr) -> Result<IntValue<'ctx>> {
         let value = self.index_value(expr)?;
         match self.cast(expr.dtype(), I64, value)? {
             Value::IntValue(value) => Ok(value),
@@ -422,98 +225,6 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The place of a field, and the type that it has in memory.
-    fn field(
-        &mut self,
-        pointer: &Expr,
-        index: &Expr,
-        kind: &Expr,
-        dtype: DataType,
-    ) -> Result<(PointerValue<'ctx>, BasicTypeEnum<'ctx>)> {
-        let Some(field) = kind.as_int().and_then(StructField::of) else {
-            fail!(Type, "unknown kind of a field: {:?}", kind.as_int())
-        };
-        let context = self.context;
-        let (int, wide, pointer_type) = (context.i32_type(), context.i64_type(), self.pointer_type());
-        let (stride, offset, ty): (u64, u64, BasicTypeEnum<'ctx>) = match field {
-            StructField::Address => (TENSOR, 0, pointer_type.into()),
-            StructField::Data => (TENSOR, 0, pointer_type.into()),
-            StructField::DeviceType => (TENSOR, 8, int.into()),
-            StructField::DeviceId => (TENSOR, 12, int.into()),
-            StructField::Ndim => (TENSOR, 16, int.into()),
-            StructField::TypeCode => (TENSOR, 20, context.i8_type().into()),
-            StructField::TypeBits => (TENSOR, 21, context.i8_type().into()),
-            StructField::TypeLanes => (TENSOR, 22, context.i16_type().into()),
-            StructField::Shape => (TENSOR, 24, pointer_type.into()),
-            StructField::Strides => (TENSOR, 32, pointer_type.into()),
-            StructField::ByteOffset => (TENSOR, 40, wide.into()),
-            StructField::AnyTypeIndex => (ANY, 0, int.into()),
-            StructField::AnyPadding => (ANY, 4, int.into()),
-            StructField::AnyValue if dtype.is_float() => (ANY, 8, context.f64_type().into()),
-            StructField::AnyValue if dtype.is_handle() => (ANY, 8, pointer_type.into()),
-            StructField::AnyValue => (ANY, 8, wide.into()),
-            StructField::Int64Element => (8, 0, wide.into()),
-        };
-        let base = self.pointer(pointer)?;
-        let element = match index.as_int() {
-            Some(index) => wide.const_int((index as u64).wrapping_mul(stride).wrapping_add(offset), false),
-            None => {
-                let index = self.integer(index)?;
-                let scaled = self.builder.build_int_nsw_mul(index, wide.const_int(stride, false), "")?;
-                self.builder.build_int_nsw_add(scaled, wide.const_int(offset, false), "")?
-            }
-        };
-        // SAFETY: a field of an element that the program says is there.
-        let place = unsafe { self.builder.build_in_bounds_gep(context.i8_type(), base, &[element], "")? };
-        Ok((place, ty))
-    }
-
-    fn struct_get(&mut self, pointer: &Expr, index: &Expr, kind: &Expr, dtype: DataType) -> Result<Value<'ctx>> {
-        let (place, ty) = self.field(pointer, index, kind, dtype)?;
-        if kind.is_int(StructField::Address as i64) {
-            return Ok(place.into());
-        }
-        let value = self.builder.build_load(ty, place, "")?;
-        self.field_as(value, kind, dtype)
-    }
-
-    /// A field's value as the type of the call.
-    fn field_as(&mut self, value: Value<'ctx>, kind: &Expr, dtype: DataType) -> Result<Value<'ctx>> {
-        match value {
-            Value::PointerValue(_) if dtype.is_handle() => Ok(value),
-            Value::PointerValue(_) => fail!(Type, "a pointer of a struct read as {}", dtype.short_name()),
-            Value::FloatValue(_) => self.cast(F64, dtype, value),
-            Value::IntValue(int) => {
-                let bits = int.get_type().get_bit_width() as u8;
-                let is_signed = !matches!(kind.as_int(), Some(5..=8));
-                let from = if is_signed { I64 } else { crate::ir::U64 };
-                let from = DataType::scalar(from.code(), bits);
-                if dtype.is_handle() {
-                    return self.bit_cast(value, self.pointer_type().into());
-                }
-                self.cast(from, dtype, value)
-            }
-            other => Err(confused("a field", other)),
-        }
-    }
-
-    fn struct_set(&mut self, pointer: &Expr, index: &Expr, kind: &Expr, value: &Expr) -> Result<Value<'ctx>> {
-        let dtype = value.dtype();
-        let (place, ty) = self.field(pointer, index, kind, dtype)?;
-        let value = self.data_value(value)?;
-        let stored = match ty {
-            BasicTypeEnum::PointerType(_) => value,
-            BasicTypeEnum::FloatType(_) => self.cast(dtype, F64, value)?,
-            BasicTypeEnum::IntType(int) => {
-                let to = DataType::scalar(I64.code(), int.get_bit_width() as u8);
-                self.cast(dtype, to, value)?
-            }
-            _ => return Err(confused("a field", value)),
-        };
-        self.builder.build_store(place, stored)?;
-        Ok(self.nothing())
-    }
-
     fn stack_alloca(&mut self, kind: &Expr, count: &Expr) -> Result<Value<'ctx>> {
         let ExprNode::Text { value: kind } = &**kind else { fail!(Type, "stack_alloca takes its kind as text") };
         let wide = self.context.i64_type();
@@ -551,102 +262,5 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 self.select(is_none.into(), traced, returned.value)
             }
         }
-    }
-
-    fn classify(&mut self, name: &str, value: &Expr) -> Result<Value<'ctx>> {
-        let dtype = value.dtype();
-        let value = self.value(value)?;
-        if !dtype.is_float() {
-            let truth = i64::from(name == "isfinite");
-            return self.constant(crate::ir::BOOLEAN.with_lanes(dtype.lanes()), truth);
-        }
-        let (dtype, value) = match dtype.is_bfloat() {
-            true => (F32.with_lanes(dtype.lanes()), self.bfloat_value(value)?),
-            false => (dtype, value),
-        };
-        if name == "isnan" {
-            return self.compare_float(FloatPredicate::UNO, value, value);
-        }
-        let magnitude = self.intrinsic("llvm.fabs", &[value.get_type()], value.get_type(), &[value])?;
-        let infinity = self.float_constant(dtype.element(), f64::INFINITY)?;
-        let infinity = self.splat(infinity, dtype.lanes())?;
-        let predicate = if name == "isinf" { FloatPredicate::OEQ } else { FloatPredicate::OLT };
-        self.compare_float(predicate, magnitude, infinity)
-    }
-
-    /// A math function. Those that are an instruction, or nearly, and the rest as C functions for each lane: what LowerIntrin has not made
-    /// plain arithmetic of.
-    fn math(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
-        let values: Result<Vec<_>> = args.iter().map(|arg| self.value(arg)).collect();
-        let values = values?;
-        if dtype.is_bfloat() {
-            let value = self.in_single(&values, dtype, |this, values, wide| this.math_of(name, values, wide))?;
-            return Ok(value);
-        }
-        self.math_of(name, &values, dtype)
-    }
-
-    /// Computes with bfloat16 in single precision.
-    fn in_single(
-        &mut self,
-        values: &[Value<'ctx>],
-        dtype: DataType,
-        compute: impl FnOnce(&mut Self, &[Value<'ctx>], DataType) -> Result<Value<'ctx>>,
-    ) -> Result<Value<'ctx>> {
-        let wide: Result<Vec<_>> = values.iter().map(|value| self.bfloat_value(*value)).collect();
-        let value = compute(self, &wide?, F32.with_lanes(dtype.lanes()))?;
-        self.to_bfloat(value)
-    }
-
-    fn math_of(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
-        let ty = self.value_type(dtype)?;
-        if dtype.is_integer() {
-            return match (name, values) {
-                ("abs", [value]) => {
-                    let no = self.context.bool_type().const_zero().into();
-                    self.intrinsic("llvm.abs", &[ty], ty, &[*value, no])
-                }
-                _ => fail!(Type, "`{name}` of {}", dtype.short_name()),
-            };
-        }
-        let intrinsic = match name {
-            "sqrt" => "llvm.sqrt",
-            "abs" => "llvm.fabs",
-            "floor" => "llvm.floor",
-            "ceil" => "llvm.ceil",
-            "trunc" => "llvm.trunc",
-            "round" => "llvm.roundeven",
-            "copysign" => "llvm.copysign",
-            "nanmin" => "llvm.minimum",
-            "nanmax" => "llvm.maximum",
-            // Without the instruction it would be a call for each lane.
-            "fma" if self.target.has_fma() => "llvm.fma",
-            "fma" => "llvm.fmuladd",
-            "rsqrt" => {
-                let root = self.intrinsic("llvm.sqrt", &[ty], ty, values)?;
-                let one = self.constant(dtype, 1)?;
-                return self.float_op(InstructionOpcode::FDiv, one, root);
-            }
-            _ => return self.libm(name, values, dtype),
-        };
-        self.intrinsic(intrinsic, &[ty], ty, values)
-    }
-
-    fn libm(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
-        if dtype.bits() == 16 {
-            let wide = F32.with_lanes(dtype.lanes());
-            let values: Result<Vec<_>> = values.iter().map(|value| self.cast(dtype, wide, *value)).collect();
-            let value = self.libm(name, &values?, wide)?;
-            return self.cast(wide, dtype, value);
-        }
-        if name == "sigmoid" {
-            let one = self.constant(dtype, 1)?;
-            let negated = self.float_op(InstructionOpcode::FSub, self.constant(dtype, 0)?, values[0])?;
-            let exponential = self.libm("exp", &[negated], dtype)?;
-            let sum = self.float_op(InstructionOpcode::FAdd, one, exponential)?;
-            return self.float_op(InstructionOpcode::FDiv, one, sum);
-        }
-        let symbol = if dtype.bits() == 32 { format!("{name}f") } else { name.to_owned() };
-        self.for_each_lane(values, dtype.lanes(), |this, args| this.external(&symbol, args, dtype.element(), true))
     }
 }

@@ -3,12 +3,79 @@
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::types::{BasicType, BasicTypeEnum};
 use inkwell::values::{CallSiteValue, FunctionValue, InstructionValue, ValueKind};
+use kernpack::DataType;
 
 use super::CodeGenLLVM;
 use super::emit::Value;
+use super::function::is_void;
 use crate::error::{Result, fail};
+use crate::ir::{DataTypeExt, Expr};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
+    /// An intrinsic of LLVM by its name without types.
+    pub(super) fn llvm_intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
+        if inkwell::intrinsics::Intrinsic::find(name).is_none() {
+            fail!(
+                Target,
+                "LLVM has no intrinsic `{name}`: a name is that of its manual, without types, such as `llvm.sqrt`"
+            );
+        }
+        let values = self.values(args)?;
+        if dtype.is_bfloat() && args.iter().all(|arg| arg.dtype().is_bfloat()) {
+            let full = name.to_owned();
+            return self.in_single(&values, dtype, |this, values, wide| {
+                let ty = this.value_type(wide)?;
+                this.intrinsic(&full, &[ty], ty, values)
+            });
+        }
+        let first = || values.first().map(|value| value.get_type());
+        let result = if is_void(dtype) { None } else { Some(self.value_type(dtype)?) };
+        let overloads: Vec<BasicTypeEnum<'ctx>> = match name {
+            "llvm.assume" | "llvm.trap" | "llvm.debugtrap" | "llvm.donothing" => Vec::new(),
+            "llvm.prefetch" => first().into_iter().collect(),
+            "llvm.ldexp" | "llvm.powi" | "llvm.fptosi.sat" | "llvm.fptoui.sat" | "llvm.lrint" | "llvm.lround" => {
+                let second = if name == "llvm.ldexp" || name == "llvm.powi" { values.get(1) } else { values.first() };
+                result.into_iter().chain(second.map(|value| value.get_type())).collect()
+            }
+            _ if name.starts_with("llvm.vector.reduce") => match values.last() {
+                Some(vector) => vec![vector.get_type()],
+                None => Vec::new(),
+            },
+            // Those of a target have no types in their names.
+            _ if name.starts_with("llvm.x86.") || name.starts_with("llvm.aarch64.") => Vec::new(),
+            _ => result.into_iter().collect(),
+        };
+        // The last argument of these is a constant truth value.
+        let mut values = values;
+        if matches!(name, "llvm.ctlz" | "llvm.cttz" | "llvm.abs") {
+            let flag = args.get(1).and_then(|flag| flag.as_int()).unwrap_or(0);
+            values.truncate(1);
+            values.push(self.context.bool_type().const_int(u64::from(flag != 0), false).into());
+        }
+        match result {
+            Some(result) => {
+                let value = self.intrinsic(name, &overloads, result, &values)?;
+                self.set_fast_math_call(value);
+                Ok(value)
+            }
+            None => {
+                self.intrinsic_effect(name, &overloads, &values)?;
+                Ok(self.nothing())
+            }
+        }
+    }
+
+    pub(super) fn set_fast_math_call(&self, value: Value<'ctx>) {
+        let is_float = match value {
+            Value::FloatValue(_) => true,
+            Value::VectorValue(vector) => vector.get_type().get_element_type().is_float_type(),
+            _ => false,
+        };
+        if is_float {
+            self.set_fast_math(value);
+        }
+    }
+
     /// The declaration of an intrinsic; `overloads` are the types that its name carries. LLVM's verifier checks it.
     fn intrinsic_function(
         &self,

@@ -11,7 +11,7 @@ use crate::error::{Result, fail};
 use crate::ir::{Buffer, DataTypeExt, Expr, ExprNode};
 
 /// Where the lanes of an access are.
-enum Place {
+pub(super) enum Place {
     /// One after the other from an index on.
     Contiguous(Expr),
     /// One before the other from an index on.
@@ -24,7 +24,7 @@ enum Place {
     Scattered,
 }
 
-fn place(index: &Expr) -> Place {
+pub(super) fn place(index: &Expr) -> Place {
     match &**index {
         _ if index.lanes() == 1 => Place::Contiguous(index.clone()),
         ExprNode::Ramp { base, stride, .. } => match stride.as_int() {
@@ -56,7 +56,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// The address `index` elements behind another. An element with lanes is as long as they are together.
-    fn offset(&self, base: PointerValue<'ctx>, dtype: DataType, index: Value<'ctx>) -> Result<PointerValue<'ctx>> {
+    pub(super) fn offset(
+        &self,
+        base: PointerValue<'ctx>,
+        dtype: DataType,
+        index: Value<'ctx>,
+    ) -> Result<PointerValue<'ctx>> {
         let Value::IntValue(mut index) = index else { return Err(confused("index", index)) };
         let wide = self.context.i64_type();
         if index.get_type().get_bit_width() < 64 {
@@ -75,7 +80,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// What the address of an element is a multiple of.
-    fn alignment(&self, buffer: &Buffer, index: &Expr) -> u32 {
+    pub(super) fn alignment(&self, buffer: &Buffer, index: &Expr) -> u32 {
         let lane = (buffer.dtype.lane_bytes().max(1) as i64).min(64);
         // A size that is no power of two is aligned to the power that divides it.
         let lane = 1 << lane.trailing_zeros();
@@ -199,7 +204,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     /// The addresses of elements, as a vector of pointers.
-    fn addresses(
+    pub(super) fn addresses(
         &self,
         base: PointerValue<'ctx>,
         scalar: BasicTypeEnum<'ctx>,
@@ -290,14 +295,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    fn masked_effect(&self, call: CallSiteValue<'ctx>, buffer: &Buffer) -> Result<()> {
+    pub(super) fn masked_effect(&self, call: CallSiteValue<'ctx>, buffer: &Buffer) -> Result<()> {
         match call_instruction(call) {
             Some(access) => self.annotate_access(access, &buffer.data),
             None => Ok(()),
         }
     }
 
-    fn reverse(&self, vector: VectorValue<'ctx>) -> Result<Value<'ctx>> {
+    pub(super) fn reverse(&self, vector: VectorValue<'ctx>) -> Result<Value<'ctx>> {
         let lanes = vector.get_type().get_size();
         let indices: Vec<u32> = (0..lanes).rev().collect();
         self.shuffle(vector, vector, &indices)
@@ -314,136 +319,6 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             _ => return Err(confused("truth value", value)),
         };
         self.compare_int(inkwell::IntPredicate::NE, value, zero)
-    }
-
-    /// A value as it is in memory.
-    fn to_memory(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
-        if !dtype.is_bool() {
-            return Ok(value);
-        }
-        let bytes = self.vector_type(self.context.i8_type().into(), dtype.lanes())?;
-        self.convert(inkwell::values::InstructionOpcode::ZExt, value, bytes)
-    }
-
-    /// A store of the lanes for which the mask holds.
-    pub(super) fn store(&mut self, buffer: &Buffer, index: &Expr, value: &Expr, mask: Option<&Expr>) -> Result<()> {
-        let dtype = value.dtype();
-        let lanes = index.lanes();
-        if dtype.element() != buffer.dtype.element() || dtype.lanes() != lanes.saturating_mul(buffer.dtype.lanes()) {
-            fail!(
-                Lower,
-                "a store of {} to {lanes} places of `{}`, whose elements are {}",
-                dtype.short_name(),
-                buffer.name.as_str(),
-                buffer.dtype.short_name()
-            );
-        }
-        if lanes == 1
-            && let Some(mask) = mask
-        {
-            let (condition, is_likely) = self.condition(mask)?;
-            let (storing, after) = (self.new_block("store"), self.new_block("stored"));
-            self.branch_if(condition, storing, after, is_likely)?;
-            self.builder.position_at_end(storing);
-            self.store(buffer, index, value, None)?;
-            self.jump(after)?;
-            self.builder.position_at_end(after);
-            return Ok(());
-        }
-        let value = self.data_value(value)?;
-        let value = self.to_memory(dtype, value)?;
-        if buffer.dtype.lanes() > 1 && lanes > 1 {
-            return self.store_by_lane(buffer, index, value, mask);
-        }
-        match (place(index), mask) {
-            (Place::Contiguous(base), None) => {
-                let address = self.element_address(buffer, &base)?;
-                self.plain_store(buffer, address, value, self.alignment(buffer, &base))
-            }
-            (Place::Contiguous(base), Some(mask)) => {
-                let address = self.element_address(buffer, &base)?;
-                let mask = self.value(mask)?;
-                self.masked_store(buffer, address, value, mask, self.alignment(buffer, &base))
-            }
-            (Place::Reversed(base), mask) => {
-                let address = self.element_address(buffer, &(base - i64::from(lanes - 1)))?;
-                let value = self.reverse(value.into_vector_value())?;
-                match mask {
-                    None => self.plain_store(buffer, address, value, lane_alignment(buffer)),
-                    Some(mask) => {
-                        let mask = self.value(mask)?;
-                        let mask = self.reverse(mask.into_vector_value())?;
-                        self.masked_store(buffer, address, value, mask, lane_alignment(buffer))
-                    }
-                }
-            }
-            (_, None) => self.scatter_lanes(buffer, index, value),
-            (_, Some(mask)) => {
-                let base = self.data_pointer(buffer)?;
-                let scalar = self.memory_scalar(dtype)?;
-                let places = self.index_value(index)?;
-                let addresses = self.addresses(base, scalar, places)?;
-                let mask = self.value(mask)?;
-                let types = [value.get_type(), addresses.get_type()];
-                let align = lane_alignment(buffer);
-                let args = [value, addresses, mask];
-                let call = self.masked_call("llvm.masked.scatter", &types, None, (1, align), &args)?;
-                self.masked_effect(call, buffer)
-            }
-        }
-    }
-
-    /// Lanes one after the other: if places are equal, the last lane stays.
-    fn scatter_lanes(&mut self, buffer: &Buffer, index: &Expr, value: Value<'ctx>) -> Result<()> {
-        let base = self.data_pointer(buffer)?;
-        let places = self.index_value(index)?;
-        for lane in 0..index.lanes() {
-            let place = self.lane(places, lane)?;
-            let address = self.offset(base, buffer.dtype, place)?;
-            let lane = self.lane(value, lane)?;
-            self.plain_store(buffer, address, lane, lane_alignment(buffer))?;
-        }
-        Ok(())
-    }
-
-    fn store_by_lane(&mut self, buffer: &Buffer, index: &Expr, value: Value<'ctx>, mask: Option<&Expr>) -> Result<()> {
-        if mask.is_some() {
-            fail!(Target, "a masked store to `{}`, whose elements are vectors", buffer.name.as_str());
-        }
-        let base = self.data_pointer(buffer)?;
-        let places = self.index_value(index)?;
-        let inner = buffer.dtype.lanes();
-        for lane in 0..index.lanes() {
-            let place = self.lane(places, lane)?;
-            let address = self.offset(base, buffer.dtype, place)?;
-            let mut parts = Vec::new();
-            for part in 0..inner {
-                parts.push(self.lane(value, lane * inner + part)?);
-            }
-            let element = self.vector_of(&parts)?;
-            self.plain_store(buffer, address, element, lane_alignment(buffer))?;
-        }
-        Ok(())
-    }
-
-    fn plain_store(&self, buffer: &Buffer, address: PointerValue<'ctx>, value: Value<'ctx>, align: u32) -> Result<()> {
-        let access = self.builder.build_store(address, value)?;
-        set_alignment(access, align)?;
-        self.annotate_access(access, &buffer.data)
-    }
-
-    fn masked_store(
-        &mut self,
-        buffer: &Buffer,
-        address: PointerValue<'ctx>,
-        value: Value<'ctx>,
-        mask: Value<'ctx>,
-        align: u32,
-    ) -> Result<()> {
-        let types = [value.get_type(), self.pointer_type().into()];
-        let args = [value, address.into(), mask];
-        let call = self.masked_call("llvm.masked.store", &types, None, (1, align), &args)?;
-        self.masked_effect(call, buffer)
     }
 
     /// Memory on the stack of the function, made once at its beginning.
@@ -500,12 +375,12 @@ fn confused_state(what: &str) -> crate::CompileError {
 }
 
 /// What the address of each lane is a multiple of.
-fn lane_alignment(buffer: &Buffer) -> u32 {
+pub(super) fn lane_alignment(buffer: &Buffer) -> u32 {
     let bytes = buffer.dtype.lane_bytes().max(1);
     1 << bytes.trailing_zeros().min(6)
 }
 
-fn set_alignment(access: InstructionValue<'_>, align: u32) -> Result<()> {
+pub(super) fn set_alignment(access: InstructionValue<'_>, align: u32) -> Result<()> {
     access
         .set_alignment(align)
         .map_err(|error| crate::CompileError::new(crate::ErrorKind::Internal, format!("alignment {align}: {error}")))

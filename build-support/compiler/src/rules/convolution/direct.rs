@@ -212,10 +212,5 @@ fn shape(target: &TargetDescription, rows: i64, row_bytes: i64, vectors: i64) ->
         let tiles = (rows + height - 2) / (height - 1);
         height = (rows + tiles - 1) / tiles;
     }
-    // An even number of tiles, for two threads and four.
-    let tiles = (rows + height - 1) / height;
-    if tiles % 2 == 1 && rows / (tiles + 1) >= 4 {
-        height = (rows + tiles) / (tiles + 1);
-    }
     (height, wide.min(vectors))
 }

@@ -1,0 +1,109 @@
+//! Math functions: instructions, intrinsics, or calls of libm.
+
+use inkwell::FloatPredicate;
+use inkwell::values::InstructionOpcode;
+use kernpack::DataType;
+
+use super::CodeGenLLVM;
+use super::emit::Value;
+use crate::error::{Result, fail};
+use crate::ir::{DataTypeExt, Expr, F32};
+
+impl<'ctx> CodeGenLLVM<'ctx, '_> {
+    pub(super) fn classify(&mut self, name: &str, value: &Expr) -> Result<Value<'ctx>> {
+        let dtype = value.dtype();
+        let value = self.value(value)?;
+        if !dtype.is_float() {
+            let truth = i64::from(name == "isfinite");
+            return self.constant(crate::ir::BOOLEAN.with_lanes(dtype.lanes()), truth);
+        }
+        let (dtype, value) = match dtype.is_bfloat() {
+            true => (F32.with_lanes(dtype.lanes()), self.bfloat_value(value)?),
+            false => (dtype, value),
+        };
+        if name == "isnan" {
+            return self.compare_float(FloatPredicate::UNO, value, value);
+        }
+        let magnitude = self.intrinsic("llvm.fabs", &[value.get_type()], value.get_type(), &[value])?;
+        let infinity = self.float_constant(dtype.element(), f64::INFINITY)?;
+        let infinity = self.splat(infinity, dtype.lanes())?;
+        let predicate = if name == "isinf" { FloatPredicate::OEQ } else { FloatPredicate::OLT };
+        self.compare_float(predicate, magnitude, infinity)
+    }
+
+    /// A math function. Those that are an instruction, or nearly, and the rest as C functions for each lane: what LowerIntrin has not made
+    /// plain arithmetic of.
+    pub(super) fn math(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
+        let values: Result<Vec<_>> = args.iter().map(|arg| self.value(arg)).collect();
+        let values = values?;
+        if dtype.is_bfloat() {
+            let value = self.in_single(&values, dtype, |this, values, wide| this.math_of(name, values, wide))?;
+            return Ok(value);
+        }
+        self.math_of(name, &values, dtype)
+    }
+
+    /// Computes with bfloat16 in single precision.
+    pub(super) fn in_single(
+        &mut self,
+        values: &[Value<'ctx>],
+        dtype: DataType,
+        compute: impl FnOnce(&mut Self, &[Value<'ctx>], DataType) -> Result<Value<'ctx>>,
+    ) -> Result<Value<'ctx>> {
+        let wide: Result<Vec<_>> = values.iter().map(|value| self.bfloat_value(*value)).collect();
+        let value = compute(self, &wide?, F32.with_lanes(dtype.lanes()))?;
+        self.to_bfloat(value)
+    }
+
+    pub(super) fn math_of(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
+        let ty = self.value_type(dtype)?;
+        if dtype.is_integer() {
+            return match (name, values) {
+                ("abs", [value]) => {
+                    let no = self.context.bool_type().const_zero().into();
+                    self.intrinsic("llvm.abs", &[ty], ty, &[*value, no])
+                }
+                _ => fail!(Type, "`{name}` of {}", dtype.short_name()),
+            };
+        }
+        let intrinsic = match name {
+            "sqrt" => "llvm.sqrt",
+            "abs" => "llvm.fabs",
+            "floor" => "llvm.floor",
+            "ceil" => "llvm.ceil",
+            "trunc" => "llvm.trunc",
+            "round" => "llvm.roundeven",
+            "copysign" => "llvm.copysign",
+            "nanmin" => "llvm.minimum",
+            "nanmax" => "llvm.maximum",
+            // Without the instruction it would be a call for each lane.
+            "fma" if self.target.has_fma() => "llvm.fma",
+            "fma" => "llvm.fmuladd",
+            "rsqrt" => {
+                let root = self.intrinsic("llvm.sqrt", &[ty], ty, values)?;
+                let one = self.constant(dtype, 1)?;
+                return self.float_op(InstructionOpcode::FDiv, one, root);
+            }
+            _ => return self.libm(name, values, dtype),
+        };
+        self.intrinsic(intrinsic, &[ty], ty, values)
+    }
+
+    pub(super) fn libm(&mut self, name: &str, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
+        if dtype.bits() == 16 {
+            let wide = F32.with_lanes(dtype.lanes());
+            let values: Result<Vec<_>> = values.iter().map(|value| self.cast(dtype, wide, *value)).collect();
+            let value = self.libm(name, &values?, wide)?;
+            return self.cast(wide, dtype, value);
+        }
+        if name == "sigmoid" {
+            let one = self.constant(dtype, 1)?;
+            let negated = self.float_op(InstructionOpcode::FSub, self.constant(dtype, 0)?, values[0])?;
+            let exponential = self.libm("exp", &[negated], dtype)?;
+            let sum = self.float_op(InstructionOpcode::FAdd, one, exponential)?;
+            return self.float_op(InstructionOpcode::FDiv, one, sum);
+        }
+        let symbol = if dtype.bits() == 32 { format!("{name}f") } else { name.to_owned() };
+        self.for_each_lane(values, dtype.lanes(), |this, args| this.external(&symbol, args, dtype.element(), true))
+    }
+}
