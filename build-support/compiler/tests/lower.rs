@@ -1009,7 +1009,7 @@ fn memory_of_regions_is_constant() {
 fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<String> {
     let mut random = fuzz::Random::graph(choices);
     if to_the_end {
-        random.graph = random.graph.to_the_end();
+        random.graph = random.graph.through_everything();
     }
     let decisions = std::cell::RefCell::new(choices.clone());
     let log = std::cell::RefCell::new(Vec::new());

@@ -123,9 +123,11 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         height = height.max(1);
     }
     let width = lanes * vectors;
+    // Eight multiply-adds or more are done in the time of another operation.
+    let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes)).map(|work| work / 4);
     // Copying B pays when it is read often, and when it is not in order.
-    let packs =
-        row_extent.is_none_or(|rows| rows >= 4 * height) || is_transposed && row_extent.is_none_or(|rows| rows > 4);
+    let is_read_often = row_extent.is_none_or(|rows| rows >= 4 * height) && pays(target, work);
+    let packs = is_read_often || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     // The panels of B.
     let packed = if packs { Some(pack(schedule, core, &product, width)?) } else { None };
     // The tile, in registers.
@@ -137,8 +139,6 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     };
     let mut stage = schedule.stage(id);
     let column = out_axes.last().expect("a product has columns").clone();
-    // Eight multiply-adds or more are done in the time of another operation.
-    let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes)).map(|work| work / 4);
     // Without threads, which must not write the same elements, the last columns are computed with some of those before them instead of a mask.
     let overlaps = packed.is_none() && !pays(target, work) && columns.is_some_and(|columns| columns >= width);
     let tail = if overlaps { Tail::ShiftInwards } else { Tail::Guard };

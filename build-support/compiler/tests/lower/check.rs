@@ -63,7 +63,7 @@ impl Graph {
     }
 
     /// With the passes, for a device if the schedule has threads, and with compiled code at the end if it has none.
-    pub(crate) fn to_the_end(mut self) -> Self {
+    pub(crate) fn through_everything(mut self) -> Self {
         (self.with_passes, self.is_compiled) = (true, true);
         self
     }

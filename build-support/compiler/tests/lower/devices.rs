@@ -327,6 +327,17 @@ fn a_barrier_under_a_condition_is_an_error() {
         .replace("s[7 - t]", "s[3] }");
     let two = thread_sync(&parse(&two), &context).unwrap();
     assert_eq!(calls(&two.body, "storage_sync"), 1, "{two}");
+    // Rows of a symbolic length, one for each thread: what a run of random schedules found.
+    let rows = |stride: &str, count: &str| {
+        let text =
+            source("t < 4").replace("s[t] = a[b * 8 + t]", "for j in 0..COUNT { s[t * STRIDE + j] = a[b * 8 + t]");
+        let text = text.replace("a[b * 8 + t] = s[7 - t]", "a[b * 8 + t] = s[t * STRIDE + j] }");
+        parse(&text.replace("STRIDE", stride).replace("COUNT", count))
+    };
+    assert_eq!(calls(&thread_sync(&rows("n", "n"), &context).unwrap().body, "storage_sync"), 0);
+    assert_eq!(calls(&thread_sync(&rows("(n * 2 + 1)", "min(n * 2, 9)"), &context).unwrap().body, "storage_sync"), 0);
+    // Threads need not be in the same iteration: here one has what the next one comes to.
+    assert!(thread_sync(&rows("2", "4"), &context).is_err());
     // Halves that are told apart by constants need no barrier.
     let halves = source("b < 1").replace("f32[8]", "f32[16]").replace("s[7 - t]", "s[15 - t]");
     let apart = thread_sync(&parse(&halves), &context).unwrap();

@@ -18,6 +18,9 @@ const SOURCE: i64 = 6;
 /// Places of a tile.
 const PLACES: i64 = SOURCE * SOURCE;
 
+/// Elements between the parts of memory for two places: their addresses would else often be a multiple of 4 KiB apart, and meet in the first cache.
+const GAP: i64 = 16;
+
 /// How the work is cut.
 struct Plan {
     vectors: Vectors,
@@ -87,27 +90,34 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let is_fused = blocks == 1 && is_single;
     Ok(convolution.operation("winograd", |inputs, out| {
         let mut whole = Code::default();
-        let weights = memory("weights", dtype, &[channels / panel, PLACES, depth, panel], "global");
+        let weights = memory("weights", dtype, &[channels / panel, PLACES, depth * panel + GAP], "global");
         if !is_fused {
             whole.alloc(&weights);
             whole.push(for_each("panel", channels / panel, shared, |at, code| {
-                plan.weights(convolution, inputs, &weights, &(at * (PLACES * depth * panel)), &(at * panel), code);
+                plan.weights(
+                    convolution,
+                    inputs,
+                    &weights,
+                    &(at * (PLACES * (depth * panel + GAP))),
+                    &(at * panel),
+                    code,
+                );
             }));
         }
         let image = |batch: &[Expr], code: &mut Code| {
             let source = plan.copy(convolution, inputs, batch, code);
             let products = |at: &Expr, first: &Expr, tiles: &Buffer, code: &mut Code| {
                 if is_fused {
-                    let own = memory("weights", dtype, &[PLACES, depth, panel], "global");
+                    let own = memory("weights", dtype, &[PLACES, depth * panel + GAP], "global");
                     code.alloc(&own);
                     plan.weights(convolution, inputs, &own, &Expr::int(0), &(at * panel), code);
                     plan.products(convolution, inputs, batch, (tiles, &own, &Expr::int(0)), (at, first), out, code);
                 } else {
-                    let base = at * (PLACES * depth * panel);
+                    let base = at * (PLACES * (depth * panel + GAP));
                     plan.products(convolution, inputs, batch, (tiles, &weights, &base), (at, first), out, code);
                 }
             };
-            let transformed = memory("tiles", dtype, &[PLACES, in_block, depth], "global");
+            let transformed = memory("tiles", dtype, &[PLACES, in_block * depth + GAP], "global");
             if blocks >= 4 {
                 code.push(for_each("block", blocks, shared, |block, code| {
                     let first = block * plan.block;
@@ -235,7 +245,8 @@ impl Plan {
                         let values = [0, 1, 2].map(|x: usize| columns[x][y as usize].clone());
                         for (x, value) in self.weight_places(values, code).into_iter().enumerate() {
                             let place = y * SOURCE + x as i64;
-                            let index = base + (place * depth + group * lanes + own) * *panel + part * lanes;
+                            let index =
+                                base + place * (depth * panel + GAP) + (group * lanes + own) * *panel + part * lanes;
                             code.push(vectors.store(to, index, value));
                         }
                     }
@@ -274,7 +285,7 @@ impl Plan {
                     for (x, value) in self.source_places(values, code).into_iter().enumerate() {
                         let place = y * SOURCE + x as i64;
                         let tile = row * *columns + tx;
-                        let index = (tile + place * block * columns) * *depth + group * lanes;
+                        let index = tile * *depth + place * (block * columns * depth + GAP) + group * lanes;
                         code.push(vectors.store(to, index, value));
                     }
                 }
@@ -324,7 +335,7 @@ impl Plan {
         let Self { vectors, depth, panel, columns, block, height, .. } = self;
         let lanes = vectors.lanes;
         let count = block * columns;
-        let results = memory("products", vectors.dtype, &[PLACES, count, *panel], "global");
+        let results = memory("products", vectors.dtype, &[PLACES, count * panel + GAP], "global");
         code.alloc(&results);
         let parts = (count + height - 1) / height;
         let last = count - height * (parts - 1);
@@ -334,10 +345,14 @@ impl Plan {
                 vectors.tile(
                     (height, panel / lanes),
                     &[(c.clone(), *depth)],
-                    |row| Expr::load(tiles, (place * count + start + row) * *depth + &c),
-                    |vector| vectors.load(weights, base + (place * *depth + &c) * *panel + vector * lanes),
+                    |row| Expr::load(tiles, place * (count * depth + GAP) + (start + row) * *depth + &c),
+                    |vector| vectors.load(weights, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes),
                     |row, vector, sum| {
-                        vectors.store(&results, (place * count + start + row) * *panel + vector * lanes, sum)
+                        vectors.store(
+                            &results,
+                            place * (count * panel + GAP) + (start + row) * *panel + vector * lanes,
+                            sum,
+                        )
                     },
                     code,
                 );
@@ -362,8 +377,8 @@ impl Plan {
                     for x in 0..SOURCE {
                         let values = (0..SOURCE)
                             .map(|y| {
-                                let tile = (y * SOURCE + x) * count + (row * *columns + tx);
-                                code.bind("m", vectors.load(&results, tile * *panel + part * lanes))
+                                let tile = (row * *columns + tx) * *panel + (y * SOURCE + x) * (count * panel + GAP);
+                                code.bind("m", vectors.load(&results, tile + part * lanes))
                             })
                             .collect();
                         half.push(self.result_pixels(values, code));
