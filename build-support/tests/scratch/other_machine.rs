@@ -215,19 +215,12 @@ fn main() -> Result<()> {
 }
 "#;
 
-#[test]
-fn kernels_from_tensor_expressions_run_there() {
-    if !is_there() {
-        return;
-    }
-    if Command::new("qemu-aarch64").arg("--version").output().is_err() {
-        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: programs for 64-bit ARM need qemu-aarch64 (Debian and Ubuntu: qemu-user)"
-        );
-        return;
-    }
+/// What the program prints.
+pub(crate) const TE_PROGRAM_PRINTS: &str =
+    "dense: true\ntanh_exp: true\nreversed: true\nMismatched out.shape[0] on argument #1 when calling:\n";
+
+/// A package with kernels from tensor expressions, and a program that calls them.
+pub(crate) fn te_program(folder: &str) -> Package {
     let calls = "
         .te(\"dense\", |k| {
             let m = k.size(\"m\");
@@ -251,9 +244,27 @@ fn kernels_from_tensor_expressions_run_there() {
             k.output(\"out\", outs[0].clone());
             Ok(())
         })";
-    let package = Package::new("te-for-arm", calls).file("src/lib.rs", LIBRARY).file("src/main.rs", PROGRAM);
+    let package =
+        Package::in_folder(folder, "te-for-arm", calls).file("src/lib.rs", LIBRARY).file("src/main.rs", PROGRAM);
     let script = std::fs::read_to_string(package.dir.join("build.rs")).expect("it was written");
     package.write("build.rs", &format!("use kernpack_build::te::*;\n{script}"));
+    package
+}
+
+#[test]
+fn kernels_from_tensor_expressions_run_there() {
+    if !is_there() {
+        return;
+    }
+    if Command::new("qemu-aarch64").arg("--version").output().is_err() {
+        assert!(env::var_os("CI").is_none(), "cannot be skipped on CI");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: programs for 64-bit ARM need qemu-aarch64 (Debian and Ubuntu: qemu-user)"
+        );
+        return;
+    }
+    let package = te_program("te-for-arm");
     let library = build(&package, &[]);
     assert_eq!(library.machine(), object::Architecture::Aarch64);
     assert_eq!(library.packed_functions(), ["dense", "reverse", "reversed", "tanh_exp"]);
@@ -265,8 +276,5 @@ fn kernels_from_tensor_expressions_run_there() {
     let output = emulator.args(["-L", "/usr/aarch64-linux-gnu"]).arg(program).env_remove("LD_LIBRARY_PATH").output();
     let output = output.expect("qemu runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "dense: true\ntanh_exp: true\nreversed: true\nMismatched out.shape[0] on argument #1 when calling:\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), TE_PROGRAM_PRINTS);
 }

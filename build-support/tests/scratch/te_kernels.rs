@@ -6,6 +6,7 @@ use std::path::Path;
 use expect_test::expect;
 
 use crate::caching::compiled;
+use crate::other_machine::{TE_PROGRAM_PRINTS, te_program};
 use crate::package::Package;
 
 /// A package whose build script begins with `use te::*` and adds these kernels.
@@ -187,4 +188,10 @@ fn notes_and_dumps_are_listed() {
     }
     let notes = fs::read_to_string(package.out_dir().join("kernpack/one/baseline.notes.txt")).unwrap();
     assert!(notes.contains("stage `out`: rule `elementwise`\n"), "{notes}");
+}
+
+/// No loader tells such code where the runtime is: errors, threads and packed functions are found by the linker.
+#[test]
+fn kernels_run_in_a_program_too() {
+    assert_eq!(te_program("te-in-program").run(&[]), TE_PROGRAM_PRINTS);
 }

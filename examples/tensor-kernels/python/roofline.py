@@ -124,10 +124,11 @@ KERNELS = [dense_gelu, conv2d, softmax, layer_norm, attention, heat_step, runnin
 
 def seconds(call):
     """Time of one call, of as many as take long enough."""
-    count, start = 0, time.perf_counter()
-    while (end := time.perf_counter()) - start < LONG_ENOUGH:
+    count, start, end = 0, time.perf_counter(), 0.0
+    while end < start + LONG_ENOUGH:
         call()
         count += 1
+        end = time.perf_counter()
     return (end - start) / count
 
 
@@ -175,7 +176,7 @@ def measure(library):
 def draw(rows, flops, bandwidth):
     """The picture: performance over intensity, both logarithmic."""
     xs, ys = [row[1] for row in rows], [value for row in rows for value in row[2:4]]
-    span = [(math.floor(math.log10(min(v))), math.ceil(math.log10(max(v)))) for v in (xs, [*ys, flops])]
+    span = [(math.floor(math.log10(min(v))), math.ceil(math.log10(2 * max(v)))) for v in (xs, [*ys, flops])]
     places = (LEFT, WIDTH - RIGHT), (HEIGHT - BOTTOM, TOP)
 
     def at(axis, value):
@@ -209,14 +210,36 @@ def draw(rows, flops, bandwidth):
     left = max(10.0 ** span[0][0], 10.0 ** span[1][0] / bandwidth)
     line(at(0, left), at(1, left * bandwidth), at(0, ridge), at(1, flops), INK, 2)
     line(at(0, ridge), at(1, flops), WIDTH - RIGHT, at(1, flops), INK, 2)
-    text(WIDTH - RIGHT - 4, at(1, flops) - 6, f"{flops:.0f} GFLOP/s: a product of 512^3 by OpenBLAS", "end")
-    text(at(0, left) + 8, at(1, left * bandwidth) - 10, f"{bandwidth:.0f} GB/s: a copy of 4 MiB", "start")
-    for name, intensity, ours, peer, *_ in rows:
+    taken = []
+
+    def label(x, y, content, choices):
+        """Writes at the first place beside a point where nothing is yet."""
+        width = 7 * len(content)
+        for dx, dy, anchor in choices:
+            start = x + dx - (width if anchor == "end" else 0)
+            box = (start, y + dy - 11, start + width, y + dy + 3)
+            if all(box[2] < other[0] or other[2] < box[0] or box[3] < other[1] or other[3] < box[1] for other in taken):
+                break
+        taken.append(box)
+        text(x + dx, y + dy, content, anchor)
+
+    for _, intensity, ours, peer, *_ in rows:
         x = at(0, intensity)
         line(x, at(1, peer), x, at(1, ours), PEER)
-        parts.append(f'<circle cx="{x:.1f}" cy="{at(1, peer):.1f}" r="4" fill="{PEER}"/>')
-        parts.append(f'<circle cx="{x:.1f}" cy="{at(1, ours):.1f}" r="5" fill="{OURS}"/>')
-        text(x + 8, at(1, ours) + 4, name, "start")
+        for value, radius, color in (peer, 4, PEER), (ours, 5, OURS):
+            y = at(1, value)
+            taken.append((x - radius, y - radius, x + radius, y + radius))
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>')
+    label(WIDTH - RIGHT, at(1, flops), f"{flops:.0f} GFLOP/s: a product of 512^3 by OpenBLAS", [(-4, -6 - 12 * n, "end") for n in range(5)])
+    label(at(0, left), at(1, left * bandwidth), f"{bandwidth:.0f} GB/s: a copy of 4 MiB", [(8, -80, "start")])
+    for step in range(40):
+        # The roof, in short pieces, is not written over either.
+        intensity = 10 ** (span[0][0] + (span[0][1] - span[0][0]) * step / 40)
+        x, y = at(0, intensity), at(1, min(flops, max(intensity * bandwidth, 10.0 ** span[1][0])))
+        taken.append((x, y - 2, x + (WIDTH - LEFT - RIGHT) / 40, y + 2))
+    for name, intensity, ours, *_ in rows:
+        beside = [(8, 4, "start"), (-8, 4, "end"), (8, 18, "start"), (-8, 18, "end"), (8, 32, "start"), (-8, -10, "end")]
+        label(at(0, intensity), at(1, ours), name, beside)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -232,7 +255,8 @@ def main():
         f"| `{name}` | {intensity:.2f} | {us:.1f} | {peer_us:.1f} | {rate:.1f} | {us / peer_us:.2f} |\n"
         for name, intensity, rate, _, us, peer_us in rows
     )
-    said = f"One thread of {cpu()}, NumPy {np.__version__}; the shortest of {ROUNDS} interleaved rounds. A copy of 4 MiB moves {bandwidth:.0f} GB/s, a product of 512^3 computes {flops:.0f} GFLOP/s.\n"
+    said = f"One thread of {cpu()}, NumPy {np.__version__}; the shortest of {ROUNDS} interleaved rounds. A copy of 4 MiB moves {bandwidth:.0f} GB/s, a product of 512^3 computes {flops:.0f} GFLOP/s."
+    said += f" The machine was at work otherwise, too: its load was {os.getloadavg()[0]:.0f} on {os.cpu_count()} CPUs.\n"
     readme = FOLDER / "README.md"
     before, rest = readme.read_text().split("\n## Measured\n\n")
     after = rest.split("\n## ", 1)
