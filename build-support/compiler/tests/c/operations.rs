@@ -101,6 +101,7 @@ fn integers_wrap_and_divide_as_constants_do() {
     for way in &WAYS[..2] {
         let (mut functions, mut main, mut calls, mut expected) =
             (Vec::new(), HEAD.to_owned(), String::new(), Vec::new());
+        let mut places = Vec::new();
         for dtype in INTEGERS {
             for op in OPS {
                 let pairs = pairs(dtype, op);
@@ -118,11 +119,23 @@ fn integers_wrap_and_divide_as_constants_do() {
                     main.push_str(&format!("void {symbol}({c}*, {c}*, {c}*);\n"));
                     calls.push_str(&format!("  {symbol}(x_{key}, y_{key}, o_{key}); SHOW(o_{key}, {count});\n"));
                     expected.extend(pairs.iter().map(|(a, b)| fold_int(op, dtype, *a, *b).unwrap()));
+                    places.extend(pairs.iter().map(|(a, b)| format!("{key} of {a} and {b} in {lanes} lanes")));
                 }
             }
         }
         main.push_str(&format!("int main(void) {{\n{calls}  return 0;\n}}\n"));
-        assert_eq!(numbers(&run("integers", *way, &functions, &main)), expected, "{}", way.0);
+        let results = numbers(&run("integers", *way, &functions, &main));
+        assert_eq!(results.len(), expected.len(), "{}", way.0);
+        let wrong = |index: &usize| results[*index] != expected[*index];
+        let shown = |index: usize| format!("{}: {}, not {}", places[index], results[index], expected[index]);
+        let wrong: Vec<String> = (0..results.len()).filter(wrong).map(shown).collect();
+        assert!(
+            wrong.is_empty(),
+            "{}: {} results are wrong:\n{}",
+            way.0,
+            wrong.len(),
+            wrong[..wrong.len().min(20)].join("\n")
+        );
     }
 }
 
