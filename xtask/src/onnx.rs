@@ -1,4 +1,4 @@
-//! `cargo xtask onnx`: the node tests of ONNX 1.18.0, each compiled and run, and compared with the list of those that have passed before.
+//! `cargo xtask onnx`: the node tests of ONNX 1.18.0 and the models beside them, each compiled and run, and compared with the list of those that have passed before.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -18,6 +18,9 @@ const ONNX: Recipe = Recipe {
 /// The tests that have passed, one name in a line.
 const PASSED: &str = "tests/onnx/passed.txt";
 
+/// The folders of the tests: of single operators, and of small models. No two tests have one name.
+const KINDS: [&str; 4] = ["node", "pytorch-converted", "pytorch-operator", "simple"];
+
 /// How many tests one process runs: what crashes takes no other test with it but is told by the name of the one that had begun.
 const BATCH: usize = 50;
 
@@ -34,23 +37,24 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     };
     let workspace = Workspace::find()?;
     let tests = tests(&workspace)?;
-    let mut names: Vec<String> = fs::read_dir(&tests)
-        .map_err(|error| format!("{}: {error}", tests.display()))?
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| words.is_empty() || words.iter().any(|word| name.contains(word)))
-        .collect();
-    names.sort();
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for kind in KINDS {
+        let folder = tests.join(kind);
+        let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        folders.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    folders.retain(|folder| words.is_empty() || words.iter().any(|word| name_of(folder).contains(word)));
+    folders.sort_by_key(|folder| name_of(folder));
     let mut build = workspace.cargo("build");
     build.args(["--package", "kernpack-graph", "--example", "node_tests"]);
     step::run("build the runner of the node tests", &mut build, Show::Warnings)?;
-    let outcomes = run_all(&workspace, &tests, &names)?;
+    let outcomes = run_all(&workspace, &folders)?;
     let count = |word: &str| outcomes.values().filter(|outcome| outcome.starts_with(word)).count();
     for (name, outcome) in outcomes.iter().filter(|(_, outcome)| !outcome.starts_with("passed")) {
         println!("{name}: {outcome}");
     }
     println!(
-        "{} passed, {} unsupported, {} failed of {} node tests",
+        "{} passed, {} unsupported, {} failed of {} tests",
         count("passed"),
         count("unsupported"),
         outcomes.len() - count("passed") - count("unsupported"),
@@ -74,19 +78,25 @@ fn tests(workspace: &Workspace) -> Result<PathBuf> {
     let interpreter = python::environment(workspace, &ONNX)?;
     let program = "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])";
     let package = python::say(workspace, &interpreter, program)?;
-    Ok(Path::new(&package).join("backend/test/data/node"))
+    Ok(Path::new(&package).join("backend/test/data"))
 }
 
-fn run_all(workspace: &Workspace, tests: &Path, names: &[String]) -> Result<Outcomes> {
+/// The name of a test.
+fn name_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn run_all(workspace: &Workspace, folders: &[PathBuf]) -> Result<Outcomes> {
     let mut outcomes = Outcomes::new();
-    let mut rest = names;
+    let mut rest = folders;
     while !rest.is_empty() {
         let batch = &rest[..rest.len().min(BATCH)];
         // cargo tells the program where LLVM is.
         let mut runner = workspace.cargo("run");
         runner.args(["--quiet", "--package", "kernpack-graph", "--example", "node_tests", "--"]);
-        runner.args(batch.iter().map(|name| tests.join(name)));
-        let finished = step::watch(&format!("node tests from {}", batch[0]), &mut runner, Show::Warnings)?;
+        runner.args(batch);
+        let name = format!("tests of ONNX from {}", name_of(&batch[0]));
+        let finished = step::watch(&name, &mut runner, Show::Warnings)?;
         let (found, begun) = read(&finished.output);
         let mut done = found.len();
         outcomes.extend(found);

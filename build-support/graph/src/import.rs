@@ -13,7 +13,7 @@ use crate::op;
 use crate::options::ModelOptions;
 
 /// Versions of the operators that models may ask for.
-const OLDEST: i64 = 7;
+const OLDEST: i64 = 6;
 const NEWEST: i64 = 23;
 /// Functions in functions, at most.
 const DEPTH: usize = 64;

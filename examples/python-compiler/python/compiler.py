@@ -101,15 +101,25 @@ _bases = {
 }
 
 
+_classes = {}
+
+
 def _class(info):
-    """The class of a type, made when it is first asked for, as are those that it derives from."""
-    if not info.type_key.startswith("kernpack.") or info.type_cls is not None:
+    """The class of a type, made when it is first asked for, as are those that it derives from.
+
+    `tvm_ffi` makes a class without a constructor where it meets an object first, here the default of a field: such a class is replaced.
+    """
+    if not info.type_key.startswith("kernpack."):
         return info.type_cls or tvm_ffi.Object
-    name = info.type_key.rsplit(".", 1)[1]
-    if info.parent_type_info.type_key == "ffi.IntEnum":
-        return types.new_class(name, (dataclasses.IntEnum,), {"type_key": info.type_key})
-    parents = (*_bases.get(info.type_key, ()), _class(info.parent_type_info))
-    return tvm_ffi.register_object(info.type_key)(type(name, parents, {"__module__": __name__}))
+    if info.type_key not in _classes:
+        name = info.type_key.rsplit(".", 1)[1]
+        if info.parent_type_info.type_key == "ffi.IntEnum":
+            _classes[info.type_key] = types.new_class(name, (dataclasses.IntEnum,), {"type_key": info.type_key})
+        else:
+            parents = (*_bases.get(info.type_key, ()), _class(info.parent_type_info))
+            new = type(name, parents, {"__module__": __name__})
+            _classes[info.type_key] = tvm_ffi.register_object(info.type_key)(new)
+    return _classes[info.type_key]
 
 
 for _key in map(str, tvm_ffi.get_global_func("ffi.GetRegisteredTypeKeys")()):

@@ -48,11 +48,9 @@ macro_rules! broadcasting {
 fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<Vec<Tensor>> {
     let inputs: Vec<_> = (0..call.inputs.len()).map(|index| call.input(index)).collect::<Result<_>>()?;
     require!(!inputs.is_empty(), "there is no input");
-    require!(
-        call.version >= 7 || call.attrs.get("axis").is_none() && call.attrs.get("broadcast").is_none(),
-        "broadcasting of opset {} with the attributes `axis` and `broadcast` is not supported; export the model with opset 7 or newer",
-        call.version
-    );
+    if let Some(axis) = old_axis(call)? {
+        return aligned(call, axis, function);
+    }
     let shape = broadcast(&inputs.iter().map(|input| &input.shape[..]).collect::<Vec<_>>())?;
     let mut outcome = Ok(());
     let result = tensor(&shape, |position| {
@@ -63,6 +61,35 @@ fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<
                 outcome = Err(error);
                 left
             })
+        })
+    });
+    outcome.map(|()| vec![result])
+}
+
+/// Before version 7 the second input was put along the axes of the first one from one on: an attribute said which, and PRelu's slopes are by channel.
+fn old_axis(call: &Call) -> Result<Option<usize>> {
+    if call.version >= 7 || call.inputs.len() != 2 {
+        return Ok(None);
+    }
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    match call.attrs.find_int("axis")? {
+        Some(axis) => x.axis(axis).map(Some),
+        None if call.name == "PRelu" && y.rank() == 1 && x.rank() > 1 && y.shape != [1] => Ok(Some(1)),
+        None => Ok(None),
+    }
+}
+
+fn aligned(call: &Call, axis: usize, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<Vec<Tensor>> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    let fits = axis + y.rank() <= x.rank()
+        && y.shape.iter().zip(&x.shape[axis..]).all(|(extent, wanted)| extent == wanted || *extent == 1);
+    require!(fits, "{:?} cannot be put along the axes of {:?} from axis {axis} on", y.shape, x.shape);
+    let mut outcome = Ok(());
+    let result = tensor(&x.shape, |position| {
+        let left = x.at(position);
+        function(left.clone(), y.broadcast_at(&position[axis..axis + y.rank()]), call).unwrap_or_else(|error| {
+            outcome = Err(error);
+            left
         })
     });
     outcome.map(|()| vec![result])
