@@ -14,10 +14,12 @@ mod graph;
 mod import;
 mod infer;
 pub mod lower;
+pub mod nnvm;
 pub mod onnx;
 pub mod op;
 mod options;
 pub mod plan;
+pub mod symbol;
 
 pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]

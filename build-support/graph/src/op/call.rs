@@ -80,7 +80,7 @@ impl Operand {
 ///
 /// # Errors
 /// One that is not there.
-pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
     let index = if axis < 0 { axis + count } else { axis };
     require!((0..count).contains(&index), "there is no axis {axis} of a tensor of {rank} dimensions");
@@ -171,7 +171,7 @@ fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
 ///
 /// # Errors
 /// Shapes that do not fit.
-pub(super) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
     for shape in shapes {
@@ -190,7 +190,7 @@ pub(super) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
 }
 
 /// The position of element `flat` of a tensor of this shape, in row-major order.
-pub(super) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
+pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
     let mut rest = flat.clone();
     let mut position = vec![Expr::int(0); shape.len()];
     for (index, extent) in shape.iter().enumerate().rev() {
@@ -201,6 +201,6 @@ pub(super) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
 }
 
 /// The number of the element at a position of a tensor of this shape, in row-major order.
-pub(super) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
+pub(crate) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
     position.iter().zip(shape).fold(Expr::int(0), |flat, (index, extent)| flat * *extent + index)
 }

@@ -19,6 +19,7 @@ mod reduce;
 mod shape;
 
 pub use call::{Call, Operand, extents, tensor as element_tensor};
+pub(crate) use call::{axis_of, broadcast, flatten, unflatten};
 
 use kernpack_compiler::ir::Tensor;
 
