@@ -2,6 +2,8 @@
 
 #[path = "nnvm/build.rs"]
 mod build;
+#[path = "nnvm/gradient.rs"]
+mod gradient;
 #[path = "nnvm/graph.rs"]
 mod graph;
 #[path = "nnvm/inference.rs"]

@@ -26,6 +26,7 @@ mod compute;
 mod correct_layout;
 mod executor;
 mod fuse;
+mod gradient;
 pub mod layout;
 mod make;
 mod memory;

@@ -91,6 +91,8 @@ fn engine_clear() {
 passes! {
     /// Replaces what only training needs: batch_norm by a scale and a shift, dropout by its input.
     SIMPLIFY simplify "SimplifyInference" "kernpack.graph.pass.SimplifyInference" [] [] super::simplify::simplify_inference;
+    /// Differentiates entries by others.
+    GRADIENT gradient "Gradient" "kernpack.graph.pass.Gradient" ["grad_ys", "grad_xs"] [] super::gradient::gradient;
     /// Moves factors by channel into weights.
     FOLD_SCALE fold_scale_axis "FoldScaleAxis" "kernpack.graph.pass.FoldScaleAxis" ["shape"] [] super::scale::fold_scale_axis;
     /// Makes a graph of its own of what depends on parameters alone.

@@ -292,6 +292,13 @@ impl Graph {
     }
 }
 
+/// As [`super::print`] shows it.
+impl core::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&super::print(self).unwrap_or_else(|error| error.to_string()))
+    }
+}
+
 impl Value {
     /// A variable.
     pub fn variable(name: &str) -> Self {
