@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use kernpack::{Any, Array, DataType, Function, Map, Module, ObjRef, Shape, Str};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
-use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
+use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::placeholder;
+use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription, rules};
 use linkme::distributed_slice;
 
 use super::compute::compute;
@@ -115,8 +117,8 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
             }
         };
         let mut inputs = Vec::new();
-        for id in entry.inputs.iter() {
-            let id = usize::try_from(id).unwrap_or(usize::MAX);
+        for place in &group.reads {
+            let id = group.inputs[*place];
             let from = index.row_ptr.partition_point(|row| *row <= id) - 1;
             let Some(value) = made.get(&from) else {
                 fail!("{}: its input {id} is not computed before it", node.node.place())
@@ -130,8 +132,10 @@ pub(super) fn compile(graph: &GraphRef) -> Result<GraphRef> {
             ("num_outputs", node.num_outputs.to_string()),
         ];
         let attrs = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(value.as_str()))).collect();
-        let control: Array<_> =
-            node.control_deps.iter().filter_map(|before| Some(made.get(before)?.node.clone())).collect();
+        // The variable that is written to stays in the graph, also if nothing reads it.
+        let target = node.inputs.first().filter(|_| node.node.is_op("_assign")).map(|entry| entry.node);
+        let before = node.control_deps.iter().copied().chain(target);
+        let control: Array<_> = before.filter_map(|before| Some(made.get(&before)?.node.clone())).collect();
         let call = Node::new(Some("tvm_op"), &node.node.name, attrs, &inputs);
         let call = if control.is_empty() { call } else { call.with_inputs(&inputs, control) };
         made.insert(number, Value::of(call));
@@ -207,6 +211,8 @@ struct Group {
     index: IndexedGraph,
     /// The numbers of the entries that it reads.
     inputs: Vec<usize>,
+    /// Which of them its kernel reads.
+    reads: Vec<usize>,
     /// What it computes, as a text: equal groups have equal ones.
     key: String,
     name: String,
@@ -243,7 +249,34 @@ impl Group {
             name.truncate(80);
             name = format!("{name}_{hash:016x}");
         }
-        Ok(Self { entry: entry.clone(), index, inputs, key, name })
+        let mut group = Self { entry: entry.clone(), index, inputs, reads: Vec::new(), key, name };
+        // What is not read (a shape alone is taken of it) is no argument: a first round finds that out.
+        let stands = (0..group.inputs.len())
+            .map(|number| {
+                let (shape, dtype) = group.argument(number, known)?;
+                let tensor = placeholder(extents(&shape), dtype, "x");
+                Ok(Operand { tensor, shape, dtype, value: None })
+            })
+            .collect::<Result<Vec<Operand>>>()?;
+        let results = group.instantiate(&stands).map_err(|error| error.within(&group.places()))?;
+        let outputs: Vec<_> = results.iter().map(|tensor| tensor.op.clone()).collect();
+        let order = post_order(&outputs);
+        group.reads = (0..stands.len()).filter(|number| order.contains(&stands[*number].tensor.op)).collect();
+        Ok(group)
+    }
+
+    /// The nodes, for messages.
+    fn places(&self) -> String {
+        let nodes = self.index.nodes.iter().filter(|node| !node.node.is_variable());
+        nodes.map(|node| node.node.place()).collect::<Vec<String>>().join(" + ")
+    }
+
+    /// The shape and the type that an input is handed over with.
+    fn argument(&self, number: usize, known: &Entries) -> Result<(Vec<i64>, DataType)> {
+        let id = self.inputs[number];
+        let shape = &known.shapes[id];
+        let flat = || -> Result<Vec<i64>> { Ok(vec![i64::try_from(num_elements(shape)?).unwrap_or(i64::MAX)]) };
+        Ok((if self.entry.flatten_data { flat()? } else { shape.clone() }, known.types[id]))
     }
 
     /// The function of the group, from the cache if it is there.
@@ -253,10 +286,8 @@ impl Group {
             *uses += 1;
             return Ok(function.clone());
         }
-        let places: Vec<String> =
-            self.index.nodes.iter().filter(|node| !node.node.is_variable()).map(|node| node.node.place()).collect();
-        let function =
-            self.lower_now(name, target, target_text, known).map_err(|error| error.within(&places.join(" + ")))?;
+        let lowered = self.lower_now(name, target, target_text, known);
+        let function = lowered.map_err(|error| error.within(&self.places()))?;
         CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (function.clone(), 1));
         Ok(function)
     }
@@ -264,17 +295,14 @@ impl Group {
     fn lower_now(&self, name: &str, target: &Target, target_text: &str, known: &Entries) -> Result<LoweredFunc> {
         let context = PassContext::new(PassOptions::default());
         let mut kernel = Kernel::new(name);
-        let flat = |shape: &[i64]| -> Result<Vec<i64>> {
-            Ok(if self.entry.flatten_data {
-                vec![i64::try_from(num_elements(shape)?).unwrap_or(i64::MAX)]
-            } else {
-                shape.to_vec()
-            })
-        };
         let mut arguments: Vec<Operand> = Vec::new();
-        for (number, id) in self.inputs.iter().enumerate() {
-            let (shape, dtype) = (flat(&known.shapes[*id])?, known.types[*id]);
-            let tensor = kernel.input(&format!("input{number}"), extents(&shape), dtype);
+        for number in 0..self.inputs.len() {
+            let (shape, dtype) = self.argument(number, known)?;
+            let tensor = if self.reads.contains(&number) {
+                kernel.input(&format!("input{number}"), extents(&shape), dtype)
+            } else {
+                placeholder(extents(&shape), dtype, "unread")
+            };
             arguments.push(Operand { tensor, shape, dtype, value: None });
         }
         let results = self.instantiate(&arguments)?;
@@ -282,14 +310,20 @@ impl Group {
             kernel.output(&format!("output{number}"), result.clone());
         }
         match self.schedule(&results, target_text)? {
-            None => Ok(kernel.lower(&TargetDescription::of(target), &context)?),
+            None => {
+                let target = TargetDescription::of(target);
+                kernel.lower(&target, &context).or_else(|error| {
+                    // A convolution whose code by hand does not fit what follows it is computed as a reduction.
+                    let plain = PassContext::new(PassOptions::default());
+                    let by_hand =
+                        |rule: &Any| rule.to::<String>().is_ok_and(|name| name == "winograd" || name == "convolution");
+                    plain.rules.set(rules::usual().iter().filter(|rule| !by_hand(rule)).collect());
+                    kernel.lower(&target, &plain).map_err(|_| error.into())
+                })
+            }
             Some(schedule) => {
-                let all: Array<Any> = arguments
-                    .iter()
-                    .map(|input| &input.tensor)
-                    .chain(&results)
-                    .map(|tensor| Any::from(tensor.clone()))
-                    .collect();
+                let read = self.reads.iter().map(|number| &arguments[*number].tensor);
+                let all: Array<Any> = read.chain(&results).map(|tensor| Any::from(tensor.clone())).collect();
                 Ok(Function::global("kernpack.pipeline.lower")?.call_as((schedule, all, name, context))?)
             }
         }

@@ -161,6 +161,8 @@ fn infer_node<F: Fact>(index: &IndexedGraph, number: usize, facts: &mut [F]) -> 
     }
     let op = node.node.operator()?;
     let used = Use::new(&op, &node.node);
+    let count = used.num_inputs().map_err(|error| error.within(&node.node.place()))?;
+    require!(node.inputs.len() == count, "{}: {} inputs, and it takes {count}", node.node.place(), node.inputs.len());
     let read = |facts: &[F]| {
         let ins: Vec<F> = node.inputs.iter().map(|entry| facts[index.entry_id(*entry)].clone()).collect();
         let outs: Vec<F> = (0..node.num_outputs).map(|output| facts[index.row_ptr[number] + output].clone()).collect();

@@ -75,7 +75,10 @@ pub fn describe(name: &str) -> Result<(Vec<String>, Vec<String>)> {
 
 /// A pass that leaves an attribute.
 pub fn giver(attr: &str) -> Option<String> {
-    let own = PASSES.iter().find(|pass| pass.provides.contains(&attr)).map(|pass| pass.name.to_owned());
+    let own = PASSES
+        .iter()
+        .find(|pass| pass.provides.contains(&attr) && !pass.requires.contains(&attr))
+        .map(|pass| pass.name.to_owned());
     own.or_else(|| {
         let foreign = FOREIGN.read().unwrap_or_else(PoisonError::into_inner);
         let found = foreign.iter().find(|(_, pass)| pass.provides.iter().any(|provided| provided == attr));

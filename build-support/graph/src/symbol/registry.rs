@@ -37,6 +37,9 @@ pub static OPERATORS: [fn(&mut Registrar)];
 /// The priority of a cell that says none.
 pub const PRIORITY: i64 = 10;
 
+/// Inputs or outputs of a node, at most.
+const MOST: usize = 1 << 16;
+
 /// A counted reference to an operator.
 pub type OpRef = ObjRef<Op>;
 
@@ -485,6 +488,12 @@ impl<'a> Use<'a> {
     }
 
     fn count(&self, arity: &Arity) -> Result<usize> {
+        let count = self.count_of(arity)?;
+        require!(count <= MOST, "{count} inputs or outputs are too many: {MOST} are possible");
+        Ok(count)
+    }
+
+    fn count_of(&self, arity: &Arity) -> Result<usize> {
         match arity {
             Arity::Fixed(count) => Ok(*count),
             Arity::Native(count) => count(self),

@@ -32,7 +32,7 @@ fn attributes_keep_their_order_and_types() {
     assert_eq!(loaded.attr::<Vec<Shape>>("shape").unwrap()[1].to_vec(), [1, 3]);
     assert_eq!(loaded.attr::<i64>("bytes").unwrap(), 12);
     let error = symbol::save_json(&loaded.with_attr("f", Function::from_fn(|| 1))).unwrap_err().to_string();
-    assert!(error.starts_with("graph attribute `f`: JSON cannot hold ffi.Function"), "{error}");
+    assert!(error.starts_with("graph attribute `f`: JSON cannot hold Function"), "{error}");
 }
 
 #[test]
