@@ -10,6 +10,7 @@ mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
+mod grid;
 mod loss;
 mod matmul;
 mod move_data;
@@ -19,6 +20,7 @@ mod pick;
 mod pool;
 mod quantize;
 mod reduce;
+mod resize;
 mod scatter;
 mod shape;
 mod statements;
@@ -66,6 +68,7 @@ const FAMILIES: &[&[Operator]] = &[
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    grid::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -75,6 +78,7 @@ const FAMILIES: &[&[Operator]] = &[
     pool::OPERATORS,
     quantize::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
 ];
