@@ -3,6 +3,7 @@
 //! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
+mod attention;
 mod call;
 mod cast;
 mod conv;
@@ -11,6 +12,7 @@ mod elementwise;
 mod gather;
 mod generate;
 mod grid;
+mod image;
 mod loss;
 mod matmul;
 mod move_data;
@@ -23,6 +25,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod shape;
+mod signal;
 mod statements;
 
 pub use call::{Call, Operand, extents, tensor as element_tensor};
@@ -60,6 +63,7 @@ pub struct Operator {
 
 /// All operators, by family.
 const FAMILIES: &[&[Operator]] = &[
+    attention::OPERATORS,
     cast::OPERATORS,
     conv::OPERATORS,
     einsum::OPERATORS,
@@ -69,6 +73,7 @@ const FAMILIES: &[&[Operator]] = &[
     gather::OPERATORS,
     generate::OPERATORS,
     grid::OPERATORS,
+    image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -81,6 +86,7 @@ const FAMILIES: &[&[Operator]] = &[
     resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
 ];
 
 /// The operator of a name.
