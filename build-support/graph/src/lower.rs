@@ -44,6 +44,33 @@ pub struct Lowered {
     pub weights: usize,
 }
 
+impl Lowered {
+    /// Takes the weights out of the module, whose code then refers to them by the symbol that `name` gives for their bytes. An object for the linker has to define it,
+    /// hidden and aligned to 64 bytes; one object serves all machines that the same model is lowered for with the same weights.
+    #[must_use]
+    pub fn without_weights(mut self, name: impl Fn(&[u8]) -> String) -> (Self, Option<(String, Bytes)>) {
+        let mut taken = None;
+        let functions = self.module.functions.iter().map(|function| {
+            let Some(data) = function.attr(CONSTANTS).and_then(|data| data.to::<Map<Str, Bytes>>().ok()) else {
+                return function;
+            };
+            let symbols: Map<Str, Str> = data
+                .iter()
+                .map(|(key, bytes)| {
+                    let symbol = name(bytes.as_ref());
+                    taken = Some((symbol.clone(), bytes));
+                    (key, Str::from(symbol))
+                })
+                .collect();
+            let attrs = function.attrs.iter().filter(|(key, _)| key.as_str() != CONSTANTS);
+            let attrs = attrs.chain([(Str::from(CONSTANTS), Any::from(symbols))]).collect();
+            LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() })
+        });
+        self.module = IrModule::new(functions);
+        (self, taken)
+    }
+}
+
 /// How a model is lowered.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerOptions {

@@ -10,6 +10,7 @@ mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
+mod grid;
 mod loss;
 mod matmul;
 mod move_data;
@@ -20,6 +21,7 @@ mod pool;
 mod quantize;
 mod recurrent;
 mod reduce;
+mod resize;
 mod scatter;
 mod shape;
 mod statements;
@@ -69,6 +71,7 @@ const FAMILIES: &[&[Operator]] = &[
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    grid::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -78,6 +81,7 @@ const FAMILIES: &[&[Operator]] = &[
     pool::OPERATORS,
     quantize::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
 ];
