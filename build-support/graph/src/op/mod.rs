@@ -16,6 +16,7 @@ mod image;
 mod loss;
 mod matmul;
 mod move_data;
+pub(crate) mod narrow;
 mod norm;
 mod order;
 mod pick;
