@@ -43,6 +43,16 @@ const SHAPES: &[(&str, &[usize])] = &[
     ("ReduceSumSquare", &[1]),
     ("Resize", &[1, 2, 3]),
     ("TopK", &[1]),
+    ("Upsample", &[1]),
+    ("AffineGrid", &[1]),
+    ("Col2Im", &[1, 2]),
+    ("MaxUnpool", &[2]),
+    ("DFT", &[1, 2]),
+    ("STFT", &[1, 3]),
+    ("BlackmanWindow", &[0]),
+    ("HannWindow", &[0]),
+    ("HammingWindow", &[0]),
+    ("MelWeightMatrix", &[0, 1, 2, 3, 4]),
 ];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -90,12 +100,17 @@ fn run(folder: &Path) -> Outcome<()> {
     }
     let set = folder.join("test_data_set_0");
     let (inputs, outputs) = (tensors(&set, "input")?, tensors(&set, "output")?);
-    let promoted = |name: &str| {
+    let is_shape = |model: &onnx::Model<'_>, name: &str| {
         model.graph.nodes.iter().any(|node| {
             let indices = SHAPES.iter().find(|(op, _)| *op == node.op_type).map_or(&[][..], |(_, indices)| indices);
             indices.iter().any(|index| node.inputs.get(*index).is_some_and(|input| input == name))
         })
     };
+    // A function written out has the inputs of the operator.
+    let whole = folder.to_string_lossy().split_once("_expanded").map(|(whole, _)| PathBuf::from(whole));
+    let whole = whole.and_then(|whole| fs::read(whole.join("model.onnx")).ok()).unwrap_or_default();
+    let whole = onnx::read_model(&whole).ok();
+    let promoted = |name: &str| is_shape(&model, name) || whole.as_ref().is_some_and(|whole| is_shape(whole, name));
     // Data of bfloat16 is written as uint16.
     let inputs: Vec<Constant> = model
         .graph

@@ -82,7 +82,7 @@ fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<Ir
 }
 
 /// How the code reaches the runtime: by symbols that the linker finds in it, where it has them. So it does in programs, too, which no loader tells anything.
-fn runtime_of(triple: &str) -> RuntimeSymbols {
+pub(crate) fn runtime_of(triple: &str) -> RuntimeSymbols {
     let has_symbols = triple.contains("-linux") && ["x86_64", "aarch64"].iter().any(|arch| triple.starts_with(arch));
     if has_symbols { RuntimeSymbols::Prefixed("__kernpack_host_".to_owned()) } else { RuntimeSymbols::Context }
 }

@@ -6,17 +6,24 @@
 mod call;
 mod cast;
 mod conv;
+mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
+mod grid;
 mod loss;
 mod matmul;
 mod move_data;
 mod norm;
+mod order;
+mod pick;
 mod pool;
 mod quantize;
 mod reduce;
+mod resize;
+mod scatter;
 mod shape;
+mod statements;
 
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 
@@ -55,18 +62,24 @@ pub struct Operator {
 const FAMILIES: &[&[Operator]] = &[
     cast::OPERATORS,
     conv::OPERATORS,
+    einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    grid::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
     norm::OPERATORS,
+    order::OPERATORS,
+    pick::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
+    scatter::OPERATORS,
     shape::OPERATORS,
 ];
 
@@ -80,4 +93,14 @@ pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name).collect();
     names.sort_unstable();
     names
+}
+
+/// Operators with results whose extents depend on data: the number of their outputs, and which of them these are. Behind the outputs they give the extents of
+/// each; the outputs themselves have the largest extents that are possible.
+const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
+    &[("Compress", 1, &[0]), ("NonMaxSuppression", 1, &[0]), ("NonZero", 1, &[0]), ("Unique", 4, &[0, 1, 3])];
+
+/// The number of outputs of an operator, and those whose extents depend on data.
+pub(crate) fn sized_by_data(operator: &Operator) -> Option<(usize, &'static [usize])> {
+    SIZED_BY_DATA.iter().find(|(name, ..)| *name == operator.name).map(|(_, count, which)| (*count, *which))
 }
