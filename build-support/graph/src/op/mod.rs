@@ -19,13 +19,16 @@ mod order;
 mod pick;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod resize;
 mod scatter;
 mod shape;
 mod statements;
 
+pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
+pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;
 
