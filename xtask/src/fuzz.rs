@@ -18,7 +18,8 @@ const USAGE: &str =
   --merge       then adds what reaches new code to tests/fuzz/corpus
 ";
 
-const TARGETS: [&str; 8] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "onnx"];
+const TARGETS: [&str; 8] =
+    ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "onnx"];
 
 /// The only platform that the targets are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
