@@ -3,6 +3,7 @@
 //! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
+mod attention;
 mod call;
 mod cast;
 mod conv;
@@ -11,9 +12,11 @@ mod elementwise;
 mod gather;
 mod generate;
 mod grid;
+mod image;
 mod loss;
 mod matmul;
 mod move_data;
+pub(crate) mod narrow;
 mod norm;
 mod order;
 mod pick;
@@ -24,6 +27,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod shape;
+mod signal;
 mod statements;
 
 pub(crate) use call::axis_of;
@@ -63,6 +67,7 @@ pub struct Operator {
 
 /// All operators, by family.
 const FAMILIES: &[&[Operator]] = &[
+    attention::OPERATORS,
     cast::OPERATORS,
     conv::OPERATORS,
     einsum::OPERATORS,
@@ -72,6 +77,7 @@ const FAMILIES: &[&[Operator]] = &[
     gather::OPERATORS,
     generate::OPERATORS,
     grid::OPERATORS,
+    image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -84,6 +90,7 @@ const FAMILIES: &[&[Operator]] = &[
     resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
 ];
 
 /// The operator of a name.
