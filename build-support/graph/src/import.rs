@@ -54,7 +54,9 @@ fn version_of(opsets: &[OpsetId]) -> Option<i64> {
 
 fn check_versions(model: &Model<'_>) -> Result<()> {
     let Some(version) = version_of(&model.opsets) else {
-        require!(!model.functions.is_empty(), "the model does not say which version of the operators it uses");
+        // Functions and operators of other domains have versions of their own.
+        let has_others = !model.functions.is_empty() || !model.opsets.is_empty();
+        require!(has_others, "the model does not say which version of the operators it uses");
         return Ok(());
     };
     require!(
@@ -85,7 +87,8 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
                     graphs.push(&graph.nodes);
                 }
             }
-            let known = node.domain.is_empty() && (is_own(&node.op_type) || op::find(&node.op_type).is_some());
+            let known = node.domain == op::domain(&node.op_type)
+                && (is_own(&node.op_type) || op::find(&node.op_type).is_some());
             if !known && !is_function(node) {
                 let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };
@@ -377,6 +380,10 @@ impl<'m, 'a> Importer<'m, 'a> {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
         let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
+        if let Some(tables) = op::tables(operator, &attrs)? {
+            ids.truncate(1);
+            ids.extend(tables.into_iter().map(|table| table.map(|table| self.graph.add_known(name, table))));
+        }
         let made = self.add_sized(operator, name, Arc::new(attrs), version, &ids, &node.outputs)?;
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }

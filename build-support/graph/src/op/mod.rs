@@ -6,6 +6,7 @@
 mod call;
 mod cast;
 mod conv;
+mod conv_integer;
 mod einsum;
 mod elementwise;
 mod gather;
@@ -14,6 +15,7 @@ mod grid;
 mod loss;
 mod matmul;
 mod move_data;
+mod ngrams;
 mod norm;
 mod order;
 mod pick;
@@ -25,6 +27,8 @@ mod resize;
 mod scatter;
 mod shape;
 mod statements;
+mod training;
+mod tree;
 
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
@@ -32,6 +36,8 @@ pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;
 
+use crate::attrs::Attrs;
+use crate::constant::Constant;
 use crate::error::Result;
 
 /// What the fusion of nodes has to know of an operator.
@@ -53,7 +59,7 @@ pub enum Pattern {
 
 /// An operator.
 pub struct Operator {
-    /// Its name in ONNX, of the domain "".
+    /// Its name in ONNX.
     pub name: &'static str,
     /// How it is fused.
     pub pattern: Pattern,
@@ -65,6 +71,7 @@ pub struct Operator {
 const FAMILIES: &[&[Operator]] = &[
     cast::OPERATORS,
     conv::OPERATORS,
+    conv_integer::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
@@ -75,6 +82,7 @@ const FAMILIES: &[&[Operator]] = &[
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
+    ngrams::OPERATORS,
     norm::OPERATORS,
     order::OPERATORS,
     pick::OPERATORS,
@@ -84,6 +92,8 @@ const FAMILIES: &[&[Operator]] = &[
     resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
+    training::OPERATORS,
+    tree::OPERATORS,
 ];
 
 /// The operator of a name.
@@ -106,4 +116,27 @@ const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
 /// The number of outputs of an operator, and those whose extents depend on data.
 pub(crate) fn sized_by_data(operator: &Operator) -> Option<(usize, &'static [usize])> {
     SIZED_BY_DATA.iter().find(|(name, ..)| *name == operator.name).map(|(_, count, which)| (*count, *which))
+}
+
+/// Makes tables of attributes.
+type Tables = fn(&Attrs) -> Result<Vec<Option<Constant>>>;
+
+/// Attributes that are tables which an operator reads when it runs: they become inputs, behind the one of the model's.
+const TABLES: &[(&str, Tables)] = &[("TfIdfVectorizer", ngrams::tables), ("TreeEnsemble", tree::tables)];
+
+/// The tables of an operator that has some.
+///
+/// # Errors
+/// Attributes that do not fit each other.
+pub(crate) fn tables(operator: &Operator, attrs: &Attrs) -> Result<Option<Vec<Option<Constant>>>> {
+    TABLES.iter().find(|(name, _)| *name == operator.name).map(|(_, make)| make(attrs)).transpose()
+}
+
+/// The domain of an operator.
+pub(crate) fn domain(name: &str) -> &'static str {
+    match name {
+        "Adagrad" | "Adam" | "Momentum" => "ai.onnx.preview.training",
+        "ArrayFeatureExtractor" | "Binarizer" | "TreeEnsemble" => "ai.onnx.ml",
+        _ => "",
+    }
 }
