@@ -3,6 +3,7 @@
 //! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
+mod attention;
 mod call;
 mod cast;
 mod conv;
@@ -12,9 +13,11 @@ mod elementwise;
 mod gather;
 mod generate;
 mod grid;
+mod image;
 mod loss;
 mod matmul;
 mod move_data;
+pub(crate) mod narrow;
 mod ngrams;
 mod norm;
 mod order;
@@ -26,6 +29,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod shape;
+mod signal;
 mod statements;
 mod training;
 mod tree;
@@ -69,6 +73,7 @@ pub struct Operator {
 
 /// All operators, by family.
 const FAMILIES: &[&[Operator]] = &[
+    attention::OPERATORS,
     cast::OPERATORS,
     conv::OPERATORS,
     conv_integer::OPERATORS,
@@ -79,6 +84,7 @@ const FAMILIES: &[&[Operator]] = &[
     gather::OPERATORS,
     generate::OPERATORS,
     grid::OPERATORS,
+    image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -92,6 +98,7 @@ const FAMILIES: &[&[Operator]] = &[
     resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
     training::OPERATORS,
     tree::OPERATORS,
 ];

@@ -188,7 +188,8 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
     // As a tensor [batch, group, element of the group].
     let shape = [x.shape[0], groups, size * inner];
     let flat = |position: &[Expr]| x.at(&super::call::unflatten(&super::call::flatten(position, &shape), &x.shape));
-    let grouped = Operand { tensor: tensor(&shape, flat), shape: shape.to_vec(), dtype: x.dtype, value: None };
+    let grouped =
+        Operand { tensor: tensor(&shape, flat), shape: shape.to_vec(), dtype: x.dtype, element: x.dtype, value: None };
     let axes = Axes::new(&grouped, &[2])?;
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(&grouped, &axes);
