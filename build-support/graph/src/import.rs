@@ -23,6 +23,21 @@ use crate::options::ModelOptions;
 /// Versions of the operators that models may ask for.
 const OLDEST: i64 = 6;
 const NEWEST: i64 = 23;
+/// Operators that mean the same in all versions.
+const SINCE_1: [&str; 12] = [
+    "Constant",
+    "Conv",
+    "Flatten",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Identity",
+    "Not",
+    "Shape",
+    "Size",
+    "Softplus",
+    "Softsign",
+    "Transpose",
+];
 /// Functions in functions, at most.
 const DEPTH: usize = 64;
 
@@ -54,16 +69,32 @@ fn version_of(opsets: &[OpsetId]) -> Option<i64> {
 
 fn check_versions(model: &Model<'_>) -> Result<()> {
     let Some(version) = version_of(&model.opsets) else {
-        // Functions and operators of other domains have versions of their own.
-        let has_others = !model.functions.is_empty() || !model.opsets.is_empty();
-        require!(has_others, "the model does not say which version of the operators it uses");
+        let is_other = model.graph.nodes.iter().all(|node| !node.domain.is_empty());
+        require!(
+            is_other || !model.functions.is_empty(),
+            "the model does not say which version of the operators it uses"
+        );
         return Ok(());
     };
+    if (1..OLDEST).contains(&version) && uses_only(model, &SINCE_1) {
+        return Ok(());
+    }
     require!(
         (OLDEST..=NEWEST).contains(&version),
         "the model uses operators of version {version}; supported are {OLDEST} to {NEWEST}: convert it with onnx.version_converter"
     );
     Ok(())
+}
+
+/// Whether the nodes of a model are all of these operators.
+fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
+    let functions = model.functions.iter().flat_map(|function| &function.nodes);
+    model
+        .graph
+        .nodes
+        .iter()
+        .chain(functions)
+        .all(|node| node.domain.is_empty() && names.contains(&node.op_type.as_str()))
 }
 
 /// Operators of the importer itself.
@@ -87,8 +118,8 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
                     graphs.push(&graph.nodes);
                 }
             }
-            let known = node.domain == op::domain(&node.op_type)
-                && (is_own(&node.op_type) || op::find(&node.op_type).is_some());
+            let is_there = is_own(&node.op_type) || op::find(&node.op_type).is_some();
+            let known = is_there && node.domain == op::domain_of(&node.op_type);
             if !known && !is_function(node) {
                 let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };
@@ -380,10 +411,6 @@ impl<'m, 'a> Importer<'m, 'a> {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
         let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-        if let Some(tables) = op::tables(operator, &attrs)? {
-            ids.truncate(1);
-            ids.extend(tables.into_iter().map(|table| table.map(|table| self.graph.add_known(name, table))));
-        }
         let made = self.add_sized(operator, name, Arc::new(attrs), version, &ids, &node.outputs)?;
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }

@@ -6,8 +6,10 @@
 mod attention;
 mod call;
 mod cast;
+pub(crate) mod classic;
 mod conv;
 mod conv_integer;
+mod det;
 mod einsum;
 mod elementwise;
 mod gather;
@@ -18,7 +20,6 @@ mod loss;
 mod matmul;
 mod move_data;
 pub(crate) mod narrow;
-mod ngrams;
 mod norm;
 mod order;
 mod pick;
@@ -32,7 +33,6 @@ mod shape;
 mod signal;
 mod statements;
 mod training;
-mod tree;
 
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
@@ -40,8 +40,6 @@ pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;
 
-use crate::attrs::Attrs;
-use crate::constant::Constant;
 use crate::error::Result;
 
 /// What the fusion of nodes has to know of an operator.
@@ -63,7 +61,7 @@ pub enum Pattern {
 
 /// An operator.
 pub struct Operator {
-    /// Its name in ONNX.
+    /// Its name in ONNX, of the domain "".
     pub name: &'static str,
     /// How it is fused.
     pub pattern: Pattern,
@@ -75,8 +73,10 @@ pub struct Operator {
 const FAMILIES: &[&[Operator]] = &[
     attention::OPERATORS,
     cast::OPERATORS,
+    classic::OPERATORS,
     conv::OPERATORS,
     conv_integer::OPERATORS,
+    det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
@@ -88,7 +88,6 @@ const FAMILIES: &[&[Operator]] = &[
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
-    ngrams::OPERATORS,
     norm::OPERATORS,
     order::OPERATORS,
     pick::OPERATORS,
@@ -100,8 +99,18 @@ const FAMILIES: &[&[Operator]] = &[
     shape::OPERATORS,
     signal::OPERATORS,
     training::OPERATORS,
-    tree::OPERATORS,
 ];
+
+/// The operators of other domains than that of ONNX itself.
+const DOMAINS: &[(&str, &[&str])] = &[
+    ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
+    ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
+];
+
+/// The domain of an operator; "" is that of ONNX itself.
+pub(crate) fn domain_of(name: &str) -> &'static str {
+    DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
+}
 
 /// The operator of a name.
 pub fn find(name: &str) -> Option<&'static Operator> {
@@ -123,27 +132,4 @@ const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
 /// The number of outputs of an operator, and those whose extents depend on data.
 pub(crate) fn sized_by_data(operator: &Operator) -> Option<(usize, &'static [usize])> {
     SIZED_BY_DATA.iter().find(|(name, ..)| *name == operator.name).map(|(_, count, which)| (*count, *which))
-}
-
-/// Makes tables of attributes.
-type Tables = fn(&Attrs) -> Result<Vec<Option<Constant>>>;
-
-/// Attributes that are tables which an operator reads when it runs: they become inputs, behind the one of the model's.
-const TABLES: &[(&str, Tables)] = &[("TfIdfVectorizer", ngrams::tables), ("TreeEnsemble", tree::tables)];
-
-/// The tables of an operator that has some.
-///
-/// # Errors
-/// Attributes that do not fit each other.
-pub(crate) fn tables(operator: &Operator, attrs: &Attrs) -> Result<Option<Vec<Option<Constant>>>> {
-    TABLES.iter().find(|(name, _)| *name == operator.name).map(|(_, make)| make(attrs)).transpose()
-}
-
-/// The domain of an operator.
-pub(crate) fn domain(name: &str) -> &'static str {
-    match name {
-        "Adagrad" | "Adam" | "Momentum" => "ai.onnx.preview.training",
-        "ArrayFeatureExtractor" | "Binarizer" | "TreeEnsemble" => "ai.onnx.ml",
-        _ => "",
-    }
 }
