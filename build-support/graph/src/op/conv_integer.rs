@@ -20,7 +20,7 @@ fn by_channel(of: &Operand, channel: &Expr) -> Expr {
     match of.shape[..] {
         [] => of.at(&[]),
         [1] => of.at(&[Expr::int(0)]),
-        _ => of.at(&[channel.clone()]),
+        _ => of.at(core::slice::from_ref(channel)),
     }
 }
 

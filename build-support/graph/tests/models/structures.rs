@@ -389,12 +389,12 @@ fn recurrent_networks() {
                 clip: f64::from(0.8_f32),
                 resets_after,
             };
-            for row in 0..batch {
+            for (row, length) in lengths.iter().enumerate() {
                 let place = if layout == 1 { row * 2 + direction } else { direction * batch + row };
                 let of = |values: &[f64]| values[place * hidden..(place + 1) * hidden].to_vec();
                 let (mut state, mut cell) = (of(&data[5]), data.get(6).map(|values| of(values)).unwrap_or_default());
-                for step in 0..lengths[row] {
-                    let time = if direction == 1 { lengths[row] - 1 - step } else { step };
+                for step in 0..*length {
+                    let time = if direction == 1 { length - 1 - step } else { step };
                     let at = if layout == 1 { row * steps + time } else { time * batch + row };
                     (state, cell) = network.step(&data[0][at * width..(at + 1) * width], &state, &cell);
                     let at = if layout == 1 {
