@@ -13,7 +13,7 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::op::{Operator, Pattern, extents, narrow};
+use crate::op::{Operator, Pattern, classic, extents, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
 const LARGE: usize = 1 << 20;
@@ -38,6 +38,11 @@ impl Graph {
         inputs: &[Option<ValueId>],
         names: &[String],
     ) -> Result<Vec<Option<ValueId>>> {
+        let tables =
+            classic::tables(op.name, &attrs).map_err(|error| error.within(&format!("node '{name}' ({})", op.name)))?;
+        let mut inputs = inputs.to_vec();
+        inputs.extend(tables.into_iter().map(|table| Some(self.add_known(&format!("{name} (table)"), table))));
+        let inputs = &inputs;
         let wanted: Vec<Option<ValueId>> = names.iter().map(|name| (!name.is_empty()).then_some(0)).collect();
         let mut node = Node {
             name: name.to_owned(),

@@ -237,7 +237,9 @@ fn description(graph: &Graph) -> Description {
     for ((id, written), name) in inputs.chain(outputs).zip(kernpack_graph::lower::argument_names(graph)) {
         let value = &graph.values[id];
         let element = ELEMENTS.into_iter().find(|element| *element == value.dtype.to_string());
-        shapes.push(format!("`{name}{:?}` {}", value.shape, value.dtype.short_name()));
+        // What depends on data lies at the start of a block.
+        let part = if graph.extents.contains_key(&id) { " at most, as `_extents` tells" } else { "" };
+        shapes.push(format!("`{name}{:?}` {}{part}", value.shape, value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });
     }
     let doc = format!("A model{}. Shapes: {}.", named(&graph.name), shapes.join(", "));

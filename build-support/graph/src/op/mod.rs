@@ -6,7 +6,10 @@
 mod attention;
 mod call;
 mod cast;
+pub(crate) mod classic;
 mod conv;
+mod conv_integer;
+mod det;
 mod einsum;
 mod elementwise;
 mod gather;
@@ -29,6 +32,7 @@ mod scatter;
 mod shape;
 mod signal;
 mod statements;
+mod training;
 
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
@@ -69,7 +73,10 @@ pub struct Operator {
 const FAMILIES: &[&[Operator]] = &[
     attention::OPERATORS,
     cast::OPERATORS,
+    classic::OPERATORS,
     conv::OPERATORS,
+    conv_integer::OPERATORS,
+    det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
@@ -91,7 +98,19 @@ const FAMILIES: &[&[Operator]] = &[
     scatter::OPERATORS,
     shape::OPERATORS,
     signal::OPERATORS,
+    training::OPERATORS,
 ];
+
+/// The operators of other domains than that of ONNX itself.
+const DOMAINS: &[(&str, &[&str])] = &[
+    ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
+    ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
+];
+
+/// The domain of an operator; "" is that of ONNX itself.
+pub(crate) fn domain_of(name: &str) -> &'static str {
+    DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
+}
 
 /// The operator of a name.
 pub fn find(name: &str) -> Option<&'static Operator> {
