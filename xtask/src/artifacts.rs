@@ -40,11 +40,12 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
 }
 
 /// The packages of the libraries that tests load, and of the Rust host.
-const LOADED_BY_TESTS: [&str; 12] = [
+const LOADED_BY_TESTS: [&str; 13] = [
     "imagekit",
     "imagekit-host",
     "expr",
     "extension",
+    "filetype",
     "kernpack-gpu-tests",
     "tensor-kernels",
     "conversions",
@@ -59,7 +60,7 @@ const LOADED_BY_TESTS: [&str; 12] = [
 ///
 /// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
 /// itself, as it is shipped, and the compiler without optimization.
-pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 10]> {
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 11]> {
     let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
     let mut cargo = environment.cargo("build");
     step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
@@ -75,6 +76,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
     Ok([
         ("EXPR_LIBRARY", shared_library(&folder, "expr")),
         ("EXTENSION_LIBRARY", shared_library(&folder, "extension")),
+        ("FILETYPE_LIBRARY", shared_library(&folder, "filetype")),
         ("GPU_LIBRARY", shared_library(&folder, "gpu_kernels")),
         ("IMAGEKIT_LIBRARY", shared_library(&folder, "imagekit")),
         ("PYTHON_COMPILER_LIBRARY", shared_library(&target.join("debug"), "python_compiler")),

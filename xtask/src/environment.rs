@@ -2,10 +2,11 @@
 
 use crate::Result;
 use crate::cuda::{self, Compiler};
+use crate::magika;
 use crate::opencl::{self, OpenCl};
 use crate::python::Python;
 use crate::workspace::Workspace;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The workspace with its Python and its CUDA compiler, prepared.
@@ -16,6 +17,7 @@ pub(crate) struct Environment {
     pub(crate) python: Python,
     cuda: Compiler,
     opencl: OpenCl,
+    magika: std::result::Result<PathBuf, String>,
 }
 
 impl Environment {
@@ -25,6 +27,7 @@ impl Environment {
         let python = Python::prepare(&workspace)?;
         let cuda = cuda::prepare(&workspace, &python)?;
         let opencl = opencl::prepare(&workspace)?;
+        let magika = magika::prepare(&workspace).map_err(|error| error.to_string());
         println!("Python: {}", python.interpreter().display());
         match &cuda {
             Compiler::Found => println!("CUDA compiler: the one on this machine"),
@@ -35,7 +38,10 @@ impl Environment {
             OpenCl::Found => println!("OpenCL: found"),
             OpenCl::Missing(why) => println!("OpenCL: none, its tests are skipped ({why})"),
         }
-        Ok(Environment { workspace, python, cuda, opencl })
+        if let Err(why) = &magika {
+            println!("Magika: none, examples/filetype is built without its model ({why})");
+        }
+        Ok(Environment { workspace, python, cuda, opencl, magika })
     }
 
     /// cargo, with everything that builds and tests may ask for.
@@ -66,6 +72,11 @@ impl Environment {
             OpenCl::Missing(why) => Some(why),
             OpenCl::Found => None,
         }
+    }
+
+    /// A Python that has the package `magika`, whose model examples/filetype is built with.
+    pub(crate) fn magika(&self) -> Result<&Path> {
+        Ok(self.magika.as_ref().map_err(Clone::clone)?)
     }
 
     fn describe(&self, command: &mut Command) {

@@ -164,6 +164,16 @@ fn others(
         script.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
         commands.push(("examples/extension under apache-tvm".to_string(), script, Totals::of_pytest));
     }
+    match environment.magika() {
+        Ok(interpreter) => {
+            let folder = "examples/filetype/python";
+            let mut pytest = environment.command(interpreter);
+            pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
+            pytest.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+            commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
+        }
+        Err(error) => report.skip(&format!("examples/filetype beside the package magika: {error}")),
+    }
     match Node::prepare(environment) {
         Ok(node) => {
             let mut test = node.test(environment);

@@ -38,6 +38,15 @@ pub fn num_elements(shape: &[i64]) -> Result<usize> {
     Ok(usize::try_from(count).expect("at most 2^40 elements"))
 }
 
+/// The type that elements lie in memory as: floats of 8 and 4 bits are bytes with their bits, integers of 4 bits are bytes.
+pub fn stored(dtype: DataType) -> DataType {
+    match (dtype.bits(), dtype.is_int(), dtype.code()) {
+        (4, true, _) => I8,
+        (4, ..) | (8, false, 7..) => U8,
+        _ => dtype,
+    }
+}
+
 /// Bytes of one element.
 pub fn element_bytes(dtype: DataType) -> usize {
     usize::from(dtype.bits()).div_ceil(8)
@@ -79,6 +88,37 @@ impl Constant {
         Self::new(self.dtype, shape, Arc::clone(&self.bytes))
     }
 
+    /// The elements at the start, along each axis, as a tensor of these extents.
+    ///
+    /// # Errors
+    /// Extents that the tensor does not have.
+    pub fn corner(&self, extents: &[i64]) -> Result<Self> {
+        let fits = extents.len() == self.shape.len() && extents.iter().zip(&self.shape).all(|(own, all)| own <= all);
+        require!(fits, "{extents:?} is no part of {:?}", self.shape);
+        let count = num_elements(extents)?;
+        let width = element_bytes(self.dtype);
+        let mut bytes = Vec::with_capacity(count * width);
+        for number in 0..count {
+            let (mut rest, mut place, mut stride) = (number, 0, 1);
+            for (extent, all) in extents.iter().zip(&self.shape).rev() {
+                let (extent, all) = (usize::try_from(*extent).unwrap_or(1), usize::try_from(*all).unwrap_or(0));
+                place += rest % extent * stride;
+                rest /= extent;
+                stride *= all;
+            }
+            bytes.extend_from_slice(&self.bytes[place * width..(place + 1) * width]);
+        }
+        Self::new(self.dtype, extents, bytes)
+    }
+
+    /// The same bytes as elements of another type that is stored alike.
+    ///
+    /// # Errors
+    /// A type that is stored with another number of bytes.
+    pub fn retyped(&self, dtype: DataType) -> Result<Self> {
+        Self::new(dtype, &self.shape, Arc::clone(&self.bytes))
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DataType {
         self.dtype
@@ -112,7 +152,7 @@ impl Constant {
         /// The elements of one type.
         macro_rules! each {
             ($($dtype:ident $ty:ty),*) => {
-                match self.dtype {
+                match if self.dtype.is_integer() { stored(self.dtype) } else { self.dtype } {
                     $(dtype if dtype == $dtype => self
                         .bytes
                         .chunks_exact(size_of::<$ty>())
@@ -154,7 +194,7 @@ impl Constant {
     /// An extent that does not fit into memory.
     pub fn to_elements(&self) -> Result<Elements> {
         let shape: Vec<usize> = self.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();
-        let mut elements = Elements::zeros(self.dtype, &shape);
+        let mut elements = Elements::zeros(stored(self.dtype), &shape);
         require!(elements.bytes().len() == self.bytes.len(), "{} is not evaluated at build time", self.dtype);
         elements.bytes_mut().copy_from_slice(&self.bytes);
         Ok(elements)
@@ -171,5 +211,27 @@ impl Constant {
 impl core::fmt::Debug for Constant {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}{:?}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corner_of_a_block() {
+        let block = Constant::of_ints(&(0..12).collect::<Vec<_>>()).reshaped(&[3, 4]).unwrap();
+        for (extents, expected) in [
+            (&[2, 3][..], &[0, 1, 2, 4, 5, 6][..]),
+            (&[3, 1], &[0, 4, 8]),
+            (&[1, 4], &[0, 1, 2, 3]),
+            (&[0, 4], &[]),
+            (&[2, 0], &[]),
+        ] {
+            let corner = block.corner(extents).unwrap();
+            assert_eq!((corner.shape(), &corner.to_ints().unwrap()[..]), (extents, expected));
+        }
+        assert_eq!(block.corner(&[4, 1]).unwrap_err().to_string(), "[4, 1] is no part of [3, 4]");
+        assert!(block.corner(&[1]).is_err() && block.corner(&[-1, 1]).is_err());
     }
 }

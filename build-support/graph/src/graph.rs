@@ -1,5 +1,6 @@
 //! Graphs of operators on tensors whose shapes are known.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernpack::DataType;
@@ -7,7 +8,7 @@ use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::take_reported;
 
 use crate::attrs::Attrs;
-use crate::constant::Constant;
+use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
 use crate::op::{Call, Operand, Operator};
 
@@ -61,6 +62,9 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What it gives: names, and values that nodes compute.
     pub outputs: Vec<(String, ValueId)>,
+    /// Values whose extents depend on data: each lies at the start of a block of the largest shape that is possible, along each axis. The other value tells
+    /// its extents, as `int64`.
+    pub extents: BTreeMap<ValueId, ValueId>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
 }
@@ -78,7 +82,9 @@ impl Node {
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
         let operand = |id: &ValueId| {
             let value = &graph.values[*id];
-            Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype: value.dtype, value: value.known.clone() }
+            let dtype = stored(value.dtype);
+            let known = value.known.as_ref().map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
+            Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype, element: value.dtype, value: known }
         };
         let call = Call {
             name: self.op.name,

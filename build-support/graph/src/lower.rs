@@ -6,14 +6,14 @@ use kernpack::{Any, Bytes, Map, Str};
 use kernpack_compiler::ir::builtin::{ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET};
 use kernpack_compiler::ir::dtype::NOTHING;
 use kernpack_compiler::ir::{
-    Buffer, BufferNode, CallKind, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode,
-    Stmt, Tensor, U8,
+    Buffer, BufferNode, CallKind, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Operation, POINTER, Param,
+    ParamNode, Stmt, Tensor, U8,
 };
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
-use crate::constant::{element_bytes, num_elements};
+use crate::constant::{element_bytes, num_elements, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
@@ -42,6 +42,33 @@ pub struct Lowered {
     pub arena: usize,
     /// Bytes of weights.
     pub weights: usize,
+}
+
+impl Lowered {
+    /// Takes the weights out of the module, whose code then refers to them by the symbol that `name` gives for their bytes. An object for the linker has to define it,
+    /// hidden and aligned to 64 bytes; one object serves all machines that the same model is lowered for with the same weights.
+    #[must_use]
+    pub fn without_weights(mut self, name: impl Fn(&[u8]) -> String) -> (Self, Option<(String, Bytes)>) {
+        let mut taken = None;
+        let functions = self.module.functions.iter().map(|function| {
+            let Some(data) = function.attr(CONSTANTS).and_then(|data| data.to::<Map<Str, Bytes>>().ok()) else {
+                return function;
+            };
+            let symbols: Map<Str, Str> = data
+                .iter()
+                .map(|(key, bytes)| {
+                    let symbol = name(bytes.as_ref());
+                    taken = Some((symbol.clone(), bytes));
+                    (key, Str::from(symbol))
+                })
+                .collect();
+            let attrs = function.attrs.iter().filter(|(key, _)| key.as_str() != CONSTANTS);
+            let attrs = attrs.chain([(Str::from(CONSTANTS), Any::from(symbols))]).collect();
+            LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() })
+        });
+        self.module = IrModule::new(functions);
+        (self, taken)
+    }
 }
 
 /// How a model is lowered.
@@ -89,9 +116,13 @@ pub fn lower(
     let mut known: HashMap<String, String> = HashMap::new();
     let mut steps: Vec<(String, Vec<ValueId>, Vec<ValueId>)> = Vec::new();
     let mut kernels = Vec::new();
-    for (group, output) in groups.iter().flat_map(|group| outputs_of(graph, group)) {
+    let mut jobs = Vec::new();
+    for group in &groups {
+        jobs.extend(kernels_of(graph, group)?.into_iter().map(|outputs| (group, outputs)));
+    }
+    for (group, outputs) in jobs {
         let own = format!("{name}.kernel{}", functions.len());
-        let (function, inputs) = kernel(graph, group, output, &own, target, context)?;
+        let (function, inputs) = kernel(graph, group, &outputs, &own, target, context)?;
         // Equal programs are compiled once.
         let program = text::print(&function).replacen(&own, "", 1);
         let function = match known.get(&program) {
@@ -104,7 +135,7 @@ pub fn lower(
         };
         let operators = group.nodes.iter().map(|node| graph.nodes[*node].op.name).collect();
         kernels.push(KernelInfo { function: function.clone(), operators });
-        steps.push((function, inputs, vec![output]));
+        steps.push((function, inputs, outputs));
     }
     let (places, arena, weights) = places(graph, &steps)?;
     let weights_bytes = weights.len();
@@ -120,40 +151,54 @@ fn is_empty(graph: &Graph, group: &Group) -> bool {
         .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
 }
 
-/// What leaves a group and has elements: each is a kernel.
-fn outputs_of<'a>(graph: &'a Graph, group: &'a Group) -> impl Iterator<Item = (&'a Group, ValueId)> {
+/// What leaves a group and has elements, by kernels: what one operation computes stays together.
+fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
     let last = group.nodes.last().map(|last| &graph.nodes[*last]);
     let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
-    outputs.filter(|id| !graph.values[*id].shape.contains(&0)).map(move |id| (group, id))
+    let outputs: Vec<ValueId> = outputs.filter(|id| !graph.values[*id].shape.contains(&0)).collect();
+    if let [_] = outputs[..] {
+        return Ok(vec![outputs]);
+    }
+    let results = instantiate(graph, group, &outputs, |_, stand| stand())?;
+    let mut kernels: Vec<(Operation, Vec<ValueId>)> = Vec::new();
+    for (id, result) in outputs.into_iter().zip(results) {
+        match kernels.iter_mut().find(|(op, _)| *op == result.op) {
+            Some((_, ids)) => ids.push(id),
+            None => kernels.push((result.op.clone(), vec![id])),
+        }
+    }
+    Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
 }
 
-/// The kernel that computes one output of a group, with the values that it reads.
+/// The kernel that computes outputs of a group, with the values that it reads.
 fn kernel(
     graph: &Graph,
     group: &Group,
-    output: ValueId,
+    outputs: &[ValueId],
     name: &str,
     target: &TargetDescription,
     context: &PassContext,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
-    // What the other outputs read as well, and this one does not, is no argument: a first round finds that out.
+    // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
     let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
-    let result = instantiate(graph, group, output, |id, stand| {
+    let results = instantiate(graph, group, outputs, |id, stand| {
         stands.push((id, stand()));
         stands[stands.len() - 1].1.clone()
     })?;
-    let order = post_order(core::slice::from_ref(&result.op));
+    let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
     let inputs: Vec<ValueId> =
         stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
     let mut kernel = Kernel::new(name);
-    let result = instantiate(graph, group, output, |id, stand| {
+    let results = instantiate(graph, group, outputs, |id, stand| {
         let value = &graph.values[id];
         match inputs.iter().position(|input| *input == id) {
-            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), value.dtype),
+            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), stored(value.dtype)),
             None => stand(),
         }
     })?;
-    kernel.output("y", result);
+    for (number, result) in results.into_iter().enumerate() {
+        kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
+    }
     let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     let function = kernel
         .lower(target, context)
@@ -162,28 +207,29 @@ fn kernel(
     Ok((function, inputs))
 }
 
-/// What a group computes for one of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
+/// What a group computes for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
 /// stands for the value.
 fn instantiate(
     graph: &Graph,
     group: &Group,
-    output: ValueId,
+    outputs: &[ValueId],
     mut input: impl FnMut(ValueId, &dyn Fn() -> Tensor) -> Tensor,
-) -> Result<Tensor> {
+) -> Result<Vec<Tensor>> {
     let mut tensors: HashMap<ValueId, Tensor> = HashMap::new();
     for number in &group.nodes {
         let node = &graph.nodes[*number];
         let made = node.instantiate(graph, |id| {
             let value = &graph.values[id];
-            let stand = || placeholder(extents(&value.shape), value.dtype, &value.name);
+            let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
             tensors.entry(id).or_insert_with(|| input(id, &stand)).clone()
         })?;
         tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
     }
-    match tensors.remove(&output) {
-        Some(tensor) => Ok(tensor),
+    let results = outputs.iter().map(|output| match tensors.get(output) {
+        Some(tensor) => Ok(tensor.clone()),
         None => fail!("a kernel without a result"),
-    }
+    });
+    results.collect()
 }
 
 /// Where each value that kernels read or write lies, the bytes of temporary memory, and the weights.
@@ -276,7 +322,7 @@ fn entry(
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
     for ((id, output), name) in inputs.chain(outputs).zip(argument_names(graph)) {
         let value = &graph.values[id];
-        let node = Buffer::new(&name, value.dtype, extents(&value.shape), "global").to_node();
+        let node = Buffer::new(&name, stored(value.dtype), extents(&value.shape), "global").to_node();
         let alignment = i64::try_from(element_bytes(value.dtype)).unwrap_or(1);
         let buffer = Buffer::from_node(BufferNode { data_alignment: alignment, ..node });
         params.push(Param::from_node(ParamNode { var: buffer.data.clone(), buffer: Some(buffer.clone()), output }));

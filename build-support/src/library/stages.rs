@@ -49,6 +49,9 @@ struct Build<'a> {
     /// What is known of models, by name.
     #[cfg(feature = "graph")]
     models: Vec<(String, describe::Description)>,
+    /// Objects with their weights.
+    #[cfg(feature = "graph")]
+    weights: Vec<PathBuf>,
     /// For people.
     outputs: Vec<Output>,
     /// For cargo.
@@ -71,6 +74,8 @@ impl<'a> Build<'a> {
             kinds: Vec::new(),
             #[cfg(feature = "graph")]
             models: Vec::new(),
+            #[cfg(feature = "graph")]
+            weights: Vec::new(),
             outputs: Vec::new(),
             lines: Lines::default(),
         })
@@ -136,6 +141,7 @@ impl<'a> Build<'a> {
             self.lines.warnings(&outcome.warnings);
             self.outputs.extend(outcome.outputs);
             self.models = outcome.descriptions;
+            self.weights = outcome.weights;
             for (all, own) in self.compiled.iter_mut().zip(objects) {
                 all.extend(own);
             }
@@ -169,6 +175,8 @@ impl<'a> Build<'a> {
     fn join_versions(&mut self) -> Result<()> {
         let sets = std::mem::take(&mut self.compiled);
         self.objects = multiversion::link::link(self.session, &self.versions, sets, &self.kernels)?;
+        #[cfg(feature = "graph")]
+        self.objects.append(&mut self.weights);
         Ok(())
     }
 

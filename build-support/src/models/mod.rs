@@ -2,16 +2,19 @@
 
 mod options;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_formats::export::Target as ObjectTarget;
 use kernpack_graph::{Graph, GraphError, Imported, LowerOptions, ModelOptions};
 
 pub use options::Model;
 
+use crate::cache::digest::Digest;
 use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
@@ -19,7 +22,9 @@ use crate::describe::symbols::Compiled;
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
+use crate::pack::object_packer;
 use crate::session::Session;
+use crate::te_kernels::runtime_of;
 use crate::{Error, Result, tool};
 
 /// What building the models of a library gave besides the objects.
@@ -31,6 +36,8 @@ pub(crate) struct ModelOutcome {
     pub(crate) warnings: String,
     /// What is known of the functions, by name.
     pub(crate) descriptions: Vec<(String, Description)>,
+    /// Objects with weights, which the code of all versions refers to.
+    pub(crate) weights: Vec<PathBuf>,
 }
 
 /// A model of the library that was read.
@@ -68,13 +75,37 @@ pub(crate) fn compile(
         one(session, machine, index, &made[index])
     });
     let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
+    let mut weights = Vec::new();
     for (index, done) in places.into_iter().zip(done) {
-        rows[index].push(done.map(|(compiled, listing)| {
-            outcome.outputs.push(listing);
-            compiled
+        rows[index].push(done.map(|made| {
+            outcome.outputs.push(made.listing);
+            weights.push(made.weights);
+            made.code
         }));
     }
+    outcome.weights = distinct(weights)?;
     Ok((results::by_version(versions, &sources, rows)?, outcome))
+}
+
+/// What became of a model for a CPU level.
+struct Made {
+    code: Compiled,
+    /// The object of the weights; it is empty if there are none.
+    weights: PathBuf,
+    listing: Output,
+}
+
+/// The objects of weights, each once: levels whose weights are alike share them, and so do models.
+fn distinct(objects: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let mut known = BTreeSet::new();
+    let mut kept = Vec::new();
+    for path in objects {
+        let bytes = std::fs::read(&path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        if !bytes.is_empty() && known.insert(Digest::of(&bytes)) {
+            kept.push(path);
+        }
+    }
+    Ok(kept)
 }
 
 fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
@@ -107,7 +138,7 @@ fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
     Ok(options)
 }
 
-fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<(Compiled, Output)> {
+fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<Made> {
     let Read { model, source, bytes, graph } = read;
     let name = &model.name;
     let version = machine.version;
@@ -128,15 +159,28 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
         recipe.field(known.bytes());
     }
     recipe.field(this_program());
-    let products: [PathBuf; 2] = [object.clone(), listing.clone()];
+    let weights = object.with_extension("weights.o");
+    let products: [PathBuf; 3] = [object.clone(), weights.clone(), listing.clone()];
+    let data_target = data_target(session);
     let shown = version.source(source);
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     step.make(session, || {
-        let target = Target::llvm(&machine.triple, &machine.cpu, &machine.features);
+        let runtime = runtime_of(&machine.triple);
+        let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
         let context = PassContext::new(PassOptions::default());
         let options = LowerOptions { fuse: model.fuse };
         let lowered = kernpack_graph::lower(graph, name, &TargetDescription::of(&target), &context, options)
             .map_err(problems(source))?;
+        let (lowered, data) = match &data_target {
+            Some(_) => lowered.without_weights(|bytes| format!("__kernpack_weights_{}", Digest::of(bytes))),
+            None => (lowered, None),
+        };
+        let data = match (&data, &data_target) {
+            (Some((symbol, bytes)), Some(target)) => object_packer::data_object(symbol, bytes.as_ref(), target, 64)
+                .map_err(|error| Error::new(format!("{source}: its weights: {error}")))?,
+            _ => Vec::new(),
+        };
+        write(&weights, &data)?;
         llvm::in_context(|llvm_context, diagnostics| {
             let llvm_module = llvm_context.create_module(name);
             let target_machine = machine.create()?;
@@ -157,12 +201,22 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
         for note in context.take_notes() {
             let _ = writeln!(text, "note: {note}");
         }
-        std::fs::write(&listing, text)
-            .map_err(|error| Error::new(format!("{}: cannot be written: {error}", listing.display())))?;
+        write(&listing, text.as_bytes())?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })
     })?;
     let output = Output::of("notes", &listing, source, [name.as_str()]);
-    Ok((Compiled { source: source.clone(), object }, output))
+    Ok(Made { code: Compiled { source: source.clone(), object }, weights, listing: output })
+}
+
+/// What objects with weights are written for; elsewhere the weights are in the object of the code.
+fn data_target(session: &Session) -> Option<ObjectTarget> {
+    let target = &session.target;
+    let is_known = ["x86_64", "aarch64"].contains(&target.arch.as_str()) && !target.triple.ends_with("x32");
+    ObjectTarget::of_parts(&target.arch, &target.os).ok().filter(|_| is_known)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).map_err(|error| Error::new(format!("{}: cannot be written: {error}", path.display())))
 }
 
 /// What tells this build script from one with another compiler in it: a model is lowered only where it has to be.
@@ -182,8 +236,13 @@ fn description(graph: &Graph) -> Description {
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
     for ((id, written), name) in inputs.chain(outputs).zip(kernpack_graph::lower::argument_names(graph)) {
         let value = &graph.values[id];
-        let element = ELEMENTS.into_iter().find(|element| *element == value.dtype.to_string());
-        shapes.push(format!("`{name}{:?}` {}", value.shape, value.dtype.short_name()));
+        // Types that there is no arithmetic with are bytes for the caller.
+        let stored = kernpack_graph::stored(value.dtype);
+        let element = ELEMENTS.into_iter().find(|element| *element == stored.to_string());
+        let bytes = if stored == value.dtype { String::new() } else { format!(" as {}", stored.short_name()) };
+        // What depends on data lies at the start of a block.
+        let part = if graph.extents.contains_key(&id) { " at most, as `_extents` tells" } else { "" };
+        shapes.push(format!("`{name}{:?}` {}{bytes}{part}", value.shape, value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });
     }
     let doc = format!("A model{}. Shapes: {}.", named(&graph.name), shapes.join(", "));

@@ -29,7 +29,7 @@ impl Packer for ObjectPacker {
         let path = folder.join("devc.o");
         let written = || -> Result<(), Box<dyn std::error::Error>> {
             let bytes = blob.to_vec()?;
-            let object = object_of(blob.symbol(), &bytes, target)?;
+            let object = object_of(blob.symbol(), &bytes, target, SymbolScope::Dynamic, BLOB_ALIGNMENT)?;
             let mut out = BufWriter::new(File::create(&path)?);
             object.write_stream(&mut out)?;
             Ok(out.flush()?)
@@ -41,8 +41,25 @@ impl Packer for ObjectPacker {
     }
 }
 
+/// An object that defines data which other objects of the library share: a symbol that is not seen outside of it.
+#[cfg(feature = "graph")]
+pub(crate) fn data_object(
+    symbol: &str,
+    bytes: &[u8],
+    target: &Target,
+    alignment: u64,
+) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    Ok(object_of(symbol, bytes, target, SymbolScope::Linkage, alignment)?.write()?)
+}
+
 /// An object that defines the symbol as read-only data; the bytes are not copied.
-fn object_of<'a>(symbol: &str, bytes: &'a [u8], target: &Target) -> Result<Object<'a>, Box<dyn std::error::Error>> {
+fn object_of<'a>(
+    symbol: &str,
+    bytes: &'a [u8],
+    target: &Target,
+    scope: SymbolScope,
+    alignment: u64,
+) -> Result<Object<'a>, Box<dyn std::error::Error>> {
     let architecture = match target.arch() {
         "x86_64" => Architecture::X86_64,
         "aarch64" => Architecture::Aarch64,
@@ -61,13 +78,13 @@ fn object_of<'a>(symbol: &str, bytes: &'a [u8], target: &Target) -> Result<Objec
         *object.section_flags_mut(section) =
             SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
     }
-    object.set_section_data(section, bytes, BLOB_ALIGNMENT);
+    object.set_section_data(section, bytes, alignment);
     object.add_symbol(Symbol {
         name: symbol.as_bytes().to_vec(),
         value: 0,
         size,
         kind: SymbolKind::Data,
-        scope: SymbolScope::Dynamic,
+        scope,
         weak: false,
         section: SymbolSection::Section(section),
         flags: SymbolFlags::None,

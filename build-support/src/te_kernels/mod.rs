@@ -82,7 +82,7 @@ fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<Ir
 }
 
 /// How the code reaches the runtime: by symbols that the linker finds in it, where it has them. So it does in programs, too, which no loader tells anything.
-fn runtime_of(triple: &str) -> RuntimeSymbols {
+pub(crate) fn runtime_of(triple: &str) -> RuntimeSymbols {
     let has_symbols = triple.contains("-linux") && ["x86_64", "aarch64"].iter().any(|arch| triple.starts_with(arch));
     if has_symbols { RuntimeSymbols::Prefixed("__kernpack_host_".to_owned()) } else { RuntimeSymbols::Context }
 }
@@ -123,7 +123,7 @@ fn one(
     }
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
     let mut recipe = machine.recipe(session);
-    recipe.field(&printed);
+    recipe.field(codegen::llvm::VERSION).field(&printed);
     recipe.field(format!("{:?}", target.runtime));
     let mut products: Vec<PathBuf> = vec![object.clone()];
     let listing = object.with_extension("kir");

@@ -45,7 +45,7 @@ pub const CALL_TRACE_PACKED_LOWERED: &str = "call_trace_packed_lowered";
 pub const CALL_CPACKED_LOWERED: &str = "call_cpacked_lowered";
 /// `static_handle()`: the address of a pointer variable that lives as long as the code; null at first.
 pub const STATIC_HANDLE: &str = "static_handle";
-/// `constant_data(name)`: the address of data that the function has in its attribute `constants`, by this name; aligned to 64 bytes.
+/// `constant_data(name)`: the address of data that the function has in its attribute `constants`, by this name: bytes, or the symbol of data in another object; aligned to 64 bytes.
 pub const CONSTANT_DATA: &str = "constant_data";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";

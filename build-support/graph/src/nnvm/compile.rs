@@ -255,7 +255,7 @@ impl Group {
             .map(|number| {
                 let (shape, dtype) = group.argument(number, known)?;
                 let tensor = placeholder(extents(&shape), dtype, "x");
-                Ok(Operand { tensor, shape, dtype, value: None })
+                Ok(Operand { tensor, shape, dtype, element: dtype, value: None })
             })
             .collect::<Result<Vec<Operand>>>()?;
         let results = group.instantiate(&stands).map_err(|error| error.within(&group.places()))?;
@@ -303,7 +303,7 @@ impl Group {
             } else {
                 placeholder(extents(&shape), dtype, "unread")
             };
-            arguments.push(Operand { tensor, shape, dtype, value: None });
+            arguments.push(Operand { tensor, shape, dtype, element: dtype, value: None });
         }
         let results = self.instantiate(&arguments)?;
         for (number, result) in results.iter().enumerate() {
@@ -350,6 +350,7 @@ impl Group {
                 tensor,
                 shape,
                 dtype,
+                element: dtype,
                 value: None,
             });
             values.push(operands.collect());

@@ -3,23 +3,41 @@
 //! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
+mod attention;
 mod call;
 mod cast;
+pub(crate) mod classic;
 mod conv;
+mod conv_integer;
+mod det;
+mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
+mod grid;
+mod image;
 mod loss;
 mod matmul;
 mod move_data;
+pub(crate) mod narrow;
 mod norm;
+mod order;
+mod pick;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
+mod resize;
+mod scatter;
 mod shape;
+mod signal;
+mod statements;
+mod training;
 
+pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
-pub(crate) use call::{axis_of, broadcast, flatten, unflatten};
+pub(crate) use call::{broadcast, flatten, unflatten};
+pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;
 
@@ -54,22 +72,46 @@ pub struct Operator {
 
 /// All operators, by family.
 const FAMILIES: &[&[Operator]] = &[
+    attention::OPERATORS,
     cast::OPERATORS,
+    classic::OPERATORS,
     conv::OPERATORS,
+    conv_integer::OPERATORS,
+    det::OPERATORS,
+    einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    grid::OPERATORS,
+    image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
     norm::OPERATORS,
+    order::OPERATORS,
+    pick::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
+    scatter::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
+    training::OPERATORS,
 ];
+
+/// The operators of other domains than that of ONNX itself.
+const DOMAINS: &[(&str, &[&str])] = &[
+    ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
+    ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
+];
+
+/// The domain of an operator; "" is that of ONNX itself.
+pub(crate) fn domain_of(name: &str) -> &'static str {
+    DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
+}
 
 /// The operator of a name.
 pub fn find(name: &str) -> Option<&'static Operator> {
@@ -81,4 +123,14 @@ pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name).collect();
     names.sort_unstable();
     names
+}
+
+/// Operators with results whose extents depend on data: the number of their outputs, and which of them these are. Behind the outputs they give the extents of
+/// each; the outputs themselves have the largest extents that are possible.
+const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
+    &[("Compress", 1, &[0]), ("NonMaxSuppression", 1, &[0]), ("NonZero", 1, &[0]), ("Unique", 4, &[0, 1, 3])];
+
+/// The number of outputs of an operator, and those whose extents depend on data.
+pub(crate) fn sized_by_data(operator: &Operator) -> Option<(usize, &'static [usize])> {
+    SIZED_BY_DATA.iter().find(|(name, ..)| *name == operator.name).map(|(_, count, which)| (*count, *which))
 }

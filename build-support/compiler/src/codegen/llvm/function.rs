@@ -1,12 +1,14 @@
 //! Functions: signatures, attributes, beginning and end.
 
+use inkwell::GlobalVisibility;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Linkage;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValue, FunctionValue};
-use kernpack::{Bytes, DataType, Map, Str};
+use kernpack::{Any, Bytes, DataType, Map, Str};
 
 use super::emit::Value;
+use super::loop_cost;
 use super::state::{Convention, PointerFacts, State};
 use super::{CodeGenLLVM, PREFIX};
 use crate::error::{Result, fail, require};
@@ -70,19 +72,29 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.declare_constants(function)
     }
 
-    /// The data that a function has in its attribute `constants`: bytes by name.
+    /// The data that a function has in its attribute `constants`, by name: bytes, or the symbol that another object defines, hidden and aligned to 64 bytes.
     fn declare_constants(&mut self, function: &LoweredFunc) -> Result<()> {
         let Some(constants) = function.attr("constants") else { return Ok(()) };
         let name = function.name.as_str();
-        let Ok(constants) = constants.to::<Map<Str, Bytes>>() else {
-            fail!(Type, "attribute `constants` of `{name}` is no map from texts to bytes")
+        let Ok(constants) = constants.to::<Map<Str, Any>>() else {
+            fail!(Type, "attribute `constants` of `{name}` is no map from texts to bytes or symbols")
         };
-        for (key, bytes) in constants.iter() {
-            let content = self.context.const_string(bytes.as_ref(), false);
-            let global = self.module.add_global(content.get_type(), None, key.as_str());
-            global.set_initializer(&content);
+        for (key, data) in constants.iter() {
+            let global = if let Ok(symbol) = data.to::<Str>() {
+                let global = self.module.add_global(self.context.i8_type(), None, symbol.as_str());
+                global.set_linkage(Linkage::External);
+                global.set_visibility(GlobalVisibility::Hidden);
+                global
+            } else if let Ok(bytes) = data.to::<Bytes>() {
+                let content = self.context.const_string(bytes.as_ref(), false);
+                let global = self.module.add_global(content.get_type(), None, key.as_str());
+                global.set_initializer(&content);
+                global.set_linkage(Linkage::Private);
+                global
+            } else {
+                fail!(Type, "data `{}` of `{name}` is neither bytes nor a symbol", key.as_str())
+            };
             global.set_constant(true);
-            global.set_linkage(Linkage::Private);
             global.set_alignment(64);
             let before = self.constants.insert(key.as_str().to_owned(), global);
             require!(before.is_none(), Lower, "two functions of the module have data called `{}`", key.as_str());
@@ -129,6 +141,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             argument_alignment: argument_alignment.unwrap_or(0),
             ..State::default()
         };
+        self.is_large = loop_cost::is_large(&function.body);
         self.begin_function(code, function.name.as_str(), convention, 0)?;
         for (param, value) in function.params.iter().zip(code.get_param_iter()) {
             value.set_name(param.var.name());

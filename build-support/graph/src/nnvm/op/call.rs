@@ -54,7 +54,7 @@ impl Compute<'_> {
 /// A tensor as an input.
 pub(crate) fn operand(tensor: &Tensor) -> Operand {
     let shape = tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect();
-    Operand { tensor: tensor.clone(), shape, dtype: tensor.dtype, value: None }
+    Operand { tensor: tensor.clone(), shape, dtype: tensor.dtype, element: tensor.dtype, value: None }
 }
 
 /// Integers that are known, as an input.
@@ -64,7 +64,7 @@ pub(crate) fn known(values: &[i64]) -> Operand {
     if values.is_empty() {
         let _ = kernpack_compiler::take_reported();
     }
-    Operand { tensor, shape: value.shape().to_vec(), dtype: value.dtype(), value: Some(value) }
+    Operand { tensor, shape: value.shape().to_vec(), dtype: value.dtype(), element: value.dtype(), value: Some(value) }
 }
 
 /// The same elements in another shape of as many.

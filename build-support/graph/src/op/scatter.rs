@@ -1,0 +1,115 @@
+//! Elements to positions that other tensors tell. Where several go to one position they come in the order of the indices.
+
+use kernpack_compiler::ir::{Buffer, Expr, I64, Stmt, Tensor};
+use kernpack_compiler::te::extern_op;
+
+use super::call::{Operand, extents, tensor};
+use super::statements::{at, copy, count_of, nest, put, when};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, fail, require};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "Scatter", pattern: Pattern::Opaque, make: scatter_elements },
+    Operator { name: "ScatterElements", pattern: Pattern::Opaque, make: scatter_elements },
+    Operator { name: "ScatterND", pattern: Pattern::Opaque, make: scatter_nd },
+];
+
+/// What becomes of an element that is there and one that comes.
+fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
+    Ok(match call.attrs.text("reduction", "none")? {
+        "none" => |_, new| new,
+        "add" => |old, new| old + new,
+        "mul" => |old, new| old * new,
+        "min" => |old, new| old.min(new),
+        "max" => |old, new| old.max(new),
+        other => fail!("attribute `reduction` is '{other}', not none, add, mul, min or max"),
+    })
+}
+
+/// An index, which may count from the end, and whether it is in range: what is not is left out, and never writes other memory.
+fn wrapped(index: Expr, extent: i64) -> (Expr, Expr) {
+    let index = index.cast(I64);
+    let index = Expr::select(index.less(0), &index + extent, index);
+    let fits = index.greater_equal(0).and(index.less(extent));
+    (index, fits)
+}
+
+fn check_types(data: &Operand, updates: &Operand) -> Result<()> {
+    require!(data.dtype == updates.dtype, "data of {} and updates of {}", data.dtype, updates.dtype);
+    Ok(())
+}
+
+/// The data with updates: `body` gets the buffers of data, indices, updates and the result, and scatters.
+fn scattered(call: &Call, body: impl FnOnce(&[Buffer], &Buffer) -> Stmt) -> Result<Vec<Tensor>> {
+    let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    if data.shape.contains(&0) || indices.shape.contains(&0) || updates.shape.contains(&0) {
+        return Ok(vec![tensor(&data.shape, |position| data.at(position))]);
+    }
+    let op = extern_op("scattered", [&data.tensor, &indices.tensor, &updates.tensor]);
+    Ok(op.output(extents(&data.shape), data.dtype).body(|inputs, outputs| {
+        Stmt::seq([copy(&inputs[0], &outputs[0], count_of(&data.shape)), body(inputs, &outputs[0])])
+    }))
+}
+
+fn scatter_elements(call: &Call) -> Result<Vec<Tensor>> {
+    let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let axis = data.axis(call.attrs.int("axis", 0)?)?;
+    check_types(data, updates)?;
+    require!(
+        indices.shape == updates.shape && indices.rank() == data.rank(),
+        "indices {:?} and updates {:?} do not fit data {:?}",
+        indices.shape,
+        updates.shape,
+        data.shape
+    );
+    let fits = (0..data.rank()).all(|other| other == axis || indices.shape[other] <= data.shape[other]);
+    require!(fits, "indices {:?} reach beyond data {:?}", indices.shape, data.shape);
+    let combine = reduction(call)?;
+    scattered(call, |inputs, result| {
+        nest("i", &indices.shape, |position| {
+            let (index, fits) = wrapped(at(&inputs[1], position), data.shape[axis]);
+            let mut target = position.to_vec();
+            target[axis] = index;
+            let value = combine(at(result, &target), at(&inputs[2], position));
+            when(fits, put(result, super::call::flatten(&target, &data.shape), value))
+        })
+    })
+}
+
+fn scatter_nd(call: &Call) -> Result<Vec<Tensor>> {
+    let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    check_types(data, updates)?;
+    let Some((&length, outer)) = indices.shape.split_last() else { fail!("the indices are a scalar") };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    require!(length <= data.rank(), "indices {:?} do not fit data {:?}", indices.shape, data.shape);
+    let expected: Vec<i64> = outer.iter().chain(&data.shape[length..]).copied().collect();
+    require!(
+        updates.shape == expected,
+        "updates {:?} of data {:?} by indices {:?} have to be {expected:?}",
+        updates.shape,
+        data.shape,
+        indices.shape
+    );
+    let combine = reduction(call)?;
+    scattered(call, |inputs, result| {
+        nest("i", outer, |place| {
+            let mut target = Vec::new();
+            let mut fits = Expr::bool(true);
+            for (number, extent) in data.shape[..length].iter().enumerate() {
+                let mut at_index = place.to_vec();
+                at_index.push(Expr::int(i64::try_from(number).unwrap_or(i64::MAX)));
+                let (index, fits_here) = wrapped(at(&inputs[1], &at_index), *extent);
+                target.push(index);
+                fits = if number == 0 { fits_here } else { fits.and(fits_here) };
+            }
+            let slice = nest("j", &data.shape[length..], |inner| {
+                let target: Vec<Expr> = target.iter().chain(inner).cloned().collect();
+                let source: Vec<Expr> = place.iter().chain(inner).cloned().collect();
+                let value = combine(at(result, &target), at(&inputs[2], &source));
+                put(result, super::call::flatten(&target, &data.shape), value)
+            });
+            when(fits, slice)
+        })
+    })
+}

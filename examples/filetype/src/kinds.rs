@@ -1,0 +1,86 @@
+//! The kinds of files, and what the network's scores mean.
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name, such as `python`.
+    pub label: &'static str,
+    /// Such as `text/x-python`.
+    pub mime_type: &'static str,
+    /// Such as `code`.
+    pub group: &'static str,
+    /// Such as `Python source`.
+    pub description: &'static str,
+    /// Whether files of the kind are text.
+    pub is_text: bool,
+}
+
+/// What the network may say.
+struct Label {
+    /// The kind that it means, in `KINDS`.
+    guess: usize,
+    /// The kind that results have for it.
+    kind: usize,
+    /// The score from which it counts.
+    threshold: f64,
+}
+
+include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+impl Kind {
+    /// The kind with this name.
+    pub fn named(label: &str) -> Option<&'static Self> {
+        KINDS.binary_search_by(|kind| kind.label.cmp(label)).ok().map(|place| &KINDS[place])
+    }
+}
+
+/// All kinds, in the order of their names.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter()
+}
+
+/// What scores mean: the best label's kind, the kind that results have, and the score. A label below its threshold makes text or unknown.
+pub fn decide(scores: &[f32]) -> Option<(&'static Kind, &'static Kind, f32)> {
+    // The first one of equal scores.
+    let (best, score) =
+        scores.iter().copied().enumerate().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let label = LABELS.get(best)?;
+    let kind = &KINDS[label.kind];
+    let kind = match (f64::from(score) >= label.threshold, kind.is_text) {
+        (true, _) => kind,
+        (false, true) => Kind::named("txt")?,
+        (false, false) => Kind::named("unknown")?,
+    };
+    Some((&KINDS[label.guess], kind, score))
+}
+
+#[cfg(all(test, has_model))]
+mod tests {
+    use super::*;
+
+    fn decided(label: &str, score: f32) -> (&'static str, &'static str) {
+        let place = LABELS.iter().position(|known| KINDS[known.guess].label == label).unwrap();
+        let mut scores = vec![0.0; LABELS.len()];
+        scores[place] = score;
+        let (guess, kind, best) = decide(&scores).unwrap();
+        assert_eq!(best, score);
+        (guess.label, kind.label)
+    }
+
+    #[test]
+    fn thresholds_and_other_names() {
+        for (label, score, kind) in [
+            ("python", 0.51, "python"),
+            ("python", 0.49, "txt"),
+            ("markdown", 0.74, "txt"),
+            ("markdown", 0.75, "markdown"),
+            ("png", 0.4, "unknown"),
+            ("randombytes", 0.99, "unknown"),
+            ("randomtxt", 0.99, "txt"),
+        ] {
+            assert_eq!(decided(label, score), (label, kind), "{label} {score}");
+        }
+        assert_eq!(LABELS.len(), 214);
+        assert_eq!(decide(&[]), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Magika, Google's detector of file types: the model that examples/filetype compiles, and the package that it is compared with.
+
+use crate::Result;
+use crate::python::{self, Recipe};
+use crate::step::{self, Show};
+use crate::workspace::Workspace;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The environment with the package.
+const MAGIKA: Recipe = Recipe {
+    folder: "venv-magika",
+    list: "xtask/requirements-magika.txt",
+    packages: include_str!("../requirements-magika.txt"),
+};
+
+/// Where the example's build script looks for the files, below `target/`.
+const FOLDER: &str = "magika";
+
+/// The files, from the folder of the package.
+const FILES: [&str; 3] =
+    ["models/standard_v3_3/model.onnx", "models/standard_v3_3/config.min.json", "config/content_types_kb.min.json"];
+
+/// `cargo xtask filetype [PATH..]`: installs the model, builds the example, and says what kinds of files these are.
+pub(crate) fn run(paths: &[&str]) -> Result {
+    let workspace = Workspace::find()?;
+    prepare(&workspace)?;
+    let program = build(&workspace)?;
+    let mut command = workspace.command(&program);
+    // The paths are those of the caller, who may be in another folder.
+    command.current_dir(std::env::current_dir()?);
+    command.args(if paths.is_empty() {
+        vec![program.as_os_str()]
+    } else {
+        paths.iter().map(|path| (*path).as_ref()).collect()
+    });
+    step::run("what kinds of files these are", &mut command, Show::Lines).map(drop)
+}
+
+/// Puts the model's files where the example's build script looks for them; the result is a Python that has the package, and onnxruntime.
+pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
+    let interpreter = python::environment(workspace, &MAGIKA)?;
+    let program = "import importlib.util as u; print(u.find_spec('magika').submodule_search_locations[0])";
+    let package = python::say(workspace, &interpreter, program)?;
+    let folder = workspace.folder(FOLDER)?;
+    for file in FILES {
+        let source = Path::new(&package).join(file);
+        let bytes = fs::read(&source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let place = folder.join(source.file_name().unwrap_or_default());
+        // cargo builds again what depends on a file that is written.
+        if fs::read(&place).is_ok_and(|known| known == bytes) {
+            continue;
+        }
+        fs::write(&place, bytes).map_err(|error| format!("cannot write {}: {error}", place.display()))?;
+    }
+    Ok(interpreter)
+}
+
+/// Builds the library and the program with optimization; the result is the program.
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo("build");
+    cargo.args(["--release", "--package", "filetype"]);
+    step::run("build examples/filetype", &mut cargo, Show::Warnings)?;
+    Ok(workspace.cargo_target().join("release").join(format!("filetype{}", std::env::consts::EXE_SUFFIX)))
+}
