@@ -88,14 +88,12 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
     for (node_number, node) in index.nodes.iter().enumerate().filter(|(_, node)| !node.node.is_variable()) {
         let used = Use::new(&node.node.operator()?, &node.node);
         let mut own: Vec<usize> = (0..node.num_outputs).map(|output| index.row_ptr[node_number] + output).collect();
-        let identity = used.pairs("FInplaceIdentity")?;
         for (input, output) in used.pairs("FInplaceOption")? {
             let (Some(entry), true) = (node.inputs.get(input), output < node.num_outputs) else { continue };
             let (from, to) = (index.entry_id(*entry), index.row_ptr[node_number] + output);
             let Ok(block) = usize::try_from(plan.storage[from]) else { continue };
             // The input is read here for the last time, and by nothing else in its block.
-            let last = uses[from] == 1 && living[block] == 1
-                || identity.contains(&(input, output)) && living[block] == 1 && uses[from] == 1;
+            let last = uses[from] == 1 && living[block] == 1;
             if plan.storage[to] == -1 && last && bytes[from] == bytes[to] && uses[to] > 0 {
                 plan.storage[to] = plan.storage[from];
                 plan.inplace[to] = i64::try_from(input).unwrap_or(-1);

@@ -40,7 +40,7 @@ pub use equal::difference;
 pub(crate) use index::address;
 pub use index::{Entry, IndexedGraph, IndexedNode};
 pub use json::{load as load_json, save as save_json};
-pub use native::{Compute, Gradient, InferShape, InferType, LayoutCall, Native, PartialShape};
+pub use native::{Compute, Gradient, InferShape, InferType, LayoutCall, Native, Pairs, PartialShape};
 pub use node::{Graph, GraphRef, Node, NodeEntry, NodeRef, Typed, Value};
 pub use pass::apply as apply_passes;
 pub use print::print;

@@ -16,6 +16,9 @@ pub type InferShape = fn(&Use, &mut [PartialShape], &mut [PartialShape]) -> Resu
 /// `FInferType`: the same for element types.
 pub type InferType = fn(&Use, &mut [Option<DataType>], &mut [Option<DataType>]) -> Result<()>;
 
+/// `FInplaceOption`: pairs of an input and an output.
+pub type Pairs = fn(&Use) -> Result<Vec<(usize, usize)>>;
+
 /// What an operator is computed from.
 pub struct Compute<'a> {
     /// The operator and its attributes.
@@ -60,7 +63,7 @@ pub enum Native {
     /// `FMutateInputs`, `FIgnoreInputs`.
     Indices(fn(&Use) -> Result<Vec<usize>>),
     /// `FInplaceOption`: an input and an output that may share memory.
-    Pairs(fn(&Use) -> Result<Vec<(usize, usize)>>),
+    Pairs(Pairs),
     /// `FTVMCompute`.
     Compute(fn(&Compute) -> Result<Vec<Tensor>>),
     /// `FCorrectLayout`.

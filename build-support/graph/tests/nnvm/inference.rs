@@ -3,7 +3,7 @@
 use kernpack::{DataType, Map, Shape, Str};
 use kernpack_graph::symbol::{self, GraphRef, IndexedGraph};
 
-use crate::support::{graph, named, op, var};
+use crate::support::{Attrs, graph, named, op, var};
 
 fn inferred(graph: &GraphRef, given: &[(&str, &[i64])]) -> Result<Vec<Vec<i64>>, String> {
     let shapes: Map<Str, Shape> = given.iter().map(|(name, shape)| (Str::from(*name), Shape::new(shape))).collect();
@@ -20,10 +20,13 @@ fn shape_of(graph: &GraphRef, given: &[(&str, &[i64])], name: &str) -> Vec<i64> 
     shapes[index.row_ptr[number]].clone()
 }
 
+/// Operator, attributes, shapes of inputs, shape of the first output.
+type Case<'a> = (&'a str, Attrs<'a>, &'a [&'a [i64]], &'a [i64]);
+
 #[test]
 fn forwards() {
     let conv = &[("channels", "12"), ("kernel_size", "(3, 3)")];
-    let cases: &[(&str, &[(&str, &str)], &[&[i64]], &[i64])] = &[
+    let cases: &[Case<'_>] = &[
         ("dense", &[("units", "30")], &[&[10, 20]], &[10, 30]),
         ("dense", &[("units", "30"), ("use_bias", "False")], &[&[4, 5, 20]], &[4, 5, 30]),
         ("conv2d", conv, &[&[4, 10, 10, 12]], &[4, 12, 8, 10]),

@@ -2,7 +2,7 @@
 
 use kernpack::Tensor;
 
-use crate::support::{assert_near, elements, floats, graph, op, ramp, run, var};
+use crate::support::{Attrs, assert_near, elements, floats, graph, op, ramp, run, var};
 
 /// One operator on inputs; integers are given back as floats.
 fn result(name: &str, attrs: &[(&str, &str)], inputs: &[&Tensor]) -> (Vec<i64>, Vec<f32>) {
@@ -22,7 +22,7 @@ fn result(name: &str, attrs: &[(&str, &str)], inputs: &[&Tensor]) -> (Vec<i64>, 
 fn of_one_input() {
     let x = || floats(&[4], &[-1.5, -0.5, 0.5, 2.5]);
     let map = |function: fn(f32) -> f32| [-1.5, -0.5, 0.5, 2.5].map(function).to_vec();
-    let cases: &[(&str, &[(&str, &str)], Vec<f32>)] = &[
+    let cases: &[(&str, Attrs<'_>, Vec<f32>)] = &[
         ("sigmoid", &[], map(|x| 1.0 / (1.0 + (-x).exp()))),
         ("tanh", &[], map(f32::tanh)),
         ("exp", &[], map(f32::exp)),
@@ -93,7 +93,8 @@ fn of_two_inputs() {
     let (a, b) = (floats(&[2, 2], &[1., 2., 3., 4.]), floats(&[2], &[2., 3.]));
     let pairs = [(1f32, 2f32), (2., 3.), (3., 2.), (4., 3.)];
     let number = |truth: bool| if truth { 1.0 } else { 0.0 };
-    let cases: [(&str, &dyn Fn(f32, f32) -> f32); 14] = [
+    type Function<'a> = &'a dyn Fn(f32, f32) -> f32;
+    let cases: [(&str, Function<'_>); 14] = [
         ("broadcast_add", &|a, b| a + b),
         ("broadcast_sub", &|a, b| a - b),
         ("broadcast_mul", &|a, b| a * b),
@@ -131,7 +132,7 @@ fn of_two_inputs() {
 #[test]
 fn of_other_shapes() {
     let x = floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]);
-    let cases: &[(&str, &[(&str, &str)], &[i64], &[f32])] = &[
+    let cases: &[(&str, Attrs<'_>, &[i64], &[f32])] = &[
         ("flatten", &[], &[2, 3], &[1., 2., 3., 4., 5., 6.]),
         ("reshape", &[("shape", "(3, -1)")], &[3, 2], &[1., 2., 3., 4., 5., 6.]),
         ("transpose", &[], &[3, 2], &[1., 4., 2., 5., 3., 6.]),
@@ -190,7 +191,7 @@ fn products_and_windows() {
     let w = floats(&[2, 3], &[1., 0., 1., 0., 1., 1.]);
     assert_eq!(result("dense", &[("units", "2"), ("use_bias", "False")], &[&a, &w]).1, [4., 5., 10., 11.]);
     let x = floats(&[1, 1, 3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
-    let cases: &[(&str, &[(&str, &str)], &[f32])] = &[
+    let cases: &[(&str, Attrs<'_>, &[f32])] = &[
         ("max_pool2d", &[("pool_size", "(2, 2)")], &[5., 6., 8., 9.]),
         ("max_pool2d", &[("pool_size", "2"), ("strides", "2"), ("ceil_mode", "True")], &[5., 6., 8., 9.]),
         ("avg_pool2d", &[("pool_size", "2"), ("strides", "2"), ("padding", "(1, 1)")], &[1., 2.5, 5.5, 7.]),

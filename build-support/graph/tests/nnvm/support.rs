@@ -4,6 +4,9 @@ use kernpack::{DataType, Tensor};
 use kernpack_graph::nnvm::{self, BuildOptions, Built, GraphExecutor};
 use kernpack_graph::symbol::{self, GraphRef, Value};
 
+/// Attributes of a node.
+pub(crate) type Attrs<'a> = &'a [(&'a str, &'a str)];
+
 /// A variable.
 pub(crate) fn var(name: &str) -> Value {
     Value::variable(name)

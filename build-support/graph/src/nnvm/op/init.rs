@@ -20,11 +20,14 @@ fn filled(call: &Compute, value: f64) -> Result<Vec<Tensor>> {
     Ok(vec![element_tensor(&shape, |_| te::constant(value, dtype))])
 }
 
+/// Name, description, parameters, and what is computed.
+type Row<'a> = (&'a str, &'a str, &'a [Param], fn(&Compute) -> Result<Vec<Tensor>>);
+
 fn register(operators: &mut Registrar) {
     let shape = Param::new("shape", Kind::Ints, "()");
     let dtype = Param::new("dtype", Kind::DataType, "float32");
     let value = Param::required("fill_value", Kind::Float);
-    let all: [(&str, &str, &[Param], fn(&Compute) -> Result<Vec<Tensor>>); 3] = [
+    let all: [Row<'_>; 3] = [
         ("full", "a tensor of a shape, filled with a value", &[shape, value, dtype], |call| {
             filled(call, call.used.float("fill_value")?)
         }),
