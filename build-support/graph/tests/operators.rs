@@ -57,6 +57,10 @@ fn resize() {
     assert_close(&with("linear", "pytorch_half_pixel", 0.25), &[1.]);
     assert_close(&with("linear", "half_pixel", 0.5), &[1.5, 3.5]);
     assert_close(&with("cubic", "half_pixel", 1.0), &[1., 2., 3., 4.]);
+    // Position 4 lies at 1 exactly: a third more or less by rounding would be another element.
+    let attrs = [("mode", text("nearest")), ("nearest_mode", text("floor"))];
+    let thirds = [Some(floats(&[2], &[1., 2.])), None, Some(floats(&[1], &[3.]))];
+    assert_close(&run_floats("Resize", &attrs, &thirds), &[1., 1., 1., 1., 2., 2.]);
     // Integers are cut, and a cubic curve beyond the largest one is saturated.
     let bytes = Constant::new(U8, &[4], [255_u8, 255, 0, 0].as_slice()).unwrap();
     let result = run("Resize", &[("mode", text("cubic"))], &[Some(bytes), None, Some(floats(&[1], &[2.]))]).unwrap();
@@ -88,6 +92,8 @@ fn grid_sample() {
         assert_eq!(sample("border", mode, [-9., 9.]), 3.0, "{mode}");
     }
     assert_eq!(sample("zeros", "linear", [0., 0.]), 2.5);
+    // Half an element beyond the middle of the first one a cubic curve still sees the others.
+    assert!(sample("border", "cubic", [-0.8, -0.8]) < 1.0);
     // An image of one element has no inside to reflect about.
     let one = [Some(floats(&[1, 1, 1, 1], &[7.])), Some(floats(&[1, 1, 1, 2], &[3., -5.]))];
     let attrs = [("padding_mode", text("reflection")), ("align_corners", Attr::Int(1))];
