@@ -3,6 +3,8 @@
 
 #[path = "codegen/behaviours.rs"]
 mod behaviours;
+#[path = "codegen/bounds.rs"]
+mod bounds;
 #[path = "codegen/debug.rs"]
 mod debug;
 

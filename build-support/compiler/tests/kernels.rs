@@ -5,7 +5,9 @@ use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, U8};
 use kernpack_compiler::rules::Outcome;
 use kernpack_compiler::te::eval::{Elements, Evaluator};
-use kernpack_compiler::te::{argmax, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum};
+use kernpack_compiler::te::{
+    argmax, argmin, comm_reducer, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum,
+};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
 
 /// Threads share out everything on the last two: the interpreter finds what they would both write.
@@ -99,7 +101,7 @@ fn check_on(targets: &[TargetDescription], name: &str, kernel: &Kernel, shapes: 
                 expected.to_vec::<f32>().unwrap().iter().map(|value| f64::from(*value)).collect()
             };
             for (at, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
-                let near = (found - wanted).abs() <= tolerance * wanted.abs().max(1.0);
+                let near = found == wanted || (found - wanted).abs() <= tolerance * wanted.abs().max(1.0);
                 if !(near || found.is_nan() && wanted.is_nan()) {
                     say(format!("element {at} is {found}, not {wanted}"));
                 }
@@ -204,6 +206,35 @@ fn rows() {
     }
 }
 
+/// Outputs that share the reductions of rows: what both read is computed before both.
+#[test]
+fn rows_with_two_outputs() {
+    for (has_mean, has_deviation) in [(true, false), (false, true), (true, true)] {
+        let mut k = Kernel::new("layer_norm");
+        let (m, n) = (k.size("m"), 70);
+        let x = k.input("x", (&m, n), F32);
+        let (r, s) = (reduce_axis(0, n, "r"), reduce_axis(0, n, "s"));
+        let total = compute([&m], |[i]| sum(x.at([&i, &r]), &r)).named("total");
+        let mean = compute([&m], |[i]| total.at([&i]) / n as f64).named("mean");
+        let squares = compute([&m], |[i]| {
+            let centred = x.at([&i, &s]) - mean.at([&i]);
+            sum(&centred * &centred, &s)
+        })
+        .named("squares");
+        let deviation = compute([&m], |[i]| rsqrt(squares.at([&i]) / n as f64 + 1e-5)).named("deviation");
+        k.output("out", compute((&m, n), |[i, j]| (x.at([&i, &j]) - mean.at([&i])) * deviation.at([&i])));
+        if has_mean {
+            k.output("mean", mean);
+        }
+        if has_deviation {
+            k.output("deviation", deviation);
+        }
+        for m in [0, 1, 5] {
+            check("layer_norm with statistics", &k, &[&[m, n]], 1e-5);
+        }
+    }
+}
+
 #[test]
 fn reductions() {
     for over_rows in [false, true] {
@@ -226,15 +257,43 @@ fn reductions() {
     let r = reduce_axis(0, 9, "r");
     k.output("out", compute([3, 70], |[i, j]| sum(x.at([&i, &r, &j]), &r)));
     check("over a dimension in between", &k, &[&[3, 9, 70]], 0.0);
-    let mut k = Kernel::new("f");
-    let (m, n) = (k.size("m"), k.size("n"));
-    let x = k.input("x", [&m, &n], F32);
-    let r = reduce_axis(0, &n, "r");
-    let [index, value] = compute([&m], |[i]| argmax(&r, x.at([&i, &r]), &r));
-    k.output("index", index);
-    k.output("value", value);
-    for n in [1, 2, 9, 33] {
-        check("argmax", &k, &[&[5, n]], 0.0);
+}
+
+/// Reductions with two results, along the last axis and along the first one, with sizes that are known and that are not.
+#[test]
+fn reductions_with_two_results() {
+    let both = comm_reducer([F32, F32], |[s, q], [t, r]| [s + t, q.max(r)], [0.0.into(), f64::NEG_INFINITY.into()]);
+    for (m, n) in SIZES.into_iter().zip(SIZES.into_iter().rev()) {
+        for is_known in [false, true] {
+            for over_rows in [false, true] {
+                if is_known && (m == 0 || n == 0) {
+                    continue;
+                }
+                for what in ["argmax", "argmin", "sum and largest"] {
+                    let mut k = Kernel::new("f");
+                    let (rows, columns): (Expr, Expr) = match is_known {
+                        true => (m.into(), n.into()),
+                        false => (k.size("m").expr().clone(), k.size("n").expr().clone()),
+                    };
+                    let x = k.input("x", (&rows, &columns), F32);
+                    let (extent, length) = if over_rows { (&rows, &columns) } else { (&columns, &rows) };
+                    let r = reduce_axis(0, extent, "r");
+                    let [first, second] = compute([length], |[i]| {
+                        let x = if over_rows { x.at([&r, &i]) } else { x.at([&i, &r]) };
+                        match what {
+                            "argmax" => argmax(&r, x, &r),
+                            "argmin" => argmin(&r, x, &r),
+                            _ => both.over([x.clone(), x], &r),
+                        }
+                    });
+                    k.output("first", first);
+                    k.output("second", second);
+                    let targets = targets();
+                    let targets = if is_known { &targets[1..3] } else { &targets[2..] };
+                    check_on(targets, what, &k, &[&[m, n]], 0.0);
+                }
+            }
+        }
     }
 }
 

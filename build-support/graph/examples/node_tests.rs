@@ -1,9 +1,10 @@
 //! Runs node tests of ONNX: `node_tests FOLDER..`, each with `model.onnx` and `test_data_set_*/{input,output}_*.pb`. `cargo xtask onnx` calls it.
 //!
 //! For each test: a line `begin NAME`, and then `passed`, `unsupported REASON` or `failed REASON`. Inputs that operators need to know when a model is compiled
-//! (shapes, axes) become constants, with the values that the test has; nothing else is promoted.
+//! (shapes, axes) become constants, with the values that the test has; so does what such an input is computed of. Nothing else is promoted. Sequences have the
+//! lengths and optional values the presence that they have in the test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,25 @@ const SHAPES: &[(&str, &[usize])] = &[
     ("ReduceSumSquare", &[1]),
     ("Resize", &[1, 2, 3]),
     ("TopK", &[1]),
+    ("Loop", &[0, 1]),
+    ("SequenceAt", &[1]),
+    ("SequenceErase", &[1]),
+    ("SequenceInsert", &[2]),
+    ("SplitToSequence", &[1]),
+    ("Upsample", &[1]),
+    ("AffineGrid", &[1]),
+    ("Col2Im", &[1, 2]),
+    ("MaxUnpool", &[2]),
+    ("DFT", &[1, 2]),
+    ("STFT", &[1, 3]),
+    ("BlackmanWindow", &[0]),
+    ("HannWindow", &[0]),
+    ("HammingWindow", &[0]),
+    ("MelWeightMatrix", &[0, 1, 2, 3, 4]),
 ];
+
+/// What tells of a tensor no more than its structure.
+const STRUCTURE: [&str; 4] = ["Shape", "Size", "SequenceLength", "OptionalHasElement"];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -65,19 +84,68 @@ fn main() {
     }
 }
 
-/// The tensors of a data set by their numbers.
-fn tensors(set: &Path, prefix: &str) -> Outcome<Vec<Constant>> {
+/// An input or output of a test.
+enum Data {
+    Tensor(Constant),
+    Sequence(Vec<Constant>),
+    Nothing,
+}
+
+/// What a file of a test has.
+fn data(bytes: &[u8], ty: &ValueType) -> Outcome<Data> {
+    let constant = |raw| onnx::to_constant(raw, &|_, _, _| Ok(Vec::new()));
+    Ok(match ty {
+        ValueType::Optional(ty) => match onnx::read_optional(bytes)? {
+            Some(inner) => data(inner, ty)?,
+            None => Data::Nothing,
+        },
+        ValueType::Sequence(_) => {
+            let tensors = onnx::read_sequence(bytes)?;
+            Data::Sequence(tensors.iter().map(constant).collect::<Result<_, _>>()?)
+        }
+        // Data of bfloat16 is written as uint16.
+        ty => Data::Tensor(as_declared(ty, constant(&onnx::read_tensor(bytes)?)?)?),
+    })
+}
+
+/// The data of a test for inputs or outputs of a model.
+fn data_of(set: &Path, prefix: &str, values: &[onnx::ValueInfo]) -> Outcome<Vec<Data>> {
     let mut found = Vec::new();
-    for number in 0.. {
+    for (number, value) in values.iter().enumerate() {
         let file = set.join(format!("{prefix}_{number}.pb"));
+        // Inputs with default values come last, and have no data.
         if !file.is_file() {
             break;
         }
-        let bytes = fs::read(&file)?;
-        let raw = onnx::read_tensor(&bytes)?;
-        found.push(onnx::to_constant(&raw, &|_, _, _| Ok(Vec::new()))?);
+        found.push(data(&fs::read(&file)?, &value.ty).map_err(|error| format!("{}: {error}", file.display()))?);
     }
     Ok(found)
+}
+
+/// The values that have to be known, and those that they are computed of.
+fn promoted(model: &onnx::Model<'_>) -> BTreeSet<String> {
+    let nodes = &model.graph.nodes;
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for node in nodes {
+        let mut indices = SHAPES.iter().find(|(op, _)| *op == node.op_type).map_or(&[][..], |(_, indices)| indices);
+        // Branches with results of different structure.
+        let has_structure = |value: &onnx::ValueInfo| !matches!(value.ty, ValueType::Tensor(..));
+        if node.op_type == "If" && model.graph.outputs.iter().any(has_structure) {
+            indices = &[0];
+        }
+        names.extend(indices.iter().filter_map(|index| node.inputs.get(*index)).cloned());
+    }
+    loop {
+        let before = names.len();
+        for node in nodes.iter().filter(|node| !STRUCTURE.contains(&node.op_type.as_str())) {
+            if node.outputs.iter().any(|output| names.contains(output)) {
+                names.extend(node.inputs.iter().cloned());
+            }
+        }
+        if names.len() == before {
+            return names;
+        }
+    }
 }
 
 fn run(folder: &Path) -> Outcome<()> {
@@ -89,40 +157,41 @@ fn run(folder: &Path) -> Outcome<()> {
         }
     }
     let set = folder.join("test_data_set_0");
-    let (inputs, outputs) = (tensors(&set, "input")?, tensors(&set, "output")?);
-    let promoted = |name: &str| {
-        model.graph.nodes.iter().any(|node| {
-            let indices = SHAPES.iter().find(|(op, _)| *op == node.op_type).map_or(&[][..], |(_, indices)| indices);
-            indices.iter().any(|index| node.inputs.get(*index).is_some_and(|input| input == name))
-        })
-    };
-    // Data of bfloat16 is written as uint16.
-    let inputs: Vec<Constant> = model
-        .graph
-        .inputs
-        .iter()
-        .zip(inputs)
-        .map(|(input, constant)| as_declared(&input.ty, constant))
-        .collect::<Outcome<_>>()?;
-    let outputs: Vec<Constant> = model
-        .graph
-        .outputs
-        .iter()
-        .zip(outputs)
-        .map(|(output, constant)| as_declared(&output.ty, constant))
-        .collect::<Outcome<_>>()?;
+    let inputs = data_of(&set, "input", &model.graph.inputs)?;
+    let outputs = data_of(&set, "output", &model.graph.outputs)?;
+    // A function written out has the inputs of the operator.
+    let whole = folder.to_string_lossy().split_once("_expanded").map(|(whole, _)| PathBuf::from(whole));
+    let whole = whole.and_then(|whole| fs::read(whole.join("model.onnx")).ok());
+    let mut promoted = promoted(&model);
+    if let Some(whole) = &whole {
+        promoted.extend(self::promoted(&onnx::read_model(whole)?));
+    }
     let mut options = ModelOptions::default();
-    let mut given: BTreeMap<&str, &Constant> = BTreeMap::new();
-    for (input, constant) in model.graph.inputs.iter().zip(&inputs) {
-        given.insert(&input.name, constant);
-        if promoted(&input.name) {
-            options.constants.insert(input.name.clone(), constant.clone());
-        } else if let ValueType::Tensor(_, Some(dims)) = &input.ty
-            && dims.iter().any(|dim| matches!(dim, Dim::Named(_)))
-        {
-            options.inputs.insert(input.name.clone(), constant.shape().to_vec());
-        } else if matches!(&input.ty, ValueType::Tensor(_, None)) {
-            options.inputs.insert(input.name.clone(), constant.shape().to_vec());
+    let mut given: BTreeMap<String, Constant> = BTreeMap::new();
+    for (input, data) in model.graph.inputs.iter().zip(inputs) {
+        let name = input.name.clone();
+        match data {
+            Data::Nothing => _ = options.absent.insert(name),
+            Data::Sequence(constants) => {
+                let shapes = constants.iter().map(|constant| constant.shape().to_vec()).collect();
+                options.sequences.insert(name.clone(), shapes);
+                given.extend(constants.into_iter().enumerate().map(|(index, one)| (format!("{name}_{index}"), one)));
+            }
+            Data::Tensor(constant) if promoted.contains(&name) => _ = options.constants.insert(name, constant),
+            Data::Tensor(constant) => {
+                let ty = match &input.ty {
+                    ValueType::Optional(ty) => ty,
+                    ty => ty,
+                };
+                let is_open = match ty {
+                    ValueType::Tensor(_, Some(dims)) => dims.iter().any(|dim| matches!(dim, Dim::Named(_))),
+                    _ => true,
+                };
+                if is_open {
+                    options.inputs.insert(name.clone(), constant.shape().to_vec());
+                }
+                given.insert(name, constant);
+            }
         }
     }
     let imported = import(&bytes, Some(folder), &options)?;
@@ -139,13 +208,25 @@ fn run(folder: &Path) -> Outcome<()> {
     }
     let packed: Vec<kernpack::Any> = arguments.iter().map(|tensor| tensor.clone().into()).collect();
     module.function("model")?.call(&packed[..])?;
-    for (number, (expected, result)) in outputs.iter().zip(&arguments[graph.inputs.len()..]).enumerate() {
-        compare(expected, result).map_err(|error| format!("output {number}: {error}"))?;
+    let mut results = graph.outputs.iter().zip(&arguments[graph.inputs.len()..]);
+    let expected = outputs.into_iter().flat_map(|data| match data {
+        Data::Tensor(constant) => vec![constant],
+        Data::Sequence(constants) => constants,
+        Data::Nothing => Vec::new(),
+    });
+    for (number, expected) in expected.enumerate() {
+        let Some(((_, id), result)) = results.next() else { return Err("outputs are missing".into()) };
+        let mut got = constant_of(result)?;
+        if graph.extents.contains_key(id) {
+            let Some((_, extents)) = results.next() else { return Err("extents are missing".into()) };
+            got = got.corner(&constant_of(extents)?.to_ints()?)?;
+        }
+        compare(&expected, &got).map_err(|error| format!("output {number}: {error}"))?;
     }
-    if graph.outputs.len() < outputs.len() {
-        return Err("outputs are missing".into());
+    match results.next() {
+        Some(((name, _), _)) => Err(format!("there is another output '{name}'").into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn as_declared(ty: &ValueType, constant: Constant) -> Outcome<Constant> {
@@ -165,18 +246,22 @@ fn tensor(constant: &Constant) -> Outcome<Tensor> {
     Ok(Tensor::from_slice(constant.bytes(), &[count])?.view_as(constant.shape(), constant.dtype(), 0)?)
 }
 
+/// The elements of a result.
+fn constant_of(result: &Tensor) -> Outcome<Constant> {
+    let (dtype, shape) = (result.dtype(), result.shape().to_vec());
+    let count = kernpack_graph::num_elements(&shape)? * kernpack_graph::element_bytes(dtype);
+    if count == 0 {
+        return Ok(Constant::new(dtype, &shape, Vec::new())?);
+    }
+    let bytes = result.view_as(&[i64::try_from(count)?], U8, 0)?;
+    Ok(Constant::new(dtype, &shape, bytes.view::<u8>()?.to_vec())?)
+}
+
 /// As ONNX's own runner: relative 1e-3, absolute 1e-7; integers exactly.
-fn compare(expected: &Constant, result: &Tensor) -> Outcome<()> {
-    if expected.dtype() != result.dtype() || expected.shape() != result.shape() {
-        let (dtype, shape) = (result.dtype(), result.shape());
-        return Err(format!("expected {expected:?}, got {dtype}{shape:?}").into());
+fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
+    if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
+        return Err(format!("expected {expected:?}, got {got:?}").into());
     }
-    if expected.is_empty() {
-        return Ok(());
-    }
-    let count = i64::try_from(expected.bytes().len())?;
-    let bytes = result.view_as(&[count], U8, 0)?;
-    let got = Constant::new(expected.dtype(), expected.shape(), bytes.view::<u8>()?.to_vec())?;
     if !expected.dtype().is_float() {
         let (expected, got) = (expected.to_ints()?, got.to_ints()?);
         return match expected.iter().zip(&got).position(|(expected, got)| expected != got) {

@@ -79,6 +79,29 @@ impl Constant {
         Self::new(self.dtype, shape, Arc::clone(&self.bytes))
     }
 
+    /// The elements at the start, along each axis, as a tensor of these extents.
+    ///
+    /// # Errors
+    /// Extents that the tensor does not have.
+    pub fn corner(&self, extents: &[i64]) -> Result<Self> {
+        let fits = extents.len() == self.shape.len() && extents.iter().zip(&self.shape).all(|(own, all)| own <= all);
+        require!(fits, "{extents:?} is no part of {:?}", self.shape);
+        let count = num_elements(extents)?;
+        let width = element_bytes(self.dtype);
+        let mut bytes = Vec::with_capacity(count * width);
+        for number in 0..count {
+            let (mut rest, mut place, mut stride) = (number, 0, 1);
+            for (extent, all) in extents.iter().zip(&self.shape).rev() {
+                let (extent, all) = (usize::try_from(*extent).unwrap_or(1), usize::try_from(*all).unwrap_or(0));
+                place += rest % extent * stride;
+                rest /= extent;
+                stride *= all;
+            }
+            bytes.extend_from_slice(&self.bytes[place * width..(place + 1) * width]);
+        }
+        Self::new(self.dtype, extents, bytes)
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DataType {
         self.dtype
@@ -171,5 +194,27 @@ impl Constant {
 impl core::fmt::Debug for Constant {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}{:?}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corner_of_a_block() {
+        let block = Constant::of_ints(&(0..12).collect::<Vec<_>>()).reshaped(&[3, 4]).unwrap();
+        for (extents, expected) in [
+            (&[2, 3][..], &[0, 1, 2, 4, 5, 6][..]),
+            (&[3, 1], &[0, 4, 8]),
+            (&[1, 4], &[0, 1, 2, 3]),
+            (&[0, 4], &[]),
+            (&[2, 0], &[]),
+        ] {
+            let corner = block.corner(extents).unwrap();
+            assert_eq!((corner.shape(), &corner.to_ints().unwrap()[..]), (extents, expected));
+        }
+        assert_eq!(block.corner(&[4, 1]).unwrap_err().to_string(), "[4, 1] is no part of [3, 4]");
+        assert!(block.corner(&[1]).is_err() && block.corner(&[-1, 1]).is_err());
     }
 }

@@ -37,6 +37,17 @@ impl GraphError {
     }
 }
 
+impl GraphError {
+    /// As [`Self::within`], but for problems that tell that place already.
+    #[must_use]
+    pub(crate) fn within_once(self, place: &str) -> Self {
+        let told = |problem: String| {
+            if problem.starts_with(place) { problem } else { format!("{place}: {problem}") }
+        };
+        Self { problems: self.problems.into_iter().map(told).collect() }
+    }
+}
+
 impl From<CompileError> for GraphError {
     fn from(error: CompileError) -> Self {
         Self { problems: error.problems() }

@@ -1,5 +1,6 @@
 //! Graphs of operators on tensors whose shapes are known.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernpack::DataType;
@@ -61,6 +62,9 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What it gives: names, and values that nodes compute.
     pub outputs: Vec<(String, ValueId)>,
+    /// Values whose extents depend on data: each lies at the start of a block of the largest shape that is possible, along each axis. The other value tells
+    /// its extents, as `int64`.
+    pub extents: BTreeMap<ValueId, ValueId>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
 }

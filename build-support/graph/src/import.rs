@@ -4,6 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+mod control;
+mod emit;
+mod item;
+mod recurrent;
+mod sequence;
+mod sized;
+
+use self::item::{Item, Scope};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::error::{GraphError, Result, fail, require};
@@ -57,7 +65,10 @@ fn check_versions(model: &Model<'_>) -> Result<()> {
 }
 
 /// Operators of the importer itself.
-const OWN: [&str; 2] = ["Constant", "If"];
+fn is_own(name: &str) -> bool {
+    name == "Constant"
+        || [&control::NAMES[..], &recurrent::NAMES, &sequence::NAMES].iter().any(|all| all.contains(&name))
+}
 
 /// Names every operator that is not supported, with its nodes.
 fn check_operators(model: &Model<'_>) -> Result<()> {
@@ -74,8 +85,7 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
                     graphs.push(&graph.nodes);
                 }
             }
-            let known =
-                node.domain.is_empty() && (OWN.contains(&node.op_type.as_str()) || op::find(&node.op_type).is_some());
+            let known = node.domain.is_empty() && (is_own(&node.op_type) || op::find(&node.op_type).is_some());
             if !known && !is_function(node) {
                 let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };
@@ -90,9 +100,6 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
     });
     GraphError::all(problems.collect()).map_or(Ok(()), Err)
 }
-
-/// Names of values where a node stands.
-type Scope = HashMap<String, ValueId>;
 
 /// Attributes of the call of a function.
 type Arguments<'a> = HashMap<String, AttributeValue<'a>>;
@@ -116,14 +123,38 @@ impl<'m, 'a> Importer<'m, 'a> {
         let all: Vec<String> = model.graph.outputs.iter().map(|output| output.name.clone()).collect();
         let names = if options.outputs.is_empty() { all } else { options.outputs.clone() };
         for name in names {
-            let Some(&id) = scope.get(&name) else {
+            let Some(item) = scope.get(&name).cloned() else {
                 fail!("the model has no value '{name}', which is to be an output");
             };
-            if let Some(declared) = model.graph.outputs.iter().find(|output| output.name == name) {
-                self.compare(declared, id);
+            match item {
+                Item::Tensor(id) => {
+                    if let Some(declared) = model.graph.outputs.iter().find(|output| output.name == name) {
+                        self.compare(declared, id);
+                    }
+                    self.output(name, id, version)?;
+                }
+                // Each of its tensors is an output.
+                Item::Sequence(ids) => {
+                    for (index, id) in ids.into_iter().enumerate() {
+                        self.output(format!("{name}_{index}"), id, version)?;
+                    }
+                }
+                Item::Nothing => {}
             }
-            let id = self.as_output(&name, id, version)?;
-            self.graph.outputs.push((name, id));
+        }
+        Ok(())
+    }
+
+    /// An output, and behind it its extents if they depend on data.
+    fn output(&mut self, name: String, id: ValueId, version: i64) -> Result<()> {
+        let extents = self.graph.extents.get(&id).copied();
+        let id = self.as_output(&name, id, version)?;
+        self.graph.outputs.push((name.clone(), id));
+        if let Some(extents) = extents {
+            self.graph.extents.insert(id, extents);
+            let name = format!("{name}_extents");
+            let extents = self.as_output(&name, extents, version)?;
+            self.graph.outputs.push((name, extents));
         }
         Ok(())
     }
@@ -133,7 +164,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         for tensor in &graph.initializers {
             let constant = self.constant(tensor)?;
             let id = self.graph.add_known(&tensor.name, constant);
-            scope.insert(tensor.name.clone(), id);
+            scope.insert(tensor.name.clone(), Item::Tensor(id));
         }
         Ok(())
     }
@@ -178,30 +209,59 @@ impl<'m, 'a> Importer<'m, 'a> {
         for input in &self.model.graph.inputs {
             if let Some(constant) = options.constants.get(&input.name) {
                 let id = self.graph.add_known(&input.name, constant.clone());
-                scope.insert(input.name.clone(), id);
+                scope.insert(input.name.clone(), Item::Tensor(id));
                 continue;
             }
             // A default value, unless the build script says that it is an input.
             if scope.contains_key(&input.name) && !options.inputs.contains_key(&input.name) {
                 continue;
             }
-            match input_type(input, options) {
-                Ok((dtype, shape)) => {
-                    let name = input.name.clone();
-                    let id =
-                        self.graph.add_value(Value { name: name.clone(), dtype, shape, known: None, producer: None });
-                    self.graph.inputs.push(id);
-                    scope.insert(name, id);
-                }
+            match self.input(input, options) {
+                Ok(item) => _ = scope.insert(input.name.clone(), item),
                 Err(error) => problems.push(error),
             }
         }
         let has = |name: &String| self.model.graph.inputs.iter().any(|input| input.name == *name);
-        for name in options.inputs.keys().chain(options.constants.keys()).filter(|name| !has(name)) {
+        let named = options.inputs.keys().chain(options.constants.keys());
+        let named = named.chain(options.sequences.keys()).chain(&options.absent);
+        for name in named.filter(|name| !has(name)) {
             let known: Vec<&str> = self.model.graph.inputs.iter().map(|input| input.name.as_str()).collect();
             problems.push(GraphError::new(format!("the model has no input '{name}'; it has: {}", known.join(", "))));
         }
         GraphError::all(problems).map_or(Ok(()), Err)
+    }
+
+    /// What the model is called with for an input: a tensor, each tensor of a sequence, or nothing.
+    fn input(&mut self, input: &onnx::ValueInfo, options: &ModelOptions) -> Result<Item> {
+        let name = &input.name;
+        let ty = match &input.ty {
+            ValueType::Optional(_) if options.absent.contains(name) => return Ok(Item::Nothing),
+            ValueType::Optional(ty) => ty,
+            ty => ty,
+        };
+        require!(!options.absent.contains(name), "input '{name}' is not optional, and cannot be absent");
+        let ValueType::Sequence(element) = ty else {
+            let (dtype, shape) = input_type(name, ty, options)?;
+            let id = self.graph.add_value(Value { name: name.clone(), dtype, shape, known: None, producer: None });
+            self.graph.inputs.push(id);
+            return Ok(Item::Tensor(id));
+        };
+        let ValueType::Tensor(element, _) = &**element else {
+            fail!("input '{name}' is a sequence of other things than tensors, which is not supported")
+        };
+        let Some(shapes) = options.sequences.get(name) else {
+            fail!(
+                "input '{name}' is a sequence: say how many tensors it has, and of which shapes: `.sequence(\"{name}\", [vec![..], ..])`"
+            )
+        };
+        let dtype = dtype_of(*element).map_err(|error| error.within(&format!("input '{name}'")))?;
+        let mut ids = Vec::new();
+        for (index, shape) in shapes.iter().enumerate() {
+            let name = format!("{name}_{index}");
+            ids.push(self.graph.add_value(Value { name, dtype, shape: shape.clone(), known: None, producer: None }));
+        }
+        self.graph.inputs.extend(&ids);
+        Ok(Item::Sequence(ids))
     }
 
     fn nodes(
@@ -249,10 +309,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         scope: &mut Scope,
         arguments: &Arguments<'a>,
     ) -> Result<()> {
-        let mut inputs = Vec::new();
-        for name in &node.inputs {
-            inputs.push(if name.is_empty() { None } else { scope.get(name).copied() });
-        }
+        let inputs: Vec<Option<Item>> = node.inputs.iter().map(|name| scope.get(name).cloned()).collect();
         let attributes: Vec<(&str, &AttributeValue<'a>)> = node
             .attributes
             .iter()
@@ -272,13 +329,10 @@ impl<'m, 'a> Importer<'m, 'a> {
         } else if node.op_type == "Constant" {
             let constant = self.constant_node(&attributes).map_err(|error| error.within(&place(node)))?;
             let name = node.outputs.first().map_or("", String::as_str);
-            vec![Some(self.graph.add_known(name, constant))]
-        } else if node.op_type == "If" {
-            self.branch(node, &inputs, &attributes, version, scope)?
+            vec![Some(Item::Tensor(self.graph.add_known(name, constant)))]
+        } else if control::NAMES.contains(&node.op_type.as_str()) {
+            self.control(node, &inputs, &attributes, version, scope, arguments)?
         } else {
-            let Some(operator) = op::find(&node.op_type) else {
-                fail!("{}: operator {} is not supported", place(node), node.op_type)
-            };
             let mut attrs = Attrs::default();
             for (name, value) in attributes {
                 let value = self.attribute(value).map_err(|error| error.within(&place(node)))?;
@@ -286,13 +340,12 @@ impl<'m, 'a> Importer<'m, 'a> {
                     attrs.set(name, value);
                 }
             }
-            let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-            self.graph.add_node(operator, name, Arc::new(attrs), version, &inputs, &node.outputs)?
+            self.plain(node, &inputs, attrs, version).map_err(|error| error.within_once(&place(node)))?
         };
-        for (name, id) in node.outputs.iter().zip(outputs) {
-            if let (false, Some(id)) = (name.is_empty(), id) {
+        for (name, item) in node.outputs.iter().zip(outputs) {
+            if let (false, Some(item)) = (name.is_empty(), item) {
                 require!(
-                    scope.insert(name.clone(), id).is_none(),
+                    scope.insert(name.clone(), item).is_none(),
                     "{}: the value '{name}' is computed twice",
                     place(node)
                 );
@@ -301,15 +354,42 @@ impl<'m, 'a> Importer<'m, 'a> {
         Ok(())
     }
 
+    /// A node without graphs in it.
+    fn plain(
+        &mut self,
+        node: &onnx::Node<'a>,
+        inputs: &[Option<Item>],
+        attrs: Attrs,
+        version: i64,
+    ) -> Result<Vec<Option<Item>>> {
+        let has_tensors = inputs.iter().flatten().all(|item| matches!(item, Item::Tensor(_)));
+        if sequence::NAMES.contains(&node.op_type.as_str()) && (node.op_type != "Identity" || !has_tensors) {
+            return self.sequence_node(node, inputs, &attrs);
+        }
+        let mut ids = Vec::new();
+        for (index, item) in inputs.iter().enumerate() {
+            ids.push(item.as_ref().map(|item| item.tensor(&format!("input {index}"))).transpose()?);
+        }
+        if recurrent::NAMES.contains(&node.op_type.as_str()) {
+            return self.recurrent(node, &ids, &attrs, version);
+        }
+        let Some(operator) = op::find(&node.op_type) else {
+            fail!("{}: operator {} is not supported", place(node), node.op_type)
+        };
+        let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
+        let made = self.add_sized(operator, name, Arc::new(attrs), version, &ids, &node.outputs)?;
+        Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
+    }
+
     /// A function of the model: its nodes in its place.
     fn function(
         &mut self,
         function: &onnx::Function<'a>,
         node: &onnx::Node<'a>,
-        inputs: &[Option<ValueId>],
+        inputs: &[Option<Item>],
         attributes: &[(&str, &AttributeValue<'a>)],
         version: i64,
-    ) -> Result<Vec<Option<ValueId>>> {
+    ) -> Result<Vec<Option<Item>>> {
         require!(self.depth < DEPTH, "{}: functions call each other more than {DEPTH} deep", place(node));
         let defaults = function.defaults.iter().map(|attribute| (attribute.name.clone(), attribute.value.clone()));
         let mut arguments: Arguments<'a> = defaults.collect();
@@ -317,8 +397,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         let mut scope = Scope::new();
         let mut absent = Vec::new();
         for (index, name) in function.inputs.iter().enumerate() {
-            match inputs.get(index).copied().flatten() {
-                Some(id) => _ = scope.insert(name.clone(), id),
+            match inputs.get(index).cloned().flatten() {
+                Some(item) => _ = scope.insert(name.clone(), item),
                 None => absent.push(name.clone()),
             }
         }
@@ -328,37 +408,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         let outcome = self.nodes(&function.nodes, version, &mut scope, &arguments);
         self.depth -= 1;
         outcome.map_err(|error| error.within(&place(node)))?;
-        Ok(function.outputs.iter().map(|name| scope.get(name).copied()).collect())
-    }
-
-    /// One of two graphs, which a known value chooses.
-    fn branch(
-        &mut self,
-        node: &onnx::Node<'a>,
-        inputs: &[Option<ValueId>],
-        attributes: &[(&str, &AttributeValue<'a>)],
-        version: i64,
-        scope: &Scope,
-    ) -> Result<Vec<Option<ValueId>>> {
-        let condition = inputs.first().copied().flatten().and_then(|id| self.graph.values[id].known.clone());
-        let Some(condition) = condition.filter(|condition| condition.len() == 1) else {
-            fail!("{}: the condition depends on what the model is called with, which is not supported", place(node));
-        };
-        let name = if condition.to_ints()?[0] != 0 { "then_branch" } else { "else_branch" };
-        let Some(AttributeValue::Graph(graph)) =
-            attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-        else {
-            fail!("{}: attribute `{name}` is missing", place(node));
-        };
-        // Names of the graph around it are seen; its own stay its own.
-        let mut inner = scope.clone();
-        self.initializers(graph, &mut inner)?;
-        require!(self.depth < DEPTH, "{}: graphs in graphs, more than {DEPTH} deep", place(node));
-        self.depth += 1;
-        let outcome = self.nodes(&graph.nodes, version, &mut inner, &Arguments::new());
-        self.depth -= 1;
-        outcome.map_err(|error| error.within(&place(node)))?;
-        Ok(graph.outputs.iter().map(|output| inner.get(&output.name).copied()).collect())
+        Ok(function.outputs.iter().map(|name| scope.get(name).cloned()).collect())
     }
 
     fn constant_node(&self, attributes: &[(&str, &AttributeValue<'a>)]) -> Result<Constant> {
@@ -390,6 +440,8 @@ impl<'m, 'a> Importer<'m, 'a> {
                 Attr::Texts(values.iter().map(|bytes| text(bytes)).collect::<Result<Vec<_>>>()?)
             }
             AttributeValue::Graph(_) | AttributeValue::Graphs(_) | AttributeValue::Tensors(_) => return Ok(None),
+            // The type that an optional value would have.
+            AttributeValue::Other("a type") => return Ok(None),
             AttributeValue::Other(what) => fail!("an attribute that is {what} is not supported"),
         }))
     }
@@ -427,11 +479,13 @@ fn place(node: &onnx::Node<'_>) -> String {
 }
 
 /// The element type and the shape of an input.
-fn input_type(input: &onnx::ValueInfo, options: &ModelOptions) -> Result<(kernpack::DataType, Vec<i64>)> {
-    let name = &input.name;
-    let (element, dims) = match &input.ty {
+fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(kernpack::DataType, Vec<i64>)> {
+    let (element, dims) = match ty {
         ValueType::Tensor(element, dims) => (*element, dims.clone()),
         ValueType::Unknown => fail!("input '{name}' has no type"),
+        ValueType::Sequence(_) | ValueType::Optional(_) => {
+            fail!("input '{name}' has sequences or optional values in each other, which is not supported")
+        }
         ValueType::Other(what) => fail!("input '{name}' is {what}, which is not supported"),
     };
     let dtype = dtype_of(element).map_err(|error| error.within(&format!("input '{name}'")))?;

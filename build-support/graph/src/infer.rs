@@ -92,6 +92,21 @@ impl Graph {
         }
         if is_computed {
             node.outputs.clone_from(&ids);
+            // One operation writes all of its results: those that are not wanted need memory for that moment, too.
+            for (index, tensor) in made.iter().enumerate() {
+                let is_wanted = |index: usize| ids.get(index).is_some_and(Option::is_some);
+                let has_other = (0..made.len()).any(|other| is_wanted(other) && made[other].op == tensor.op);
+                if is_wanted(index) || !has_other {
+                    continue;
+                }
+                let (dtype, shape) = (tensor.dtype, shape_of(tensor));
+                let name = format!("{} (not wanted)", node.name);
+                let scratch = Value { name, dtype, shape, known: None, producer: Some(number) };
+                if node.outputs.len() <= index {
+                    node.outputs.resize(index + 1, None);
+                }
+                node.outputs[index] = Some(self.add_value(scratch));
+            }
             self.nodes.push(node);
         }
         Ok(ids)

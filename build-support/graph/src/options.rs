@@ -1,6 +1,6 @@
 //! What a build script says of a model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::constant::Constant;
 
@@ -13,6 +13,10 @@ pub struct ModelOptions {
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.
     pub constants: BTreeMap<String, Constant>,
+    /// Inputs that are sequences of tensors: the shape of each tensor, by the names of the inputs.
+    pub sequences: BTreeMap<String, Vec<Vec<i64>>>,
+    /// Inputs that may be missing, and are.
+    pub absent: BTreeSet<String>,
     /// The outputs that are wanted; none: all.
     pub outputs: Vec<String>,
 }

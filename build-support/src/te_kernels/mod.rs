@@ -123,7 +123,7 @@ fn one(
     }
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
     let mut recipe = machine.recipe(session);
-    recipe.field(&printed);
+    recipe.field(codegen::llvm::VERSION).field(&printed);
     recipe.field(format!("{:?}", target.runtime));
     let mut products: Vec<PathBuf> = vec![object.clone()];
     let listing = object.with_extension("kir");

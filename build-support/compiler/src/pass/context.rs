@@ -35,7 +35,7 @@ pub struct PassOptions {
     /// Threads of a warp of the device, which exchange values without memory; 1: there are no warps.
     #[field(default = 32, kw_only)]
     pub warp_size: i64,
-    /// Loads and stores are checked at run time.
+    /// Loads and stores are checked at run time: pass `InstrumentBoundCheckers`.
     #[field(default = false, kw_only)]
     pub instrument_bound_checkers: bool,
     /// Alignment of arguments in bytes.

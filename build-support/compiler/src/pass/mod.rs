@@ -8,6 +8,7 @@ mod host;
 pub mod inject_double_buffer;
 pub mod inject_prefetch;
 pub mod inject_virtual_thread;
+pub mod instrument_bound_checkers;
 pub mod loop_partition;
 pub mod lower_builtin;
 pub mod lower_intrin;

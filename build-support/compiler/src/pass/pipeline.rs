@@ -29,6 +29,7 @@ pub const USUAL: &[&str] = &[
     "HoistIf",
     "RemoveNoOp",
     "RewriteUnsafeSelect",
+    "InstrumentBoundCheckers",
 ];
 
 /// The pipeline for a device with threads: then the host launches kernels. Kernels are of kind `Device`.

@@ -2,7 +2,8 @@
 //!
 //! A barrier stands before a statement that reads what another thread of the block may have written since the last one, or writes what another may have
 //! read, and at the end of the body of a loop whose next iteration does so. Accesses of an element that only one thread has, and accesses of different
-//! parts of memory, need none; two writes of one element by different threads are a mistake that no barrier mends. Memory of scope `shared` is shared by the threads of a block, that of scope `warp` by those of a warp.
+//! parts of memory, need none; where a barrier is needed under a condition that differs between threads, the condition goes around the parts between the
+//! barriers; two writes of one element by different threads are a mistake that no barrier mends. Memory of scope `shared` is shared by the threads of a block, that of scope `warp` by those of a warp.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,23 +16,25 @@ use super::pipeline::on_functions;
 use super::threads::{Threads, barrier, with_attributes};
 use crate::arith::{Analyzer, IntSet, SetMap, detect_linear};
 use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::builtin::Effect;
 use crate::ir::mutate::mutate_stmt_parts;
-use crate::ir::visit::{Visit, uses_var, walk_expr};
+use crate::ir::visit::{Visit, has_part, uses_var, walk_expr};
 use crate::ir::{
-    Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, builtin,
-    with_stack,
+    BinaryOp, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var,
+    builtin, with_stack,
 };
 
 /// Puts barriers where threads need them.
 ///
 /// # Errors
 /// A barrier is needed where not all threads come by.
-pub fn thread_sync(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
+pub fn thread_sync(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut body = with_attributes(&function.body)?;
+    let separate = context.options.restricted_func;
     for scope in ["shared", "warp"] {
-        let kernels = &mut Kernels { scope };
+        let kernels = &mut Kernels { scope, separate };
         body = if function.kind == FuncKind::Device {
-            let mut sync = Sync::new(scope);
+            let mut sync = Sync::new(scope, constants(&body, separate));
             for axis in function.thread_axes.iter().filter(|axis| axis.thread_tag.as_str().starts_with("threadIdx")) {
                 sync.varying.insert(axis.var.clone());
                 sync.threads.push((axis.var.clone(), None));
@@ -54,6 +57,21 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 /// Finds where threads begin.
 struct Kernels {
     scope: &'static str,
+    /// Whether arguments do not overlap.
+    separate: bool,
+}
+
+/// Memory from outside that a kernel reads and never writes.
+fn constants(kernel: &Stmt, separate: bool) -> HashSet<Var> {
+    let accesses = Accesses::of(kernel);
+    let writes = accesses.written().any(|memory| !accesses.defined.contains(memory));
+    if accesses.is_opaque || writes && !separate {
+        return HashSet::new();
+    }
+    let is_constant = |memory: &&Var| {
+        ![&accesses.writes, &accesses.pointers, &accesses.defined].into_iter().any(|set| set.contains(*memory))
+    };
+    accesses.reads.iter().filter(is_constant).cloned().collect()
 }
 
 impl Mutate for Kernels {
@@ -63,7 +81,7 @@ impl Mutate for Kernels {
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
-            Some(_) => Ok(Sync::new(self.scope).stmt(stmt, true)?.0),
+            Some(_) => Ok(Sync::new(self.scope, constants(stmt, self.separate)).stmt(stmt, true)?.0),
             None => mutate_stmt_parts(self, stmt),
         }
     }
@@ -143,10 +161,12 @@ struct Sync {
     varying: HashSet<Var>,
     /// Memory whose other half is filled.
     filled: Vec<Var>,
+    /// Memory that no thread writes.
+    constants: HashSet<Var>,
 }
 
 impl Sync {
-    fn new(scope: &'static str) -> Self {
+    fn new(scope: &'static str, constants: HashSet<Var>) -> Self {
         Self {
             scope,
             analyzer: Analyzer::new(),
@@ -156,13 +176,17 @@ impl Sync {
             memory: HashMap::new(),
             varying: HashSet::new(),
             filled: Vec::new(),
+            constants,
         }
     }
 
-    /// Whether a value is the same for all threads: nothing in it is read from memory or is a thread.
+    /// Whether a value is the same for all threads: nothing in it is a thread or is read from memory that changes.
     fn is_uniform(&self, expr: &Expr) -> bool {
         let accesses = Accesses::of_expr(expr);
-        accesses.reads.is_empty() && !accesses.is_opaque && !accesses.vars.iter().any(|var| self.varying.contains(var))
+        accesses.reads.is_subset(&self.constants)
+            && accesses.pointers.is_empty()
+            && !accesses.is_opaque
+            && !accesses.vars.iter().any(|var| self.varying.contains(var))
     }
 
     fn stmt(&mut self, stmt: &Stmt, uniform: bool) -> Result<(Stmt, Summary)> {
@@ -208,29 +232,21 @@ impl Sync {
             }
             StmtNode::If { condition, then_body, else_body } => {
                 let inside = uniform && self.is_uniform(condition);
-                let mark = self.analyzer.mark();
-                self.analyzer.enter(condition);
-                let (new_then, then) = self.stmt(then_body, inside)?;
-                self.analyzer.restore(mark);
-                let (new_else, other) = match else_body {
-                    Some(body) => {
-                        let mark = self.analyzer.mark();
-                        self.analyzer.enter_negation(condition);
-                        let (new, summary) = self.stmt(body, inside)?;
-                        self.analyzer.restore(mark);
-                        (Some(new), summary)
-                    }
-                    None => (None, Summary::default()),
-                };
-                if !inside && let Some(pair) = self.conflict(&then.head, &other.head, false) {
-                    return Err(self.divergent(&pair));
+                let parts = (condition, then_body, else_body.as_ref());
+                if !uniform || inside || !is_made_of_names(condition) {
+                    return self.condition(parts, inside);
                 }
-                let mut head = Vec::new();
-                self.expr(condition, &mut head);
-                head.extend(then.head.iter().chain(&other.head).cloned());
-                let tail = then.tail.iter().chain(&other.tail).cloned().collect();
-                let summary = Summary { head, tail, waits: then.waits && other.waits };
-                Ok((Stmt::if_then(condition, new_then, new_else), summary))
+                let (varying, mark, filled) = (self.varying.clone(), self.analyzer.mark(), self.filled.len());
+                let done = self.condition(parts, inside);
+                if done.is_ok() {
+                    return done;
+                }
+                // All threads come by if the condition is asked around what is between the barriers.
+                let Some(spread) = spread(stmt) else { return done };
+                self.varying = varying;
+                self.analyzer.restore(mark);
+                self.filled.truncate(filled);
+                self.stmt(&spread, uniform)
             }
             StmtNode::While { condition, body } => {
                 let (_, mut summary) = self.stmt(body, false)?;
@@ -286,6 +302,36 @@ impl Sync {
                 Ok((stmt.clone(), Summary::of(self.accesses(stmt))))
             }
         }
+    }
+
+    fn condition(
+        &mut self,
+        (condition, then_body, else_body): (&Expr, &Stmt, Option<&Stmt>),
+        inside: bool,
+    ) -> Result<(Stmt, Summary)> {
+        let mark = self.analyzer.mark();
+        self.analyzer.enter(condition);
+        let (new_then, then) = self.stmt(then_body, inside)?;
+        self.analyzer.restore(mark);
+        let (new_else, other) = match else_body {
+            Some(body) => {
+                let mark = self.analyzer.mark();
+                self.analyzer.enter_negation(condition);
+                let (new, summary) = self.stmt(body, inside)?;
+                self.analyzer.restore(mark);
+                (Some(new), summary)
+            }
+            None => (None, Summary::default()),
+        };
+        if !inside && let Some(pair) = self.conflict(&then.head, &other.head, false) {
+            return Err(self.divergent(&pair));
+        }
+        let mut head = Vec::new();
+        self.expr(condition, &mut head);
+        head.extend(then.head.iter().chain(&other.head).cloned());
+        let tail = then.tail.iter().chain(&other.tail).cloned().collect();
+        let summary = Summary { head, tail, waits: then.waits && other.waits };
+        Ok((Stmt::if_then(condition, new_then, new_else), summary))
     }
 
     fn seq(&mut self, stmts: &[Stmt], uniform: bool) -> Result<(Stmt, Summary)> {
@@ -514,6 +560,78 @@ impl Sync {
         CompileError::new(ErrorKind::Lower, what)
             .note("a condition or the bounds of a loop around differ between threads: compute the stage outside of it")
     }
+}
+
+/// Whether an expression is the same wherever its variables are known, and may be evaluated there: it reads no memory, divides by no variable and has no effect.
+fn is_made_of_names(expr: &Expr) -> bool {
+    !has_part(expr, |part| match &**part {
+        ExprNode::Load { .. } => true,
+        ExprNode::Binary { op: BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod, b, .. } => {
+            b.as_int().is_none_or(|divisor| divisor == 0)
+        }
+        ExprNode::Call { kind, name, .. } => builtin::effect(*kind, name.as_str()) > Effect::Pure,
+        _ => false,
+    })
+}
+
+/// A condition with statements or loops inside as those, each of which is done under the condition; none: there is nothing to be gained.
+fn spread(stmt: &Stmt) -> Option<Stmt> {
+    let StmtNode::If { condition, then_body, else_body } = &**stmt else { return None };
+    let is_leaf = |body: &Stmt| {
+        !matches!(**body, StmtNode::Seq { .. } | StmtNode::For { .. } | StmtNode::If { .. } | StmtNode::Attr { .. })
+    };
+    if is_leaf(then_body) && else_body.is_none() {
+        return None;
+    }
+    let then = under(condition, then_body)?;
+    let other = match else_body {
+        Some(body) => under(&condition.without_likely().0.negated(), body)?,
+        None => Stmt::nothing(),
+    };
+    Some(Stmt::seq([then, other]))
+}
+
+/// A statement such that its parts are done under a condition; none: it names what cannot be evaluated elsewhere.
+fn under(condition: &Expr, stmt: &Stmt) -> Option<Stmt> {
+    with_stack(|| match &**stmt {
+        StmtNode::Seq { stmts } => {
+            stmts.iter().map(|stmt| under(condition, &stmt)).collect::<Option<Vec<_>>>().map(Stmt::seq)
+        }
+        StmtNode::For { var, min, extent, kind, annotations, body } => {
+            if !is_made_of_names(min) || !is_made_of_names(extent) {
+                return Some(Stmt::if_then(condition, stmt.clone(), None));
+            }
+            let body = under(condition, body)?;
+            Some(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
+        }
+        StmtNode::If { condition: own, then_body, else_body } if is_made_of_names(own) => {
+            let own = own.without_likely().0;
+            let then = under(&condition.and(&own), then_body)?;
+            let other = match else_body {
+                Some(body) => under(&condition.and(own.negated()), body)?,
+                None => Stmt::nothing(),
+            };
+            Some(Stmt::seq([then, other]))
+        }
+        StmtNode::Attr { key, node, value, body } => {
+            let (key, value, body) = (key.clone(), value.clone(), under(condition, body)?);
+            Some(Stmt::from_node(StmtNode::Attr { key, node: node.clone(), value, body }))
+        }
+        // Names hold for what follows, which is under conditions of its own.
+        StmtNode::Alloc { .. } => Some(stmt.clone()),
+        StmtNode::Bind { value, .. } | StmtNode::Alias { data: value, .. } => {
+            is_made_of_names(value).then(|| stmt.clone())
+        }
+        // Threads wait for each other here already, or leave.
+        StmtNode::Evaluate { value } if !waits_for_none(value) => None,
+        StmtNode::Return { .. } | StmtNode::While { .. } | StmtNode::Assert { .. } => None,
+        _ => Some(Stmt::if_then(condition, stmt.clone(), None)),
+    })
+}
+
+/// Whether threads do not wait for each other in an expression.
+fn waits_for_none(expr: &Expr) -> bool {
+    !Accesses::of_expr(expr).waits
 }
 
 /// Finds loads.

@@ -18,6 +18,18 @@ pub(crate) fn computed(op: &Operation) -> Option<Computed> {
     (bodies.len() == 1).then(|| Computed { axes: axes.to_vec(), reduce_axes: reduce_axes.to_vec(), body })
 }
 
+/// The parts of a reduction; one with several results has the sources of all in each of its bodies.
+pub(crate) fn reduced(op: &Operation) -> Option<Computed> {
+    let OperationNode::Compute { axes, reduce_axes, bodies, .. } = &**op else { return None };
+    let body = bodies.get(0)?;
+    (!reduce_axes.is_empty()).then(|| Computed { axes: axes.to_vec(), reduce_axes: reduce_axes.to_vec(), body })
+}
+
+/// Bits of the widest result of an operation.
+pub(crate) fn widest(op: &Operation) -> u8 {
+    op.outputs().iter().map(|tensor| tensor.dtype.bits()).max().unwrap_or(8)
+}
+
 /// Whether an operation is computed element by element, without a reduction.
 pub(crate) fn is_injective(op: &Operation) -> bool {
     matches!(&**op, OperationNode::Compute { reduce_axes, .. } if reduce_axes.is_empty())

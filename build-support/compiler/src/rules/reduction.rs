@@ -1,6 +1,6 @@
 //! Reductions: over the last axis with several vectors of partial results, over outer axes with vectors along the last one.
 
-use super::pattern::{computed, depends_on, extent_of, is_reduction, reads};
+use super::pattern::{depends_on, extent_of, is_reduction, reads, reduced, widest};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Tensor};
@@ -34,20 +34,23 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     if !is_reduction(&op) {
         decline!("`{}` is no reduction", op.name());
     }
-    let Some(parts) = computed(&op) else { decline!("`{}` has several results", op.name()) };
+    let Some(parts) = reduced(&op) else { decline!("`{}` is not computed by an expression", op.name()) };
     let inner = parts.reduce_axes.last().expect("a reduction has an axis");
-    let lanes = target.lanes(op.output(0).dtype.bits()) * ACCUMULATORS;
+    let lanes = target.lanes(widest(&op)) * ACCUMULATORS;
+    // Memory of a stage's own is for one result.
+    let is_single = op.num_outputs() == 1;
     // What the threads share out.
     let mut shared = parts.axes.first().cloned();
     if is_contiguous(&parts.body, inner) {
         across_lanes(schedule, &op.output(0), inner, parts.axes.last(), target)?;
     } else if let Some(last) = parts.axes.last()
         && is_contiguous(&parts.body, last)
-        && extent_of(last).is_some_and(|extent| extent >= 4 * lanes)
+        && extent_of(last)
+            .map_or(!is_single, |extent| extent >= if is_single { 4 * lanes } else { lanes / ACCUMULATORS })
     {
         // Rows are read as they are in memory, several at a time; a part of the result stays in the first cache.
-        let lanes = target.lanes(op.output(0).dtype.bits());
-        let extent = extent_of(last).unwrap_or(0);
+        let lanes = target.lanes(widest(&op));
+        let extent = extent_of(last).unwrap_or(CHUNK);
         let parts_of = (extent + CHUNK - 1) / CHUNK;
         let parts_of = if extent >= 2 * MIN_CHUNK { parts_of.max(2) } else { parts_of };
         let chunk = ((extent + parts_of - 1) / parts_of + lanes - 1) / lanes * lanes;
@@ -66,6 +69,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             shared = Some(part);
         }
     } else if let Some(last) = parts.axes.last()
+        && is_single
         && is_contiguous(&parts.body, last)
         && extent_of(last).is_none_or(|extent| extent >= lanes)
     {
@@ -102,7 +106,7 @@ pub(crate) fn across_lanes(
     at: Option<&IterVar>,
     target: &TargetDescription,
 ) -> Result<()> {
-    let lanes = target.lanes(tensor.dtype.bits());
+    let lanes = target.lanes(widest(&tensor.op));
     let mut width = lanes * ACCUMULATORS;
     if let Some(extent) = extent_of(axis) {
         while width > 1 && extent < width * 2 {

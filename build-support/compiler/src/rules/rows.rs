@@ -1,7 +1,7 @@
 //! Softmax, layer normalization and the like: an output whose rows need reductions over the same rows. All of a row is computed while it is in the first
 //! cache, rows run in parallel.
 
-use super::pattern::{computed, depends_on, extent_of, is_reduction, producers};
+use super::pattern::{computed, depends_on, extent_of, is_reduction, producers, readers};
 use super::reduction::{across_lanes, is_contiguous};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
@@ -27,6 +27,11 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     while let Some(reader) = todo.pop() {
         for producer in producers(schedule, reader) {
             if taken.contains(&producer) {
+                continue;
+            }
+            // What others read, too, is computed before both: it comes again when the last of its readers is taken.
+            let all = readers(schedule, producer);
+            if !all.iter().all(|reader| *reader == id || taken.contains(reader)) {
                 continue;
             }
             let stage = &schedule[producer];

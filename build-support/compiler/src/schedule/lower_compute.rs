@@ -172,13 +172,26 @@ impl Lowering<'_> {
         let outputs = self.schedule[id].operation().outputs();
         let mut stmts = Vec::new();
         let mut sides = VarMap::new();
+        // Several results use each value several times.
+        let several = outputs.len() > 1;
+        let mut side = |var: &Var, value: Expr, name: &str| {
+            let is_leaf = matches!(*value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
+            let value = if several && !is_leaf {
+                let name = Var::new(name, value.dtype());
+                stmts.push(Stmt::bind(name.clone(), value));
+                name.into()
+            } else {
+                value
+            };
+            sides.insert(var.clone(), value);
+        };
         for (var, tensor) in reducer.lhs.iter().zip(&outputs) {
             let read = Expr::from_node(ExprNode::TensorRead { tensor: tensor.clone(), indices: indices.clone() });
-            sides.insert(var, read);
+            side(&var, read, &format!("{}.so_far", tensor.name()));
         }
         let values = root_values(nest);
         for (var, source) in reducer.rhs.iter().zip(sources) {
-            sides.insert(var, substitute(source, &values));
+            side(&var, substitute(source, &values), var.name());
         }
         let results: Vec<Expr> = reducer.results.iter().map(|result| substitute(&result, &sides)).collect();
         if let [result] = &results[..] {

@@ -160,3 +160,33 @@ fn a_module_has_functions_of_several_kinds_and_registers_them() {
         assert!(text.contains(part), "{part}:\n{text}");
     }
 }
+
+#[test]
+fn a_program_brings_text_of_llvm_along() {
+    let (a, out, i) = (floats("a", 9), floats("out", 9), Var::index("i"));
+    let text = "define float @kernpack_test_twice(float %x) {\n  %y = fadd float %x, %x\n  ret float %y\n}\n";
+    let called = Expr::call(CallKind::PureExtern, "kernpack_test_twice", F32, [Expr::load(&a, &i)]);
+    let body = Stmt::for_loop(i.clone(), 0, 9, ForKind::Serial, Stmt::store(out.clone(), &i, called));
+    let program = |text: &str| {
+        let body = Stmt::attr("pragma_import_llvm", "", Expr::text(text), body.clone());
+        let twice = Stmt::attr("pragma_import_llvm", "", Expr::text(text), body);
+        function("f", [tensor(&a), tensor(&out)], twice)
+    };
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join("twice.ll");
+    std::fs::write(&file, text).unwrap();
+    for source in [text, file.to_str().unwrap()] {
+        let module = build(&program(source), &Target::host()).unwrap();
+        let values: Vec<f32> = (0..9).map(|i| i as f32).collect();
+        let (a, out) = (Tensor::from_slice(&values, &[9]).unwrap(), Tensor::from_slice(&[0f32; 9], &[9]).unwrap());
+        module.function("f").unwrap().call((&a, &out)).unwrap();
+        assert_eq!(out.view::<f32>().unwrap().to_vec(), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
+        // It is inlined, and its name is not seen from outside.
+        assert!(!module.inspect_source("ll").unwrap().contains("kernpack_test_twice"));
+    }
+    let rows = [("define nonsense", "expected type"), ("/no/such/file.ll", "cannot be read")];
+    for (source, expected) in rows {
+        let error = build(&program(source), &Target::host()).unwrap_err().to_string();
+        assert!(error.contains("pragma `import_llvm`") && error.contains(expected), "{error}");
+    }
+}

@@ -8,6 +8,6 @@ mod wire;
 
 pub use proto::{
     Attribute, AttributeValue, Dim, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
-    ValueType, read_model, read_tensor,
+    ValueType, read_model, read_optional, read_sequence, read_tensor,
 };
 pub use tensor::{External, dtype_of, to_constant};

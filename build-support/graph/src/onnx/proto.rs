@@ -152,7 +152,11 @@ pub enum ValueType {
     Unknown,
     /// A tensor: number of its element type, and its dimensions if they are told.
     Tensor(i64, Option<Vec<Dim>>),
-    /// A sequence, map, sparse tensor or optional.
+    /// A sequence of values of a type.
+    Sequence(Box<ValueType>),
+    /// A value that may be missing.
+    Optional(Box<ValueType>),
+    /// A map or a sparse tensor: what it is.
     Other(&'static str),
 }
 
@@ -354,6 +358,40 @@ pub fn read_tensor(bytes: &[u8]) -> Result<RawTensor<'_>> {
     Ok(tensor)
 }
 
+/// Reads the tensors of a `SequenceProto`, a file of test data.
+///
+/// # Errors
+/// What is none; a sequence of anything else.
+pub fn read_sequence(bytes: &[u8]) -> Result<Vec<RawTensor<'_>>> {
+    let mut tensors = Vec::new();
+    each(bytes, 1, |number, value| {
+        match number {
+            3 => tensors.push(read_tensor(value.bytes()?)?),
+            4..=7 => fail!("a sequence of other things than tensors"),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(tensors)
+}
+
+/// Reads an `OptionalProto`, a file of test data: the bytes of its tensor or sequence, if it has one.
+///
+/// # Errors
+/// What is none; an optional value of another kind.
+pub fn read_optional(bytes: &[u8]) -> Result<Option<&[u8]>> {
+    let mut inner = None;
+    each(bytes, 1, |number, value| {
+        match number {
+            3 | 5 => inner = Some(value.bytes()?),
+            4 | 6 | 7 => fail!("an optional value that is no tensor and no sequence of tensors"),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(inner)
+}
+
 /// `StringStringEntryProto`.
 fn entry(bytes: &[u8]) -> Result<(String, String)> {
     let mut entry = (String::new(), String::new());
@@ -397,11 +435,23 @@ fn value_type(bytes: &[u8], depth: usize) -> Result<ValueType> {
                 })?;
                 ty = ValueType::Tensor(element, dims);
             }
-            4 => ty = ValueType::Other("a sequence"),
+            4 => ty = ValueType::Sequence(Box::new(element_type(value.bytes()?, depth + 1)?)),
             5 => ty = ValueType::Other("a map"),
             8 => ty = ValueType::Other("a sparse tensor"),
-            9 => ty = ValueType::Other("an optional value"),
+            9 => ty = ValueType::Optional(Box::new(element_type(value.bytes()?, depth + 1)?)),
             _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(ty)
+}
+
+/// `TypeProto.Sequence` and `TypeProto.Optional`: the type of what is in it.
+fn element_type(bytes: &[u8], depth: usize) -> Result<ValueType> {
+    let mut ty = ValueType::Unknown;
+    each(bytes, depth, |number, value| {
+        if number == 1 {
+            ty = value_type(value.bytes()?, depth + 1)?;
         }
         Ok(())
     })?;

@@ -80,7 +80,7 @@ impl Operand {
 ///
 /// # Errors
 /// One that is not there.
-pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
+pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
     let index = if axis < 0 { axis + count } else { axis };
     require!((0..count).contains(&index), "there is no axis {axis} of a tensor of {rank} dimensions");

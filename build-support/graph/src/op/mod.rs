@@ -10,6 +10,7 @@ mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
+mod grid;
 mod loss;
 mod matmul;
 mod move_data;
@@ -18,12 +19,16 @@ mod order;
 mod pick;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
+mod resize;
 mod scatter;
 mod shape;
 mod statements;
 
+pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
+pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;
 
@@ -66,6 +71,7 @@ const FAMILIES: &[&[Operator]] = &[
     elementwise::OTHERS,
     gather::OPERATORS,
     generate::OPERATORS,
+    grid::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -75,6 +81,7 @@ const FAMILIES: &[&[Operator]] = &[
     pool::OPERATORS,
     quantize::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
 ];

@@ -12,8 +12,10 @@ mod expr;
 mod fields;
 mod foreign;
 mod function;
+mod import;
 mod intrinsics;
 pub(crate) mod jit;
+mod loop_cost;
 mod machine;
 mod math;
 mod memory;
@@ -28,7 +30,7 @@ mod stmt;
 mod store;
 mod types;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use inkwell::builder::Builder;
 use inkwell::context::Context;
@@ -48,6 +50,9 @@ use crate::ir::{FuncKind, IrModule, LoweredFunc};
 
 /// What packed functions are called in a library: this, then their name.
 pub const PREFIX: &str = "__tvm_ffi_";
+
+/// Which code generator this is: a cache of objects has it in its keys. It changes with every change of the sources that code is made by.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("KERNPACK_CODEGEN_DIGEST"));
 
 /// Writes functions into a module of LLVM, one after the other.
 ///
@@ -78,6 +83,8 @@ pub struct CodeGenLLVM<'ctx, 'm> {
     handles: HashMap<String, (GlobalValue<'ctx>, FunctionValue<'ctx>)>,
     /// Data that functions bring along, by its name.
     constants: HashMap<String, GlobalValue<'ctx>>,
+    /// Text of LLVM that programs brought along.
+    imported: HashSet<String>,
     count: usize,
     debug: Option<debug::DebugInfo<'ctx>>,
 }
@@ -102,6 +109,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
             raisers: HashMap::new(),
             handles: HashMap::new(),
             constants: HashMap::new(),
+            imported: HashSet::new(),
             count: 0,
             debug: None,
         };

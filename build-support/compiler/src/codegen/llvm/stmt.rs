@@ -6,6 +6,7 @@ use kernpack::{Any, Map, Str};
 use super::CodeGenLLVM;
 use super::control::LoopHints;
 use super::emit::Value;
+use super::loop_cost::may_vectorize;
 use super::state::LoopFrame;
 use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, builtin, with_stack};
@@ -34,6 +35,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 ForKind::Serial | ForKind::Unrolled | ForKind::Vectorized => {
                     let mut hints = hints(annotations);
                     hints.unroll |= *kind == ForKind::Unrolled;
+                    hints.no_vectorize |= !may_vectorize(body);
                     let (begin, end) = self.bounds(min, extent)?;
                     let step = begin.get_type().const_int(1, false);
                     self.for_range(var, (begin, end, step), hints, |this| this.body(body))
@@ -117,6 +119,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 {
                     self.state.pointers.entry(var).or_default().align = align;
                 }
+                self.body(body)
+            }
+            "pragma_import_llvm" => {
+                let ExprNode::Text { value } = &**value else {
+                    fail!(Target, "the pragma `import_llvm` takes text of LLVM, or the path of a file with it")
+                };
+                self.import(value.as_str())?;
                 self.body(body)
             }
             "pragma_parallel_launch_point" => self.launch_point(body),

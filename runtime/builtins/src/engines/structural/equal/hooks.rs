@@ -33,7 +33,8 @@ impl Comparer {
         // SAFETY: see above.
         unsafe {
             self.frames.retain_all();
-            self.held.before_hook(self.to_right.iter().chain(self.to_left.iter()).map(|(object, _)| object));
+            let bound = self.to_right.iter().chain(self.to_left.iter()).map(|(object, _)| object);
+            self.held.before_hook(bound.chain(self.equal.addresses()));
         }
     }
 

@@ -5,9 +5,11 @@
 
 mod hooks;
 mod maps;
+mod pairs;
 
 use core::ptr;
 
+use self::pairs::EqualPairs;
 use super::leaf::leaves_equal;
 use super::region::Region;
 use super::trace::Trace;
@@ -63,7 +65,9 @@ struct Comparer {
     /// What the variables and shared nodes on the left have been found equal to, and the other way round.
     to_right: AddressMap,
     to_left: AddressMap,
-    /// Keeps the objects in these two alive.
+    /// Shared objects whose parts were compared already, and are equal.
+    equal: EqualPairs,
+    /// Keeps the objects in these three alive.
     held: HeldObjects,
     /// What is being compared, the roots first.
     frames: Stack<2, Progress>,
@@ -112,6 +116,7 @@ impl Comparer {
             region: Region::NONE,
             to_right: AddressMap::default(),
             to_left: AddressMap::default(),
+            equal: EqualPairs::default(),
             held: HeldObjects::default(),
             frames: Stack::new(),
             trace,
@@ -300,6 +305,11 @@ impl Comparer {
             let index = left.type_index;
             let (left, right) = (left.payload.v_obj, right.payload.v_obj);
             let equal = match index {
+                type_index::ARRAY | type_index::LIST | type_index::MAP | type_index::DICT
+                    if self.equal.contains(left, right) =>
+                {
+                    true
+                }
                 type_index::ARRAY | type_index::LIST => {
                     // The way to a missing element is wanted only with a trace.
                     if self.trace.is_some() || seq::elements(left).len() == seq::elements(right).len() {
@@ -350,6 +360,10 @@ impl Comparer {
             _ => {}
         }
         let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
+        // What a hook says it is asked for each time.
+        if hook.is_none() && self.equal.contains(left, right) {
+            return decided(true);
+        }
         // SAFETY: the record is the type table's.
         let fields = unsafe { TypeInfo::from_raw(info) }.fields();
         Ok(Prepared::Parts(Parts::Fields(kind, fields, None), own_region, hook))
@@ -383,6 +397,12 @@ impl Comparer {
             match kind {
                 seq_hash_kind::DAG_NODE => self.bind(left, right),
                 seq_hash_kind::FREE_VAR if is_same || region.defines() => self.bind(left, right),
+                seq_hash_kind::TREE_NODE | seq_hash_kind::CONST_TREE_NODE if EqualPairs::are_shared(&left, &right) => {
+                    // What is inside stands for the same from here on: where the two meet again they are equal, too.
+                    self.equal.insert(left.value.payload.v_obj, right.value.payload.v_obj);
+                    self.held.keep(left);
+                    self.held.keep(right);
+                }
                 _ => {
                     give_up(left);
                     give_up(right);

@@ -1,0 +1,78 @@
+//! Nodes that the importer adds by itself.
+
+use std::sync::Arc;
+
+use crate::attrs::{Attr, Attrs};
+use crate::constant::Constant;
+use crate::error::{GraphError, Result};
+use crate::graph::{Graph, ValueId};
+use crate::op;
+
+/// The version of the operators of these nodes.
+const VERSION: i64 = 23;
+
+/// Adds nodes of ONNX's operators, all of which are part of one node of the model.
+pub(super) struct Emitter<'g> {
+    /// The graph.
+    pub(super) graph: &'g mut Graph,
+    /// The name of the nodes.
+    pub(super) name: &'g str,
+}
+
+impl Emitter<'_> {
+    /// The first output of a node.
+    pub(super) fn node(&mut self, op: &str, attrs: &[(&str, Attr)], inputs: &[ValueId]) -> Result<ValueId> {
+        let operator = op::find(op).ok_or_else(|| GraphError::new(format!("operator {op} is not supported")))?;
+        let mut all = Attrs::default();
+        for (name, value) in attrs {
+            all.set(name, value.clone());
+        }
+        let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
+        let made =
+            self.graph.add_node(operator, self.name, Arc::new(all), VERSION, &inputs, &[self.name.to_owned()])?;
+        made.first().copied().flatten().ok_or_else(|| GraphError::new(format!("{op} has no result")))
+    }
+
+    /// A list of integers.
+    pub(super) fn ints(&mut self, values: &[i64]) -> ValueId {
+        self.graph.add_known(self.name, Constant::of_ints(values))
+    }
+
+    /// An integer without dimensions.
+    pub(super) fn int(&mut self, value: i64) -> Result<ValueId> {
+        let constant = Constant::of_ints(&[value]).reshaped(&[])?;
+        Ok(self.graph.add_known(self.name, constant))
+    }
+
+    /// The slice at an index of an axis, without that axis.
+    pub(super) fn slice(&mut self, x: ValueId, axis: i64, index: i64) -> Result<ValueId> {
+        let index = self.int(index)?;
+        self.node("Gather", &[("axis", Attr::Int(axis))], &[x, index])
+    }
+
+    /// Tensors of one shape, one behind the other along a new axis.
+    pub(super) fn stack(&mut self, parts: &[ValueId], axis: i64) -> Result<ValueId> {
+        let axes = self.ints(&[axis]);
+        let mut rows = Vec::new();
+        for part in parts {
+            rows.push(self.node("Unsqueeze", &[], &[*part, axes])?);
+        }
+        match rows[..] {
+            [row] => Ok(row),
+            _ => self.node("Concat", &[("axis", Attr::Int(axis))], &rows),
+        }
+    }
+
+    /// Whether a value is known to hold, or not to.
+    pub(super) fn known_bool(&self, id: ValueId) -> Result<Option<bool>> {
+        Ok(self.known_int(id)?.map(|value| value != 0))
+    }
+
+    /// The number that a value of one element is known to be.
+    pub(super) fn known_int(&self, id: ValueId) -> Result<Option<i64>> {
+        match &self.graph.values[id].known {
+            Some(known) if known.len() == 1 => Ok(known.to_ints()?.first().copied()),
+            _ => Ok(None),
+        }
+    }
+}

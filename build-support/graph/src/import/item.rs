@@ -1,0 +1,53 @@
+//! What names of a model stand for.
+
+use std::collections::HashMap;
+
+use crate::error::{Result, fail};
+use crate::graph::ValueId;
+
+/// What a name of a model stands for. The structure of all values is known at build time; an optional value that is there is what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// A tensor.
+    Tensor(ValueId),
+    /// Tensors, one behind the other.
+    Sequence(Vec<ValueId>),
+    /// An optional value that is not there.
+    Nothing,
+}
+
+/// Names of values where a node stands.
+pub(super) type Scope = HashMap<String, Item>;
+
+impl Item {
+    /// A word for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Tensor(_) => "a tensor",
+            Self::Sequence(_) => "a sequence",
+            Self::Nothing => "an optional value that is not there",
+        }
+    }
+
+    /// The tensor.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn tensor(&self, what: &str) -> Result<ValueId> {
+        match self {
+            Self::Tensor(id) => Ok(*id),
+            other => fail!("{what} is {}, not a tensor", other.kind()),
+        }
+    }
+
+    /// The tensors of a sequence.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn sequence(&self, what: &str) -> Result<&[ValueId]> {
+        match self {
+            Self::Sequence(ids) => Ok(ids),
+            other => fail!("{what} is {}, not a sequence", other.kind()),
+        }
+    }
+}
