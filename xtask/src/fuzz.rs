@@ -12,13 +12,14 @@ use std::process::Command;
 
 /// How to call it.
 const USAGE: &str =
-    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] [options]
+    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] [options]
 
   --seconds N   for how long each target runs (default 60)
   --merge       then adds what reaches new code to tests/fuzz/corpus
 ";
 
-const TARGETS: [&str; 7] = ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree"];
+const TARGETS: [&str; 8] =
+    ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "onnx"];
 
 /// The only platform that the targets are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -93,6 +94,10 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only").env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
     // The counters of one crate are one section then, which the linker keeps or drops as a whole.
     cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
+    // They are large, and small models are read fast enough.
+    for package in ["kernpack-compiler", "kernpack-graph"] {
+        cargo.args(["--config", &format!("profile.release.package.{package}.opt-level=1")]);
+    }
     step::run("build the fuzz targets", &mut cargo, Show::Warnings)?;
     Ok(folder.join(TARGET).join("release"))
 }

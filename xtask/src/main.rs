@@ -62,7 +62,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
   filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
-  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree] (--seconds N, --merge)
+  fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)

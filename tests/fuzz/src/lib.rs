@@ -10,12 +10,13 @@ pub mod json_graph;
 pub mod library_bin;
 pub mod module_tree;
 mod node;
+pub mod onnx;
 
 /// A module's name, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub static TARGETS: [Target; 7] = [
+pub static TARGETS: [Target; 8] = [
     ("json", json::check),
     ("json_graph", json_graph::check),
     ("dtype", dtype::check),
@@ -23,4 +24,5 @@ pub static TARGETS: [Target; 7] = [
     ("library_bin", library_bin::check),
     ("device_image", device_image::check),
     ("module_tree", module_tree::check),
+    ("onnx", onnx::check),
 ];

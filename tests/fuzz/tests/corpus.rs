@@ -62,3 +62,8 @@ fn device_image() {
 fn module_tree() {
     replay("module_tree");
 }
+
+#[test]
+fn onnx() {
+    replay("onnx");
+}

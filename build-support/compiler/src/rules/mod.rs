@@ -4,7 +4,7 @@
 //! itself; the first one that fits schedules it, together with the stages that it takes in. A rule that declines says why, in the notes of the context.
 //!
 //! Each rule is a packed function `kernpack.rule.<name>`; rules of the user's, from any language, stand in the list at any place: [`insert`],
-//! [`PassContext::rules`], [`crate::Kernel::rule`].
+//! the field `rules` of [`PassContext`], [`crate::Kernel::rule`].
 
 mod code;
 mod convolution;
@@ -53,7 +53,7 @@ pub enum Outcome {
     Declined(String),
 }
 
-/// Schedules everything that is not scheduled, by the rules of the context: [`PassContext::rules`], or the usual ones.
+/// Schedules everything that is not scheduled, by the rules of the context: the field `rules` of [`PassContext`], or the usual ones.
 ///
 /// # Errors
 /// Those of primitives: a defect of a rule. A list with something else than rules.
