@@ -13,7 +13,7 @@ use kernpack::{Device, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{BF16, DataTypeExt, U8, U16};
 use kernpack_graph::onnx::{self, Dim, ValueType};
-use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import};
+use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import, stored};
 
 /// Inputs that have to be known, by operator.
 const SHAPES: &[(&str, &[usize])] = &[
@@ -204,7 +204,7 @@ fn run(folder: &Path) -> Outcome<()> {
     }
     for (_, id) in &graph.outputs {
         let value = &graph.values[*id];
-        arguments.push(Tensor::empty(value.dtype, &value.shape, Device::CPU)?);
+        arguments.push(Tensor::empty(stored(value.dtype), &value.shape, Device::CPU)?);
     }
     let packed: Vec<kernpack::Any> = arguments.iter().map(|tensor| tensor.clone().into()).collect();
     module.function("model")?.call(&packed[..])?;
@@ -216,7 +216,7 @@ fn run(folder: &Path) -> Outcome<()> {
     });
     for (number, expected) in expected.enumerate() {
         let Some(((_, id), result)) = results.next() else { return Err("outputs are missing".into()) };
-        let mut got = constant_of(result)?;
+        let mut got = constant_of(result)?.retyped(graph.values[*id].dtype)?;
         if graph.extents.contains_key(id) {
             let Some((_, extents)) = results.next() else { return Err("extents are missing".into()) };
             got = got.corner(&constant_of(extents)?.to_ints()?)?;
@@ -239,6 +239,7 @@ fn as_declared(ty: &ValueType, constant: Constant) -> Outcome<Constant> {
 }
 
 fn tensor(constant: &Constant) -> Outcome<Tensor> {
+    let constant = &constant.retyped(stored(constant.dtype()))?;
     if constant.is_empty() {
         return Ok(Tensor::empty(constant.dtype(), constant.shape(), Device::CPU)?);
     }
@@ -262,6 +263,21 @@ fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
     if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
         return Err(format!("expected {expected:?}, got {got:?}").into());
     }
+    if expected.dtype() == BF16 {
+        // The runner sees the numbers as integers of 16 bits, and compares these with the same tolerance.
+        let (expected, got) = (expected.retyped(U16)?.to_ints()?, got.retyped(U16)?.to_ints()?);
+        let is_equal = |(expected, got): (&i64, &i64)| {
+            expected == got || expected.abs_diff(*got) <= expected.unsigned_abs() / 1000
+        };
+        return match expected.iter().zip(&got).position(|pair| !is_equal(pair)) {
+            Some(index) => {
+                Err(format!("element {index}: expected bits {}, got {}", expected[index], got[index]).into())
+            }
+            None => Ok(()),
+        };
+    }
+    // Types that there is no arithmetic with are compared as their bits.
+    let (expected, got) = (&expected.retyped(stored(expected.dtype()))?, &got.retyped(stored(got.dtype()))?);
     if !expected.dtype().is_float() {
         let (expected, got) = (expected.to_ints()?, got.to_ints()?);
         return match expected.iter().zip(&got).position(|(expected, got)| expected != got) {

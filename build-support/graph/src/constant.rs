@@ -38,6 +38,15 @@ pub fn num_elements(shape: &[i64]) -> Result<usize> {
     Ok(usize::try_from(count).expect("at most 2^40 elements"))
 }
 
+/// The type that elements lie in memory as: floats of 8 and 4 bits are bytes with their bits, integers of 4 bits are bytes.
+pub fn stored(dtype: DataType) -> DataType {
+    match (dtype.bits(), dtype.is_int(), dtype.code()) {
+        (4, true, _) => I8,
+        (4, ..) | (8, false, 7..) => U8,
+        _ => dtype,
+    }
+}
+
 /// Bytes of one element.
 pub fn element_bytes(dtype: DataType) -> usize {
     usize::from(dtype.bits()).div_ceil(8)
@@ -102,6 +111,14 @@ impl Constant {
         Self::new(self.dtype, extents, bytes)
     }
 
+    /// The same bytes as elements of another type that is stored alike.
+    ///
+    /// # Errors
+    /// A type that is stored with another number of bytes.
+    pub fn retyped(&self, dtype: DataType) -> Result<Self> {
+        Self::new(dtype, &self.shape, Arc::clone(&self.bytes))
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DataType {
         self.dtype
@@ -135,7 +152,7 @@ impl Constant {
         /// The elements of one type.
         macro_rules! each {
             ($($dtype:ident $ty:ty),*) => {
-                match self.dtype {
+                match if self.dtype.is_integer() { stored(self.dtype) } else { self.dtype } {
                     $(dtype if dtype == $dtype => self
                         .bytes
                         .chunks_exact(size_of::<$ty>())
@@ -177,7 +194,7 @@ impl Constant {
     /// An extent that does not fit into memory.
     pub fn to_elements(&self) -> Result<Elements> {
         let shape: Vec<usize> = self.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();
-        let mut elements = Elements::zeros(self.dtype, &shape);
+        let mut elements = Elements::zeros(stored(self.dtype), &shape);
         require!(elements.bytes().len() == self.bytes.len(), "{} is not evaluated at build time", self.dtype);
         elements.bytes_mut().copy_from_slice(&self.bytes);
         Ok(elements)

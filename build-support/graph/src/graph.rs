@@ -8,7 +8,7 @@ use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::take_reported;
 
 use crate::attrs::Attrs;
-use crate::constant::Constant;
+use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
 use crate::op::{Call, Operand, Operator};
 
@@ -82,7 +82,9 @@ impl Node {
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
         let operand = |id: &ValueId| {
             let value = &graph.values[*id];
-            Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype: value.dtype, value: value.known.clone() }
+            let dtype = stored(value.dtype);
+            let known = value.known.as_ref().map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
+            Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype, element: value.dtype, value: known }
         };
         let call = Call {
             name: self.op.name,

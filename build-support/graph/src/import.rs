@@ -23,6 +23,21 @@ use crate::options::ModelOptions;
 /// Versions of the operators that models may ask for.
 const OLDEST: i64 = 6;
 const NEWEST: i64 = 23;
+/// Operators that mean the same in all versions.
+const SINCE_1: [&str; 12] = [
+    "Constant",
+    "Conv",
+    "Flatten",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Identity",
+    "Not",
+    "Shape",
+    "Size",
+    "Softplus",
+    "Softsign",
+    "Transpose",
+];
 /// Functions in functions, at most.
 const DEPTH: usize = 64;
 
@@ -54,14 +69,32 @@ fn version_of(opsets: &[OpsetId]) -> Option<i64> {
 
 fn check_versions(model: &Model<'_>) -> Result<()> {
     let Some(version) = version_of(&model.opsets) else {
-        require!(!model.functions.is_empty(), "the model does not say which version of the operators it uses");
+        let is_other = model.graph.nodes.iter().all(|node| !node.domain.is_empty());
+        require!(
+            is_other || !model.functions.is_empty(),
+            "the model does not say which version of the operators it uses"
+        );
         return Ok(());
     };
+    if (1..OLDEST).contains(&version) && uses_only(model, &SINCE_1) {
+        return Ok(());
+    }
     require!(
         (OLDEST..=NEWEST).contains(&version),
         "the model uses operators of version {version}; supported are {OLDEST} to {NEWEST}: convert it with onnx.version_converter"
     );
     Ok(())
+}
+
+/// Whether the nodes of a model are all of these operators.
+fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
+    let functions = model.functions.iter().flat_map(|function| &function.nodes);
+    model
+        .graph
+        .nodes
+        .iter()
+        .chain(functions)
+        .all(|node| node.domain.is_empty() && names.contains(&node.op_type.as_str()))
 }
 
 /// Operators of the importer itself.
@@ -85,7 +118,8 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
                     graphs.push(&graph.nodes);
                 }
             }
-            let known = node.domain.is_empty() && (is_own(&node.op_type) || op::find(&node.op_type).is_some());
+            let is_there = is_own(&node.op_type) || op::find(&node.op_type).is_some();
+            let known = is_there && node.domain == op::domain_of(&node.op_type);
             if !known && !is_function(node) {
                 let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };

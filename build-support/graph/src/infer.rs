@@ -10,10 +10,10 @@ use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 
 use crate::attrs::Attrs;
-use crate::constant::{Constant, num_elements};
+use crate::constant::{Constant, num_elements, stored};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::op::{Operator, Pattern, extents};
+use crate::op::{Operator, Pattern, classic, extents, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
 const LARGE: usize = 1 << 20;
@@ -38,6 +38,11 @@ impl Graph {
         inputs: &[Option<ValueId>],
         names: &[String],
     ) -> Result<Vec<Option<ValueId>>> {
+        let tables =
+            classic::tables(op.name, &attrs).map_err(|error| error.within(&format!("node '{name}' ({})", op.name)))?;
+        let mut inputs = inputs.to_vec();
+        inputs.extend(tables.into_iter().map(|table| Some(self.add_known(&format!("{name} (table)"), table))));
+        let inputs = &inputs;
         let wanted: Vec<Option<ValueId>> = names.iter().map(|name| (!name.is_empty()).then_some(0)).collect();
         let mut node = Node {
             name: name.to_owned(),
@@ -52,7 +57,7 @@ impl Graph {
         let made = node.instantiate(self, |id| {
             let value = &self.values[id];
             let stand = || {
-                let tensor = placeholder(extents(&value.shape), value.dtype, &value.name);
+                let tensor = placeholder(extents(&value.shape), stored(value.dtype), &value.name);
                 if value.shape.contains(&0) {
                     // An extent of 0 is a mistake in a kernel, and none in a model.
                     let _ = take_reported();
@@ -74,6 +79,8 @@ impl Graph {
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
         let read: Vec<ValueId> =
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
+        let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
+        let narrow = narrow::result_type(op.name, &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
         let known = self.evaluate(&node, &made, &read, &stands)?;
         let number = self.nodes.len();
         let mut is_computed = false;
@@ -88,7 +95,9 @@ impl Graph {
             let shape = shape_of(tensor);
             num_elements(&shape).map_err(|error| error.within(&node.place()))?;
             let producer = known.is_none().then_some(number);
-            ids.push(Some(self.add_value(Value { name: name.clone(), dtype: tensor.dtype, shape, known, producer })));
+            let dtype = narrow.unwrap_or(tensor.dtype);
+            let known = known.map(|known| known.retyped(dtype)).transpose()?;
+            ids.push(Some(self.add_value(Value { name: name.clone(), dtype, shape, known, producer })));
         }
         if is_computed {
             node.outputs.clone_from(&ids);

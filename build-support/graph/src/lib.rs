@@ -22,7 +22,7 @@ pub mod plan;
 pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]
 pub use build::build;
-pub use constant::{Constant, element_bytes, num_elements};
+pub use constant::{Constant, element_bytes, num_elements, stored};
 pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Graph, Node, Value, ValueId};

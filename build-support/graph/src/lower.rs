@@ -13,7 +13,7 @@ use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
-use crate::constant::{element_bytes, num_elements};
+use crate::constant::{element_bytes, num_elements, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
@@ -192,7 +192,7 @@ fn kernel(
     let results = instantiate(graph, group, outputs, |id, stand| {
         let value = &graph.values[id];
         match inputs.iter().position(|input| *input == id) {
-            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), value.dtype),
+            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), stored(value.dtype)),
             None => stand(),
         }
     })?;
@@ -220,7 +220,7 @@ fn instantiate(
         let node = &graph.nodes[*number];
         let made = node.instantiate(graph, |id| {
             let value = &graph.values[id];
-            let stand = || placeholder(extents(&value.shape), value.dtype, &value.name);
+            let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
             tensors.entry(id).or_insert_with(|| input(id, &stand)).clone()
         })?;
         tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
@@ -322,7 +322,7 @@ fn entry(
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
     for ((id, output), name) in inputs.chain(outputs).zip(argument_names(graph)) {
         let value = &graph.values[id];
-        let node = Buffer::new(&name, value.dtype, extents(&value.shape), "global").to_node();
+        let node = Buffer::new(&name, stored(value.dtype), extents(&value.shape), "global").to_node();
         let alignment = i64::try_from(element_bytes(value.dtype)).unwrap_or(1);
         let buffer = Buffer::from_node(BufferNode { data_alignment: alignment, ..node });
         params.push(Param::from_node(ParamNode { var: buffer.data.clone(), buffer: Some(buffer.clone()), output }));

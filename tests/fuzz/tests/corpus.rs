@@ -7,7 +7,7 @@ use std::path::Path;
 const MOST_MEMORY: u64 = 512 << 20;
 
 fn replay(target: &str) {
-    let (_, check) = kernpack_fuzz::TARGETS.into_iter().find(|(name, _)| *name == target).unwrap();
+    let (_, check) = kernpack_fuzz::TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -63,6 +63,7 @@ fn module_tree() {
     replay("module_tree");
 }
 
+#[cfg(feature = "models")]
 #[test]
 fn onnx() {
     replay("onnx");

@@ -104,6 +104,13 @@ pub(super) fn exp_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'
     (p + 1.0) * format.power_of_two(n)
 }
 
+/// e^x - 1 in single precision with fused products, where 2^n is in range.
+pub(super) fn expm1_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
+    let (n, p) = parts(formula, format, x);
+    let power = format.power_of_two(n);
+    p.mul_add(power, power - 1.0)
+}
+
 /// e^(x + low), for a low part that is far smaller than x.
 pub(super) fn exp_of_sum<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, low: Value<'a>) -> Value<'a> {
     let Reduced { n, r, low: lost } = reduce(format, x);
@@ -138,6 +145,11 @@ pub(super) fn expm1<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
 
 /// 1 / (1 + e^-x).
 pub(super) fn sigmoid<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
+    if !format.is_double() {
+        // The sum of a large power and 1 is the power, as long as that is finite.
+        let t = exp(formula, format, x.at_most(88.0));
+        return t / (t + 1.0);
+    }
     let t = exp(formula, format, -x.abs());
     // The sum is not exact; what is lost is given back to the quotient.
     let sum = t + 1.0;

@@ -1,6 +1,6 @@
 //! sinh, cosh, tanh: polynomials near 0, exponentials beyond.
 
-use super::exponential::exp_in_range;
+use super::exponential::{exp_in_range, expm1_in_range};
 use super::format::Format;
 use super::formula::{Formula, Value};
 
@@ -46,6 +46,11 @@ pub(super) fn odd_polynomial<'a>(formula: &'a Formula, x: Value<'a>, z: Value<'a
 /// Hyperbolic tangent.
 pub(super) fn tanh<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let size = x.abs();
+    if !format.is_double() && formula.has_fma() {
+        // (e^2x - 1) / (e^2x + 1), where the difference is exact enough near 0.
+        let less = expm1_in_range(formula, format, (size + size).at_most(20.0));
+        return (less / (less + 2.0)).copysign(x);
+    }
     let small = odd_polynomial(formula, size, size * size, format.pick(TANH32, TANH64));
     // 1 from there on.
     let limit = format.pick(20.0, 44.0);

@@ -4,12 +4,10 @@ use kernpack::Any;
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::mutate::mutate_stmt_parts;
 use kernpack_compiler::ir::verify::{Stage, verify, verify_module};
 use kernpack_compiler::ir::visit::for_each_stmt;
 use kernpack_compiler::ir::{
-    DataType, Expr, F32, F64, IrModule, LoweredFunc, Mutate, OperationNode, Stmt, StmtNode, Tensor, Var, VarMap,
-    substitute,
+    DataType, Expr, F32, F64, IrModule, LoweredFunc, OperationNode, StmtNode, Tensor, Var, VarMap, substitute,
 };
 use kernpack_compiler::pass::PassContext;
 use kernpack_compiler::pass::pipeline::{DEVICE, USUAL, find};
@@ -221,8 +219,6 @@ impl Graph {
 
     /// The first difference of what compiled code computes.
     fn try_compiled(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
-        // LLVM's loop vectorizer takes exponential time for some of these (VPlan, `isUniformAcrossVFsAndUFs`).
-        let func = &func.with_body(AsTheyAre.mutate_stmt(&func.body).map_err(|error| error.to_string())?);
         let module = build(func, &Target::host()).map_err(|error| format!("compiled: {error}\n{}", print(func)))?;
         let function = module.function("f").map_err(|error| error.to_string())?;
         for sizes in sizes {
@@ -317,23 +313,6 @@ impl Graph {
         }
         let results = evaluator.run(&self.outputs).map_err(|error| format!("evaluator: {error}"))?;
         Ok(results.iter().map(Elements::to_f64).collect())
-    }
-}
-
-/// Tells LLVM to leave loops as they are.
-struct AsTheyAre;
-
-impl Mutate for AsTheyAre {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        Ok(expr.clone())
-    }
-
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        let stmt = mutate_stmt_parts(self, stmt)?;
-        let StmtNode::For { var, min, extent, kind, annotations, body } = &*stmt else { return Ok(stmt) };
-        let hint = (kernpack::Str::from("vectorize"), Any::from(0i64));
-        let annotations = annotations.iter().chain([hint]).collect();
-        Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations, body.clone()))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Tensors of a model as constants.
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{BF16, BOOLEAN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+use kernpack_compiler::ir::{BF16, BOOLEAN, DataTypeExt, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 use super::proto::{ElementType, RawTensor};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::{GraphError, Result, fail, require};
 
 /// The element types that are supported, by their numbers.
-const TYPES: [(i64, DataType); 13] = [
+const TYPES: [(i64, DataType); 20] = [
     (1, F32),
     (2, U8),
     (3, I8),
@@ -22,21 +22,22 @@ const TYPES: [(i64, DataType); 13] = [
     (12, U32),
     (13, U64),
     (16, BF16),
+    // Numbered as DLPack does.
+    (17, DataType::scalar(10, 8)),
+    (18, DataType::scalar(11, 8)),
+    (19, DataType::scalar(12, 8)),
+    (20, DataType::scalar(13, 8)),
+    (21, DataType::scalar(1, 4)),
+    (22, DataType::scalar(0, 4)),
+    (23, DataType::scalar(17, 4)),
 ];
 
 /// What ONNX calls the others, by their numbers.
-const NAMES: [(i64, &str); 15] = [
+const NAMES: [(i64, &str); 8] = [
     (0, "undefined"),
     (8, "string"),
     (14, "complex64"),
     (15, "complex128"),
-    (17, "float8e4m3fn"),
-    (18, "float8e4m3fnuz"),
-    (19, "float8e5m2"),
-    (20, "float8e5m2fnuz"),
-    (21, "uint4"),
-    (22, "int4"),
-    (23, "float4e2m1"),
     (24, "float8e8m0"),
     (25, "uint2"),
     (26, "int2"),
@@ -77,12 +78,26 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
     let read = || -> Result<Constant> {
         let dtype = dtype_of(tensor.data_type)?;
         let count = num_elements(&tensor.dims)?;
-        let expected = count * element_bytes(dtype);
+        // Elements of 4 bits lie two in a byte, the first one in the lower half.
+        let is_packed = dtype.bits() == 4;
+        let expected = if is_packed { count.div_ceil(2) } else { count * element_bytes(dtype) };
+        let unpacked = |bytes: &[u8]| -> Result<Constant> {
+            require!(
+                bytes.len() == expected,
+                "{} bytes for {dtype}{:?}, which has {expected}",
+                bytes.len(),
+                tensor.dims
+            );
+            let half = |bits: u8| if dtype.is_int() && bits >= 8 { bits | 0xf0 } else { bits };
+            let halves = bytes.iter().flat_map(|byte| [half(byte & 15), half(byte >> 4)]);
+            Constant::new(dtype, &tensor.dims, halves.take(count).collect::<Vec<u8>>())
+        };
         if tensor.is_external {
-            return Constant::new(dtype, &tensor.dims, from_file(tensor, expected, external)?);
+            let bytes = from_file(tensor, expected, external)?;
+            return if is_packed { unpacked(&bytes) } else { Constant::new(dtype, &tensor.dims, bytes) };
         }
         if let Some(raw) = tensor.raw_data {
-            return Constant::new(dtype, &tensor.dims, raw);
+            return if is_packed { unpacked(raw) } else { Constant::new(dtype, &tensor.dims, raw) };
         }
         let bytes = match tensor.data_type {
             1 => tensor.float_data.clone(),
@@ -92,7 +107,7 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
                 tensor.int_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
             }
         };
-        Constant::new(dtype, &tensor.dims, bytes)
+        if is_packed { unpacked(&bytes) } else { Constant::new(dtype, &tensor.dims, bytes) }
     };
     read().map_err(|error| error.within(&format!("tensor '{}'", tensor.name)))
 }

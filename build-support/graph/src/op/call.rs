@@ -14,8 +14,10 @@ pub struct Operand {
     pub tensor: Tensor,
     /// Its extents.
     pub shape: Vec<i64>,
-    /// Its element type.
+    /// The type that its elements lie in memory as: their own, or bytes for types that there is no arithmetic with.
     pub dtype: DataType,
+    /// Its element type.
+    pub element: DataType,
     /// Its elements, if they are known.
     pub value: Option<Constant>,
 }

@@ -5,7 +5,9 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, Tensor};
 use kernpack_compiler::te;
 
 use super::call::tensor;
+use super::narrow::converted;
 use super::{Call, Operator, Pattern};
+use crate::constant::stored;
 use crate::error::Result;
 use crate::onnx::dtype_of;
 
@@ -16,12 +18,16 @@ pub(super) const OPERATORS: &[Operator] = &[
         pattern: Pattern::Elementwise,
         make: |call| cast(call, dtype_of(call.attrs.needed_int("to")?)?),
     },
-    Operator { name: "CastLike", pattern: Pattern::Elementwise, make: |call| cast(call, call.input(1)?.dtype) },
+    Operator { name: "CastLike", pattern: Pattern::Elementwise, make: |call| cast(call, call.input(1)?.element) },
 ];
 
 fn cast(call: &Call, dtype: DataType) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    Ok(vec![tensor(&x.shape, |position| convert(&x.at(position), dtype))])
+    let saturate = call.attrs.flag("saturate", true)?;
+    Ok(vec![tensor(&x.shape, |position| {
+        let value = x.at(position);
+        converted(&value, x.element, dtype, saturate).unwrap_or_else(|| convert(&value, stored(dtype)))
+    })])
 }
 
 /// A value as another type: to integers towards zero, to truth values unequal to zero.

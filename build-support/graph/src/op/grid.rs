@@ -141,6 +141,13 @@ fn sample(x: &Operand, outer: &[Expr], places: &[Expr], mode: Mode, padding: Pad
     total.unwrap_or_else(|| te::constant(0.0, wide))
 }
 
+/// The element at a place of an image, with zeros around it.
+pub(super) fn bilinear(x: &Operand, outer: &[Expr], places: &[Expr]) -> Expr {
+    let inside = |(place, extent): (&Expr, &i64)| padded(place.clone(), *extent, Padding::Zeros, true, place.dtype());
+    let places: Vec<Expr> = places.iter().zip(&x.shape[outer.len()..]).map(inside).collect();
+    sample(x, outer, &places, Mode::Linear, Padding::Zeros, true)
+}
+
 fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
     let (x, grid) = (call.input(0)?, call.input(1)?);
     let rank = x.rank().saturating_sub(2);
@@ -178,11 +185,11 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
     require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
     let wide = if x.dtype == F64 || grid.dtype == F64 { F64 } else { F32 };
     // The numbers of a place are in the order of the axes from the last one on.
-    let mut extents: Vec<i64> = grid.shape[..=rank].to_vec();
+    let extents = &grid.shape[..=rank];
     let places: Vec<Tensor> = (0..rank)
         .map(|axis| {
             let extent = x.shape[2 + axis];
-            tensor(&extents, |position| {
+            tensor(extents, |position| {
                 let mut at = position.to_vec();
                 at.push(Expr::int(i64::try_from(rank - 1 - axis).unwrap_or(0)));
                 let place = denormalized(grid.at(&at).cast(wide), extent, align_corners, wide);
@@ -192,7 +199,6 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
             .named(&format!("place{axis}"))
         })
         .collect();
-    extents.truncate(0);
     Ok(vec![tensor(&shape, |position| {
         let mut at = vec![position[0].clone()];
         at.extend_from_slice(&position[2..]);

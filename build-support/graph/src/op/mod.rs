@@ -3,17 +3,22 @@
 //! An operator sees one node at a time: attributes, and inputs with their shapes, element types and, where they are known, values. What it gives tells the
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
+mod attention;
 mod call;
 mod cast;
+pub(crate) mod classic;
 mod conv;
+mod det;
 mod einsum;
 mod elementwise;
 mod gather;
 mod generate;
 mod grid;
+mod image;
 mod loss;
 mod matmul;
 mod move_data;
+pub(crate) mod narrow;
 mod norm;
 mod order;
 mod pick;
@@ -24,7 +29,9 @@ mod reduce;
 mod resize;
 mod scatter;
 mod shape;
+mod signal;
 mod statements;
+mod training;
 
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
@@ -63,8 +70,11 @@ pub struct Operator {
 
 /// All operators, by family.
 const FAMILIES: &[&[Operator]] = &[
+    attention::OPERATORS,
     cast::OPERATORS,
+    classic::OPERATORS,
     conv::OPERATORS,
+    det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
     elementwise::BROADCASTING,
@@ -72,6 +82,7 @@ const FAMILIES: &[&[Operator]] = &[
     gather::OPERATORS,
     generate::OPERATORS,
     grid::OPERATORS,
+    image::OPERATORS,
     loss::OPERATORS,
     matmul::OPERATORS,
     move_data::OPERATORS,
@@ -84,7 +95,20 @@ const FAMILIES: &[&[Operator]] = &[
     resize::OPERATORS,
     scatter::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
+    training::OPERATORS,
 ];
+
+/// The operators of other domains than that of ONNX itself.
+const DOMAINS: &[(&str, &[&str])] = &[
+    ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
+    ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
+];
+
+/// The domain of an operator; "" is that of ONNX itself.
+pub(crate) fn domain_of(name: &str) -> &'static str {
+    DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
+}
 
 /// The operator of a name.
 pub fn find(name: &str) -> Option<&'static Operator> {

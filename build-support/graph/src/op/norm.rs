@@ -188,7 +188,8 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
     // As a tensor [batch, group, element of the group].
     let shape = [x.shape[0], groups, size * inner];
     let flat = |position: &[Expr]| x.at(&super::call::unflatten(&super::call::flatten(position, &shape), &x.shape));
-    let grouped = Operand { tensor: tensor(&shape, flat), shape: shape.to_vec(), dtype: x.dtype, value: None };
+    let grouped =
+        Operand { tensor: tensor(&shape, flat), shape: shape.to_vec(), dtype: x.dtype, element: x.dtype, value: None };
     let axes = Axes::new(&grouped, &[2])?;
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(&grouped, &axes);
@@ -217,10 +218,12 @@ fn mean_variance_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    require!(!call.attrs.flag("training_mode", false)?, "training is not supported");
     require!(call.attrs.flag("spatial", true)?, "attribute `spatial` = 0 is not supported");
     require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
     let (scale, shift, mean, variance) = (call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?);
+    if call.attrs.flag("training_mode", false)? {
+        return batch_norm_in_training(call, x);
+    }
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, variance.dtype);
     Ok(vec![tensor(&x.shape, |position| {
         let channel = [position[1].clone()];
@@ -228,6 +231,35 @@ fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
         let normal = (x.at(position).cast(variance.dtype) - mean.at(&channel)) * inverse;
         (normal * scale.at(&channel).cast(variance.dtype) + shift.at(&channel).cast(variance.dtype)).cast(x.dtype)
     })])
+}
+
+/// By the mean and the variance of the batch; running ones move towards them.
+fn batch_norm_in_training(call: &Call, x: &Operand) -> Result<Vec<Tensor>> {
+    not_empty(x)?;
+    let (scale, shift) = (call.input(1)?, call.input(2)?);
+    let running = [call.input(3)?, call.input(4)?];
+    let wide = wide(x);
+    let others: Vec<i64> =
+        (0..x.rank()).filter(|axis| *axis != 1).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
+    let moments = moments(x, &Axes::new(x, &others)?);
+    let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide);
+    let momentum = call.attrs.float("momentum", 0.9)?;
+    let y = tensor(&x.shape, |position| {
+        let channel = [position[1].clone()];
+        let normal = (x.at(position).cast(wide) - moments.mean.at(&channel))
+            / te::sqrt(moments.variance.at(&channel) + &epsilon);
+        (normal * scale.at(&channel).cast(wide) + shift.at(&channel).cast(wide)).cast(x.dtype)
+    });
+    let mut outputs = vec![y];
+    for (old, new) in running.into_iter().zip([&moments.mean, &moments.variance]) {
+        require!(old.shape == [x.shape[1]], "expected {} running numbers, got {:?}", x.shape[1], old.shape);
+        outputs.push(tensor(&old.shape, |channel| {
+            let moved = old.at(channel).cast(wide) * te::constant(momentum, wide)
+                + new.at(channel) * te::constant(1.0 - momentum, wide);
+            moved.cast(old.dtype)
+        }));
+    }
+    Ok(outputs)
 }
 
 fn lp_norm(call: &Call) -> Result<Vec<Tensor>> {

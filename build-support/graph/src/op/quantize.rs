@@ -5,7 +5,9 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
 use kernpack_compiler::te;
 
 use super::call::{Operand, tensor};
+use super::narrow::{decoded, encoded};
 use super::{Call, Operator, Pattern};
+use crate::constant::stored;
 use crate::error::{Result, require};
 use crate::onnx::dtype_of;
 
@@ -40,22 +42,32 @@ pub(super) fn saturated(value: Expr, dtype: DataType) -> Expr {
     let (low, high) =
         if dtype.is_uint() { (0.0, 2f64.powi(bits) - 1.0) } else { (-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0) };
     let wide = value.dtype();
-    value.max(te::constant(low, wide)).min(te::constant(high, wide)).cast(dtype)
+    value.max(te::constant(low, wide)).min(te::constant(high, wide)).cast(stored(dtype))
 }
 
 fn quantize(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let dtype = match (zero, call.attrs.int("output_dtype", 0)?) {
-        (Some(zero), _) => zero.dtype,
+        (Some(zero), _) => zero.element,
         (None, 0) => U8,
         (None, number) => dtype_of(number)?,
     };
     require!(!dtype.is_float(), "quantization to {dtype} is not supported");
+    let saturate = call.attrs.flag("saturate", true)?;
     let mut outcome = Ok(());
     let result = tensor(&x.shape, |position| {
         let made = parameter(call, x, scale, position).and_then(|scale| {
-            let rounded = te::round(x.at(position).cast(F32) / scale.cast(F32));
+            let scaled = x.at(position).cast(F32) / scale.cast(F32);
+            if !dtype.is_integer() {
+                // The zero point of floats of 8 bits only says the type.
+                let shifted = match zero {
+                    Some(zero) if dtype.bits() < 8 => scaled + decoded(parameter(call, x, zero, position)?, dtype),
+                    _ => scaled,
+                };
+                return Ok(encoded(&shifted, dtype, saturate));
+            }
+            let rounded = te::round(scaled);
             let shifted = match zero {
                 Some(zero) => rounded + parameter(call, x, zero, position)?.cast(F32),
                 None => rounded,
@@ -64,7 +76,7 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
         });
         made.unwrap_or_else(|error| {
             outcome = Err(error);
-            Expr::constant(dtype, 0)
+            Expr::constant(stored(dtype), 0)
         })
     });
     outcome.map(|()| vec![result])
@@ -73,18 +85,26 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
 fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     require!(!x.dtype.is_float(), "dequantization of {} is not supported", x.dtype);
+    let result_type = match call.attrs.int("output_dtype", 0)? {
+        0 => scale.dtype,
+        number => dtype_of(number)?,
+    };
     let mut outcome = Ok(());
     let result = tensor(&x.shape, |position| {
         let made = parameter(call, x, scale, position).and_then(|scale| {
+            if !x.element.is_integer() {
+                let value = decoded(x.at(position), x.element);
+                return Ok((value * scale.cast(F32)).cast(result_type));
+            }
             let value = match call.optional(2) {
                 Some(zero) => x.at(position).cast(I32) - parameter(call, x, zero, position)?.cast(I32),
                 None => x.at(position).cast(I32),
             };
-            Ok((value.cast(F32) * scale.cast(F32)).cast(scale.dtype()))
+            Ok((value.cast(F32) * scale.cast(F32)).cast(result_type))
         });
         made.unwrap_or_else(|error| {
             outcome = Err(error);
-            te::constant(0.0, scale.dtype)
+            te::constant(0.0, result_type)
         })
     });
     outcome.map(|()| vec![result])

@@ -1,0 +1,208 @@
+//! Element types that there is no arithmetic with: floats of 8 and 4 bits, integers of 4 bits.
+//!
+//! Tensors of them lie in memory as bytes, one for each element: the bits of a float ([`stored`] as `uint8`), the value of an integer (`int8`, `uint8`). They are
+//! converted, quantized and moved; any other operator has to be given a wider type.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::builtin::REINTERPRET;
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I8, I64, U8, U32};
+use kernpack_compiler::te;
+
+use crate::attrs::{Attr, Attrs};
+use crate::constant::stored;
+use crate::error::{Result, require};
+use crate::onnx::dtype_of;
+
+/// A float of up to 8 bits, its sign the highest one.
+#[derive(Clone, Copy)]
+struct Format {
+    dtype: DataType,
+    /// Bits behind the point.
+    fraction: i64,
+    /// What an exponent of 0 is written as.
+    bias: i32,
+    /// The largest number, without its sign.
+    largest: i64,
+    /// What is too large becomes this where it is not saturated.
+    overflow: i64,
+    /// NaN, without its sign if it has one.
+    nan: Option<i64>,
+    /// There is no negative zero: its bits are NaN.
+    is_unsigned_zero: bool,
+    /// The bits of the sign.
+    sign: i64,
+}
+
+const fn eight(code: u8, fraction: i64, bias: i32, largest: i64, overflow: i64, nan: i64) -> Format {
+    let dtype = DataType::scalar(code, 8);
+    Format { dtype, fraction, bias, largest, overflow, nan: Some(nan), is_unsigned_zero: nan == 0x80, sign: 0x80 }
+}
+
+/// The formats, with the codes that DLPack gives them.
+const FORMATS: [Format; 5] = [
+    eight(10, 3, 7, 0x7e, 0x7f, 0x7f),
+    eight(11, 3, 8, 0x7f, 0x80, 0x80),
+    eight(12, 2, 15, 0x7b, 0x7c, 0x7f),
+    eight(13, 2, 16, 0x7f, 0x80, 0x80),
+    Format {
+        dtype: DataType::scalar(17, 4),
+        fraction: 1,
+        bias: 1,
+        largest: 7,
+        overflow: 7,
+        nan: None,
+        is_unsigned_zero: false,
+        sign: 8,
+    },
+];
+
+/// Operators that give elements of their first input, whatever they are.
+const MOVING: [&str; 20] = [
+    "Concat",
+    "Copy",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "ReverseSequence",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "CenterCropPad",
+];
+
+fn format_of(dtype: DataType) -> Option<Format> {
+    FORMATS.into_iter().find(|format| format.dtype == dtype)
+}
+
+/// Whether it is one of these types.
+pub(crate) fn is_narrow(dtype: DataType) -> bool {
+    stored(dtype) != dtype
+}
+
+/// The element type of the results of an operator, if it is one of these types.
+///
+/// # Errors
+/// An operator that has no meaning for them here.
+pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]) -> Result<Option<DataType>> {
+    let input = |index: usize| inputs.get(index).copied().flatten();
+    let own = match name {
+        "Cast" => Some(dtype_of(attrs.needed_int("to")?)?),
+        "CastLike" => input(1),
+        "QuantizeLinear" => match (input(2), attrs.int("output_dtype", 0)?) {
+            (Some(zero), _) => Some(zero),
+            (None, 0) => None,
+            (None, number) => Some(dtype_of(number)?),
+        },
+        "DequantizeLinear" | "Shape" | "Size" => None,
+        "ConstantOfShape" => match attrs.get("value") {
+            Some(Attr::Tensor(value)) => {
+                require!(!is_narrow(value.dtype()), "a value of {} is not supported: cast it", value.dtype());
+                None
+            }
+            _ => None,
+        },
+        name if MOVING.contains(&name) => input(0),
+        _ => {
+            let narrow = inputs.iter().flatten().find(|dtype| is_narrow(**dtype));
+            if let Some(dtype) = narrow {
+                crate::error::fail!(
+                    "tensors of {dtype} are not supported here: cast them to float32 before, or dequantize them"
+                );
+            }
+            None
+        }
+    };
+    Ok(own.filter(|dtype| is_narrow(*dtype)))
+}
+
+/// A number of one of these types as one that there is arithmetic with; others stay what they are.
+pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
+    let Some(format) = format_of(dtype) else { return x };
+    let bits = x.cast(U32);
+    let sign = bits.floor_div(format.sign);
+    let size = bits.floor_mod(format.sign);
+    // With the bits where a single has them the exponent is wrong by a constant, also of numbers near 0.
+    let raw = Expr::builtin(REINTERPRET, F32, [&size * (1_i64 << (23 - format.fraction))]);
+    let value = raw * te::constant(2f64.powi(127 - format.bias), F32);
+    let signed = te::select(sign.equals(te::constant(0.0, U32)), &value, te::constant(0.0, F32) - &value);
+    let number = |value: i64| te::constant(value as f64, U32);
+    let nan = te::constant(f64::NAN, F32);
+    match format.nan {
+        None => signed,
+        Some(code) if format.is_unsigned_zero => te::select(bits.equals(number(code)), nan, signed),
+        Some(_) if format.overflow < 0x7f => {
+            let infinity = te::constant(f64::INFINITY, F32);
+            let infinity = te::select(sign.equals(number(0)), &infinity, te::constant(f64::NEG_INFINITY, F32));
+            let special = te::select(size.equals(number(format.overflow)), infinity, nan);
+            te::select(size.greater_equal(number(format.overflow)), special, signed)
+        }
+        Some(code) => te::select(size.equals(number(code)), nan, signed),
+    }
+}
+
+/// A number as one of these types: the nearest one, half to even. What is too large becomes the largest one, or infinity or NaN if it is not saturated.
+pub(super) fn encoded(x: &Expr, dtype: DataType, saturate: bool) -> Expr {
+    let Some(format) = format_of(dtype) else { return x.clone() };
+    let wide = x.cast(F64);
+    let is_nan = te::isnan(&wide);
+    let all = Expr::builtin(REINTERPRET, I64, [wide.clone()]);
+    let is_negative = all.less(0);
+    // As a double with the exponent of the format all numbers keep more bits than are rounded to; those that do not are far below half of the smallest one.
+    let scaled = te::abs(&wide) * te::constant(2f64.powi(-(1023 - format.bias)), F64);
+    let bits = Expr::builtin(REINTERPRET, I64, [scaled]);
+    let unit = 1_i64 << (52 - format.fraction);
+    let whole = bits.floor_div(unit);
+    let rounded = (bits + (unit / 2 - 1) + whole.floor_mod(2)).floor_div(unit);
+    let too_large = Expr::int(if saturate { format.largest } else { format.overflow });
+    let size = Expr::select(rounded.greater(format.largest), &too_large, &rounded);
+    let sign = if format.is_unsigned_zero {
+        // Zero and NaN have no sign.
+        let has_sign = is_negative.and(size.greater(0)).and(size.less(format.sign));
+        Expr::select(has_sign, Expr::int(format.sign), Expr::int(0))
+    } else {
+        Expr::select(&is_negative, Expr::int(format.sign), Expr::int(0))
+    };
+    let code = &size + &sign;
+    let code = match format.nan {
+        None => Expr::select(is_nan, Expr::int(format.largest), code),
+        Some(nan) if format.is_unsigned_zero => Expr::select(is_nan, Expr::int(nan), code),
+        Some(nan) => Expr::select(is_nan, sign + nan, code),
+    };
+    code.cast(U8)
+}
+
+/// A number as an integer of 4 bits: towards zero, and saturated.
+fn four_bits(x: &Expr, dtype: DataType) -> Expr {
+    let (low, high, target) = if dtype.is_uint() { (0.0, 15.0, U8) } else { (-8.0, 7.0, I8) };
+    let wide = x.dtype();
+    if wide.is_uint() {
+        return x.min(te::constant(high, wide)).cast(target);
+    }
+    x.max(te::constant(low, wide)).min(te::constant(high, wide)).cast(target)
+}
+
+/// A number from one type to another if one of them is one of these.
+pub(super) fn converted(x: &Expr, from: DataType, to: DataType, saturate: bool) -> Option<Expr> {
+    if from == to || !is_narrow(from) && !is_narrow(to) {
+        return None;
+    }
+    let x = decoded(x.clone(), from);
+    let x = if x.dtype().is_bool() { super::cast::convert(&x, F32) } else { x };
+    Some(if format_of(to).is_some() {
+        encoded(&x, to, saturate)
+    } else if is_narrow(to) {
+        four_bits(&x, to)
+    } else {
+        super::cast::convert(&x, to)
+    })
+}
