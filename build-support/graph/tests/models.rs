@@ -106,6 +106,40 @@ fn without_fusion_each_node_is_a_kernel() {
 }
 
 #[test]
+fn a_convolution_with_what_is_added_to_it() {
+    // Twice the identity over 64 channels, with a window of 1 x 1 and with one of 3 x 3 whose middle alone counts.
+    for (window, pads) in [(1, 0), (3, 1)] {
+        let middle = (window * window) / 2;
+        let identity: Vec<f32> = (0..64 * 64 * window * window)
+            .map(|place| {
+                let (pair, at) = (place / (window * window), place % (window * window));
+                if pair / 64 == pair % 64 && at == middle { 2.0 } else { 0.0 }
+            })
+            .collect();
+        let shape = [64, 64, window as i64, window as i64];
+        let around = Message::default().text(1, "pads").int(20, 7);
+        let around = (0..4).fold(around, |attribute, _| attribute.int(8, pads));
+        let graph = Message::default()
+            .message(1, node("Conv", &["x", "w"], &["c"]).message(5, around))
+            .message(1, node("Add", &["c", "x"], &["y"]))
+            .text(2, "residual")
+            .message(5, weights("w", &shape, &identity))
+            .message(11, value("x", &[1, 64, 16, 16]))
+            .message(12, value("y", &[1, 64, 16, 16]));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        let (module, lowered) = build(&graph, "residual", &Target::host(), LowerOptions::default()).unwrap();
+        assert_eq!(lowered.kernels.len(), 1);
+        let values: Vec<f32> = (0..64 * 16 * 16).map(|place| (place % 97) as f32).collect();
+        let x = Tensor::from_slice(&values, &[1, 64, 16, 16]).unwrap();
+        let y = Tensor::zeros::<f32>(&[1, 64, 16, 16]).unwrap();
+        module.function("residual").unwrap().call((&x, &y)).unwrap();
+        for (got, value) in y.view::<f32>().unwrap().to_vec().iter().zip(&values) {
+            assert!((got - 3.0 * value).abs() < 1e-3, "{got} {value}");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_model() {
     let options = ModelOptions::default;
     let message =
