@@ -18,6 +18,8 @@ pub mod onnx;
 pub mod op;
 mod options;
 pub mod plan;
+mod rows;
+mod turned;
 
 pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]

@@ -139,6 +139,64 @@ fn a_convolution_with_what_is_added_to_it() {
     }
 }
 
+/// A value of 32-bit integers.
+fn ints(name: &str, dims: &[i64]) -> Message {
+    let shape = dims.iter().fold(Message::default(), |shape, dim| shape.message(1, Message::default().int(1, *dim)));
+    let tensor = Message::default().int(1, 6).message(2, shape);
+    Message::default().text(1, name).message(2, Message::default().message(1, tensor))
+}
+
+#[test]
+fn products_with_one_hot_vectors_are_rows_of_a_table() {
+    // A network for text begins like this: tanh(one_hot(x) w + b).
+    let numbers: Vec<u8> = (0..3_i32).flat_map(i32::to_le_bytes).collect();
+    let range = [1, 1, 3].iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
+    let range = range.int(2, 6).text(8, "range").bytes(9, &numbers);
+    let cast = node("Cast", &["same"], &["hot"]).message(5, Message::default().text(1, "to").int(3, 1).int(20, 2));
+    let graph = Message::default()
+        .message(1, node("Equal", &["x", "range"], &["same"]))
+        .message(1, cast)
+        .message(1, node("MatMul", &["hot", "w"], &["row"]))
+        .message(1, node("Add", &["row", "b"], &["sum"]))
+        .message(1, node("Tanh", &["sum"], &["y"]))
+        .text(2, "text")
+        .message(5, range)
+        .message(5, weights("w", &[3, 2], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
+        .message(5, weights("b", &[2], &[1.0, -1.0]))
+        .message(11, ints("x", &[1, 6, 1]))
+        .message(12, value("y", &[1, 6, 2]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let (module, lowered) = build(&graph, "text", &Target::host(), LowerOptions::default()).unwrap();
+    assert_eq!(lowered.kernels.iter().map(|kernel| kernel.operators.clone()).collect::<Vec<_>>(), [["Rows"]]);
+    let x = Tensor::from_slice(&[0_i32, 2, 1, 3, -1, i32::MIN], &[1, 6, 1]).unwrap();
+    let y = Tensor::zeros::<f32>(&[1, 6, 2]).unwrap();
+    module.function("text").unwrap().call((&x, &y)).unwrap();
+    let rows: [[f32; 2]; 6] = [[1.1, -0.8], [1.5, -0.4], [1.3, -0.6], [1.0, -1.0], [1.0, -1.0], [1.0, -1.0]];
+    for (got, expected) in y.view::<f32>().unwrap().to_vec().iter().zip(rows.iter().flatten()) {
+        assert!((got - expected.tanh()).abs() < 1e-6, "{got} {}", expected.tanh());
+    }
+}
+
+#[test]
+fn the_matrix_of_a_dense_layer_is_turned() {
+    let turned = Message::default().text(1, "transB").int(3, 1).int(20, 2);
+    let graph = Message::default()
+        .message(1, node("Gemm", &["x", "w", "b"], &["y"]).message(5, turned))
+        .text(2, "dense")
+        .message(5, weights("w", &[2, 3], &[1., 2., 3., 4., 5., 6.]))
+        .message(5, weights("b", &[2], &[0.5, -0.5]))
+        .message(11, value("x", &[1, 3]))
+        .message(12, value("y", &[1, 2]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let matrix = graph.nodes[0].inputs[1].unwrap();
+    assert_eq!(graph.values[matrix].shape, [3, 2]);
+    let (module, _) = build(&graph, "dense", &Target::host(), LowerOptions::default()).unwrap();
+    let x = Tensor::from_slice(&[1f32, 10., 100.], &[1, 3]).unwrap();
+    let y = Tensor::zeros::<f32>(&[1, 2]).unwrap();
+    module.function("dense").unwrap().call((&x, &y)).unwrap();
+    assert_eq!(y.view::<f32>().unwrap().to_vec(), [321.5, 653.5]);
+}
+
 #[test]
 fn what_is_wrong_with_a_model() {
     let options = ModelOptions::default;
