@@ -1,5 +1,8 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/structures.rs"]
+mod structures;
+
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;
 use kernpack_graph::{LowerOptions, ModelOptions, build, import};

@@ -236,8 +236,13 @@ fn description(graph: &Graph) -> Description {
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
     for ((id, written), name) in inputs.chain(outputs).zip(kernpack_graph::lower::argument_names(graph)) {
         let value = &graph.values[id];
-        let element = ELEMENTS.into_iter().find(|element| *element == value.dtype.to_string());
-        shapes.push(format!("`{name}{:?}` {}", value.shape, value.dtype.short_name()));
+        // Types that there is no arithmetic with are bytes for the caller.
+        let stored = kernpack_graph::stored(value.dtype);
+        let element = ELEMENTS.into_iter().find(|element| *element == stored.to_string());
+        let bytes = if stored == value.dtype { String::new() } else { format!(" as {}", stored.short_name()) };
+        // What depends on data lies at the start of a block.
+        let part = if graph.extents.contains_key(&id) { " at most, as `_extents` tells" } else { "" };
+        shapes.push(format!("`{name}{:?}` {}{bytes}{part}", value.shape, value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });
     }
     let doc = format!("A model{}. Shapes: {}.", named(&graph.name), shapes.join(", "));

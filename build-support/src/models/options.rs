@@ -42,6 +42,20 @@ impl Model {
         self
     }
 
+    /// An input that is a sequence: the shapes of its tensors, each of which is an argument, `x_0`, `x_1` and so on.
+    #[must_use]
+    pub fn sequence<S: Into<Vec<i64>>>(mut self, name: &str, shapes: impl IntoIterator<Item = S>) -> Self {
+        self.options.sequences.insert(name.to_owned(), shapes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// An optional input that is not there.
+    #[must_use]
+    pub fn absent(mut self, name: &str) -> Self {
+        self.options.absent.insert(name.to_owned());
+        self
+    }
+
     /// An input that always has these integers: what depends on it alone is computed at build time. A shape of no dimensions makes a scalar.
     #[must_use]
     pub fn constant_ints(mut self, name: &str, shape: &[i64], values: &[i64]) -> Self {

@@ -32,6 +32,8 @@ fn main() -> kernpack_build::Result<()> {
         .te("tanh_sigmoid", tanh_sigmoid)
         .te("sum_rows", sum_rows)
         .te("sum_columns", sum_columns)
+        .te("row_argmax", row_argmax)
+        .te("column_argmax", column_argmax)
         .te("transpose", transpose)
         .te("copy", copy)
         .multiversion(["x86-64-v3", "x86-64-v4"])
@@ -168,6 +170,26 @@ fn sum_columns(kernel: &mut Kernel) -> Result<(), CompileError> {
     let x = kernel.input("x", [n, n], F32);
     let r = reduce_axis(0, n, "r");
     kernel.output("out", compute([n], |[j]| sum(x.at([&r, &j]), &r)));
+    Ok(())
+}
+
+/// Where the largest of each row is, as a float.
+fn row_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
+    let n = 1024;
+    let x = kernel.input("x", [n, n], F32);
+    let r = reduce_axis(0, n, "r");
+    let [index, _] = compute([n], |[i]| argmax(&r, x.at([&i, &r]), &r));
+    kernel.output("out", compute([n], |[i]| index.at([&i]).cast(F32)));
+    Ok(())
+}
+
+/// Where the largest of each column is, as a float.
+fn column_argmax(kernel: &mut Kernel) -> Result<(), CompileError> {
+    let n = 1024;
+    let x = kernel.input("x", [n, n], F32);
+    let r = reduce_axis(0, n, "r");
+    let [index, _] = compute([n], |[j]| argmax(&r, x.at([&r, &j]), &r));
+    kernel.output("out", compute([n], |[j]| index.at([&j]).cast(F32)));
     Ok(())
 }
 

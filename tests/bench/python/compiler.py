@@ -1,4 +1,4 @@
-"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch and the crates gemm and faer: one process for each number of threads, in
+"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch (eager, and by torch.compile) and the crates gemm, faer and ndarray: one process for each number of threads, in
 interleaved rounds. With one thread, calls of a millisecond and more are timed by the CPU time of the thread: other programs do not count.
 
 usage: compiler.py LIBRARY PEERS THREADS ROUNDS; PEERS is the library of tests/bench/gemm-peers; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
@@ -28,6 +28,14 @@ try:
 except ImportError as error:
     torch = None
     missing.append(f"torch ({error})")
+compiles = False
+if torch:
+    try:
+        # It calls a C++ compiler.
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(64))
+        compiles = True
+    except Exception as error:
+        missing.append(f"torch.compile ({type(error).__name__}: {str(error).splitlines()[0]})")
 try:
     import onnx  # noqa: F401
     import onnxruntime
@@ -73,6 +81,30 @@ def row(name, kernel, inputs, shape, **contenders):
     rows.append((name, kernel, inputs, shape, contenders))
 
 
+def by_torch(function, *tensors):
+    """The contenders of PyTorch for a function of tensors: eager and compiled. None without PyTorch."""
+    if not torch:
+        return {}
+    contenders = {"torch": lambda: function(*tensors).numpy()}
+    if compiles:
+        compiled = torch.compile(function)
+        contenders["torch_compiled"] = lambda: compiled(*tensors).numpy()
+    return contenders
+
+
+def by_ndarray(name, x, count, shape):
+    """The contender of the crate ndarray: a C function of numbers, results, a count and the number of threads."""
+    function = getattr(crates, f"peer_ndarray_{name}")
+    function.argtypes, function.restype = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2, None
+    out = np.empty(shape, np.float32)
+
+    def call():
+        function(x.ctypes.data, out.ctypes.data, count, THREADS)
+        return out
+
+    return {"ndarray": call}
+
+
 def product_of(crate, a, b, m, k, n):
     """A function that multiplies by a Rust crate."""
     function = getattr(crates, f"peer_{crate}")
@@ -92,11 +124,10 @@ def add_matmul(m, k, n):
     out = np.empty((m, n), np.float32)
     contenders = {"numpy": lambda: np.matmul(a, b, out=out)}
     if torch:
-        ta, tb, tout = torch.from_numpy(a), torch.from_numpy(b), torch.empty(m, n)
-        contenders["torch"] = lambda: torch.mm(ta, tb, out=tout).numpy()
+        contenders |= by_torch(torch.mm, torch.from_numpy(a), torch.from_numpy(b))
     if onnxruntime:
         contenders["onnxruntime"] = session([node("MatMul", ["a", "b"], ["c"])], {"a": a}, "c", {"b": b})
-    for crate in ("gemm", "faer"):
+    for crate in ("gemm", "faer", "ndarray"):
         contenders[crate] = product_of(crate, a, b, m, k, n)
     row(f"matrix product {m}x{k}x{n}", f"matmul_{m}_{k}_{n}", [a, b], (m, n), **contenders)
 
@@ -106,8 +137,8 @@ def add_conv(depth, channels, size, window, stride, padding):
     out = (size + 2 * padding - window) // stride + 1
     contenders = {}
     if torch:
-        tx, tw = torch.from_numpy(x), torch.from_numpy(w)
-        contenders["torch"] = lambda: functional.conv2d(tx, tw, padding=padding, stride=stride).numpy()
+        conv = lambda x, w: functional.conv2d(x, w, padding=padding, stride=stride)  # noqa: E731
+        contenders |= by_torch(conv, torch.from_numpy(x), torch.from_numpy(w))
     if onnxruntime:
         nodes = [node("Conv", ["x", "w"], ["c"], pads=[padding] * 4, strides=[stride] * 2)]
         contenders["onnxruntime"] = session(nodes, {"x": x}, "c", {"w": w})
@@ -119,8 +150,8 @@ def add_windows():
     x, w = values(1, 128, 56, 56), values(128, 1, 3, 3)
     contenders = {}
     if torch:
-        tx, tw = torch.from_numpy(x), torch.from_numpy(w)
-        contenders["torch"] = lambda: functional.conv2d(tx, tw, padding=1, groups=128).numpy()
+        conv = lambda x, w: functional.conv2d(x, w, padding=1, groups=128)  # noqa: E731
+        contenders |= by_torch(conv, torch.from_numpy(x), torch.from_numpy(w))
     if onnxruntime:
         nodes = [node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], group=128)]
         contenders["onnxruntime"] = session(nodes, {"x": x}, "c", {"w": w})
@@ -128,8 +159,7 @@ def add_windows():
     y = values(1, 64, 112, 112)
     contenders = {}
     if torch:
-        ty = torch.from_numpy(y)
-        contenders["torch"] = lambda: functional.max_pool2d(ty, 3, 2, 1).numpy()
+        contenders |= by_torch(lambda y: functional.max_pool2d(y, 3, 2, 1), torch.from_numpy(y))
     if onnxruntime:
         nodes = [node("MaxPool", ["x"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2])]
         contenders["onnxruntime"] = session(nodes, {"x": y}, "c")
@@ -150,6 +180,8 @@ short = values(1 << 20)
 contenders = {}
 if torch:
     tx, tscale, tshift, tlong, tshort = (torch.from_numpy(array) for array in (x, scale, shift, long, short))
+else:
+    tx = tscale = tshift = tlong = tshort = None
 if onnxruntime:
     one, zero, two, six, three = (np.full((), value, np.float32) for value in (1, 0, 2, 6, 3))
 
@@ -164,34 +196,37 @@ def numpy_layer_norm():
     return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale + shift
 
 
-def with_torch(**more):
-    return more if torch else {}
-
-
 def with_ort(make):
     return {"onnxruntime": make()} if onnxruntime else {}
 
 
 row("softmax 1024x1024", "softmax", [x], x.shape, numpy=numpy_softmax,
-    **with_torch(torch=lambda: torch.softmax(tx, -1).numpy()),
+    **by_torch(lambda x: torch.softmax(x, -1), tx),
     **with_ort(lambda: session([node("Softmax", ["x"], ["y"], axis=-1)], {"x": x}, "y")))
 row("layernorm 1024x1024", "layer_norm", [x, scale, shift], x.shape, numpy=numpy_layer_norm,
-    **with_torch(torch=lambda: functional.layer_norm(tx, (1024,), tscale, tshift).numpy()),
+    **by_torch(lambda x, scale, shift: functional.layer_norm(x, (1024,), scale, shift), tx, tscale, tshift),
     **with_ort(lambda: session([node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1)], {"x": x}, "y",
                                {"s": scale, "b": shift})))
 row("five cheap operations, 4 M", "cheap_chain", [long], long.shape,
     numpy=lambda: np.minimum(np.maximum(long * np.float32(2) + np.float32(1), np.float32(0)), np.float32(6)) - np.float32(3),
-    **with_torch(torch=lambda: (torch.clamp(tlong * 2 + 1, 0, 6) - 3).numpy()))
+    **by_torch(lambda x: torch.clamp(x * 2 + 1, 0, 6) - 3, tlong),
+    **by_ndarray("chain", long, long.size, long.shape))
 row("x sigmoid(tanh(x) + 1), 1 M", "tanh_sigmoid", [short], short.shape,
     numpy=lambda: short / (np.float32(1) + np.exp(-(np.tanh(short) + np.float32(1)))),
-    **with_torch(torch=lambda: (tshort * torch.sigmoid(torch.tanh(tshort) + 1)).numpy()))
+    **by_torch(lambda x: x * torch.sigmoid(torch.tanh(x) + 1), tshort),
+    **by_ndarray("tanh_sigmoid", short, short.size, short.shape))
 row("sum of rows, 1024x1024", "sum_rows", [x], (1024,), numpy=lambda: x.sum(1),
-    **with_torch(torch=lambda: tx.sum(1).numpy()))
+    **by_torch(lambda x: x.sum(1), tx), **by_ndarray("sum_rows", x, 1024, (1024,)))
 row("sum of columns, 1024x1024", "sum_columns", [x], (1024,), numpy=lambda: x.sum(0),
-    **with_torch(torch=lambda: tx.sum(0).numpy()))
+    **by_torch(lambda x: x.sum(0), tx), **by_ndarray("sum_columns", x, 1024, (1024,)))
+for axis, what in ((1, "row"), (0, "column")):
+    row(f"place of the largest of each {what}, 1024x1024", f"{what}_argmax", [x], (1024,),
+        numpy=lambda axis=axis: x.argmax(axis).astype(np.float32),
+        **by_torch(lambda x, axis=axis: x.argmax(axis).float(), tx))
 row("transpose, 1024x1024", "transpose", [x], x.shape, numpy=lambda: np.ascontiguousarray(x.T),
-    **with_torch(torch=lambda: tx.t().contiguous().numpy()))
-row("copy, 1 M", "copy", [short], short.shape, numpy=lambda: short.copy(), **with_torch(torch=lambda: tshort.clone().numpy()))
+    **by_torch(lambda x: x.t().contiguous(), tx), **by_ndarray("transpose", x, 1024, x.shape))
+row("copy, 1 M", "copy", [short], short.shape, numpy=lambda: short.copy(),
+    **by_torch(lambda x: x.clone(), tshort), **by_ndarray("copy", short, short.size, short.shape))
 
 
 def best(call, seconds):

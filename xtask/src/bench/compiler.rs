@@ -1,4 +1,4 @@
-//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime, PyTorch and the crates gemm and faer, in interleaved rounds.
+//! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime, PyTorch and the crates gemm, faer and ndarray, in interleaved rounds.
 
 use super::programs;
 use crate::Result;
@@ -9,8 +9,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-/// What the peers need, in target/venv-bench. PyTorch is measured where the environment has it already.
-const PACKAGES: [&str; 4] = ["numpy==2.2.6", "apache-tvm-ffi==0.1.15.post2", "onnx", "onnxruntime"];
+/// What the peers need, in target/venv-bench; in target/venv-bench-torch, which has the system's packages, where PyTorch is among these.
+const PACKAGES: [&str; 3] = ["apache-tvm-ffi==0.1.15.post2", "onnx", "onnxruntime"];
+
+/// NumPy, and the one that Debian's PyTorch for older interpreters works with.
+const NUMPY: &str = "numpy==2.2.6";
+const NUMPY_FOR_TORCH: [&str; 2] = ["numpy==1.26.4; python_version < '3.12'", "numpy==2.2.6; python_version >= '3.12'"];
 
 /// How many threads everything may use.
 const THREADS: [usize; 2] = [1, 2];
@@ -25,8 +29,15 @@ const AVX2: [(&str, &str); 5] = [
 ];
 
 /// The contenders in the order of the columns: the name that the program prints, and the heading.
-const PEERS: [(&str, &str); 5] =
-    [("numpy", "NumPy"), ("onnxruntime", "onnxruntime"), ("torch", "PyTorch"), ("gemm", "gemm"), ("faer", "faer")];
+const PEERS: [(&str, &str); 7] = [
+    ("numpy", "NumPy"),
+    ("onnxruntime", "onnxruntime"),
+    ("torch", "PyTorch"),
+    ("torch_compiled", "torch.compile"),
+    ("gemm", "gemm"),
+    ("faer", "faer"),
+    ("ndarray", "ndarray"),
+];
 
 /// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
 pub(crate) fn run(rounds: usize) -> Result {
@@ -41,17 +52,25 @@ pub(crate) fn run(rounds: usize) -> Result {
     let folder =
         programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
     let peers = shared_library(&folder, "kernpack_bench_gemm_peers");
-    let environment = workspace.folder("venv-bench")?;
+    // PyPI's PyTorch brings all of CUDA, Debian's does not.
+    let (folder, base, options, numpy) = match crate::torch::interpreter(&workspace) {
+        Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
+        Err(problem) => {
+            println!("without PyTorch: {problem}");
+            ("venv-bench", "python3".into(), &[][..], &[NUMPY][..])
+        }
+    };
+    let environment = workspace.folder(folder)?;
     let interpreter = environment.join("bin/python");
     if !interpreter.is_file() {
         step::run(
-            "make target/venv-bench",
-            Command::new("python3").args(["-m", "venv"]).arg(&environment),
+            &format!("make target/{folder}"),
+            Command::new(&base).args(["-m", "venv"]).args(options).arg(&environment),
             Show::Warnings,
         )?;
     }
     let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet"]).args(PACKAGES);
+    install.args(["-m", "pip", "install", "--quiet"]).args(numpy).args(PACKAGES);
     step::run("install the peers", &mut install, Show::Warnings)?;
     let mut text = format!("{rounds} interleaved rounds ({}).\n", super::calls::machine(&workspace, &python));
     let runs = THREADS.map(|threads| (threads, false)).into_iter().chain([(1, true)]);

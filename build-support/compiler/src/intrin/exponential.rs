@@ -106,7 +106,9 @@ pub(super) fn exp_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'
 
 /// e^x - 1 in single precision with fused products, where 2^n is in range.
 pub(super) fn expm1_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
-    let (n, p) = parts(formula, format, x);
+    let Reduced { n, r, .. } = reduce(format, x);
+    // Near 0 the difference is all there is: the polynomial is the one that fits it.
+    let p = (r * r).mul_add(formula.polynomial(r, EXPM1_32), r);
     let power = format.power_of_two(n);
     p.mul_add(power, power - 1.0)
 }

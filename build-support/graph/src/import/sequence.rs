@@ -24,6 +24,9 @@ pub(super) const NAMES: [&str; 12] = [
     "Identity",
 ];
 
+/// Tensors of a sequence, at most.
+const LONGEST: i64 = 4096;
+
 /// A position in a sequence of so many places; a negative one counts from the end.
 fn position(at: i64, count: usize) -> Result<usize> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -139,8 +142,13 @@ fn split(emitter: &mut Emitter<'_>, tensor: ValueId, parts: Option<ValueId>, att
     let axis = attrs.int("axis", 0)?;
     let shape = emitter.graph.values[tensor].shape.clone();
     let extent = shape[crate::op::axis_of(axis, shape.len())?];
+    let check_length = |length: i64| {
+        require!(length <= LONGEST, "a sequence of {length} tensors; at most {LONGEST} are supported");
+        Ok(())
+    };
     let Some(parts) = parts else {
         let keeps = attrs.flag("keepdims", true)?;
+        check_length(extent)?;
         let mut slices = Vec::new();
         for index in 0..extent {
             let slice = emitter.slice(tensor, axis, index)?;
@@ -159,6 +167,7 @@ fn split(emitter: &mut Emitter<'_>, tensor: ValueId, parts: Option<ValueId>, att
     let extents: Vec<i64> = if known.shape().is_empty() {
         let part = values[0];
         require!(part > 0, "parts of {part} elements");
+        check_length(extent / part)?;
         (0..extent).step_by(usize::try_from(part).unwrap_or(usize::MAX)).map(|at| part.min(extent - at)).collect()
     } else {
         values

@@ -218,14 +218,14 @@ fn softmax(scores: &Tensor, shape: &[i64; 4], wide: DataType) -> Tensor {
     let rows = &shape[..3];
     let at = |row: &[Expr], last: Expr| [row[0].clone(), row[1].clone(), row[2].clone(), last];
     let (t, s) = (reduce_axis(0, shape[3], "t"), reduce_axis(0, shape[3], "s"));
-    let largest = tensor(rows, |row| te::reduce_max(scores.at(&at(row, t.expr())), &t)).named("largest");
+    let largest = tensor(rows, |row| te::reduce_max(scores.at(at(row, t.expr())), &t)).named("largest");
     let powers = tensor(shape, |p| {
         let largest = largest.at(&p[..3]);
         let base = te::select(largest.equals(te::constant(f64::NEG_INFINITY, wide)), te::constant(0.0, wide), largest);
         te::exp(scores.at(p) - base)
     })
     .named("powers");
-    let totals = tensor(rows, |row| te::sum(powers.at(&at(row, s.expr())), &s)).named("totals");
+    let totals = tensor(rows, |row| te::sum(powers.at(at(row, s.expr())), &s)).named("totals");
     tensor(shape, |p| {
         let total = totals.at(&p[..3]);
         let is_empty = total.equals(te::constant(0.0, wide));

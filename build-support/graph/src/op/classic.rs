@@ -289,7 +289,7 @@ fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
             _ => zero(),
         };
         let body = each("row", x.shape[0], |row| {
-            let tree = each("tree", roots.shape[0], |tree| {
+            each("tree", roots.shape[0], |tree| {
                 let column = |number: i64| element(&inputs[1], node.get() * NODE_COLUMNS + number);
                 let value = element(&inputs[0], row * x.shape[1] + column(FEATURE));
                 let split = element(&inputs[2], node.get());
@@ -334,8 +334,7 @@ fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
                 };
                 let arrive = when(is_leaf.get().differs(0), put(&outputs[0], place, new));
                 Stmt::seq([node.set(element(&inputs[6], tree.clone())), is_leaf.set(0), steps.set(0), walk, arrive])
-            });
-            tree
+            })
         });
         let finish = each("target", count_of(&shape), |place| {
             let value = element(&outputs[0], place.clone());

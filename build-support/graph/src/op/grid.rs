@@ -47,7 +47,12 @@ fn padded(x: Expr, extent: i64, padding: Padding, align_corners: bool, wide: Dat
     let last = (extent - 1) as f64;
     let x = match padding {
         Padding::Zeros => x,
-        Padding::Border => x.max(number(0.0)).min(number(last)),
+        // Up to the outer edges of the elements there are places that cubic functions see.
+        Padding::Border => {
+            let (low, high) = if align_corners { (0.0, last) } else { (-0.5, last + 0.5) };
+            let is_inside = x.greater_equal(number(low)).and(x.less_equal(number(high)));
+            te::select(is_inside, &x, x.max(number(0.0)).min(number(last)))
+        }
         Padding::Reflection => {
             let (low, range) = if align_corners { (0.0, last) } else { (-0.5, extent as f64) };
             if range == 0.0 {

@@ -8,6 +8,7 @@ mod call;
 mod cast;
 pub(crate) mod classic;
 mod conv;
+mod conv_integer;
 mod det;
 mod einsum;
 mod elementwise;
@@ -74,6 +75,7 @@ const FAMILIES: &[&[Operator]] = &[
     cast::OPERATORS,
     classic::OPERATORS,
     conv::OPERATORS,
+    conv_integer::OPERATORS,
     det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,

@@ -134,7 +134,9 @@ pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
     // With the bits where a single has them the exponent is wrong by a constant, also of numbers near 0.
     let raw = Expr::builtin(REINTERPRET, F32, [&size * (1_i64 << (23 - format.fraction))]);
     let value = raw * te::constant(2f64.powi(127 - format.bias), F32);
-    let signed = te::select(sign.equals(te::constant(0.0, U32)), &value, te::constant(0.0, F32) - &value);
+    // Multiplied, so that zero has a sign, too.
+    let factor = te::select(sign.equals(te::constant(0.0, U32)), te::constant(1.0, F32), te::constant(-1.0, F32));
+    let signed = value * factor;
     let number = |value: i64| te::constant(value as f64, U32);
     let nan = te::constant(f64::NAN, F32);
     match format.nan {

@@ -105,12 +105,14 @@ struct Method {
     extrapolation: f64,
 }
 
-/// An axis: a position `x` of the result lies at `x * factor + shift` of the input.
+/// An axis: a position `x` of the result lies at `(x + offset) * numerator / denominator + shift` of the input. In this order places that are exact stay exact.
 struct Axis {
     from: i64,
     to: i64,
     scale: f64,
-    factor: f64,
+    offset: f64,
+    numerator: f64,
+    denominator: f64,
     shift: f64,
 }
 
@@ -118,39 +120,44 @@ impl Axis {
     /// `length` is the extent of the result before it was rounded.
     fn new(from: i64, to: i64, scale: f64, length: f64, roi: (f64, f64), coordinates: Coordinates) -> Self {
         let (last, extent) = ((from - 1) as f64, from as f64);
-        let half = |offset: f64| (1.0 / scale, 0.5 / scale - 0.5 + offset);
-        let (factor, shift) = match coordinates {
+        let half = |shift: f64| (0.5, 1.0, scale, shift - 0.5);
+        let (offset, numerator, denominator, shift) = match coordinates {
             Coordinates::HalfPixel => half(0.0),
             // The middle of the input stays the middle of the result, also if the extent was rounded.
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
-            Coordinates::PytorchHalfPixel if length <= 1.0 => (0.0, 0.0),
+            Coordinates::PytorchHalfPixel if length <= 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
-            Coordinates::AlignCorners if length == 1.0 => (0.0, 0.0),
-            Coordinates::AlignCorners => (last / (length - 1.0), 0.0),
-            Coordinates::Asymmetric => (1.0 / scale, 0.0),
-            Coordinates::CropAndResize if length == 1.0 => (0.0, (roi.0 + roi.1) * last / 2.0),
-            Coordinates::CropAndResize => ((roi.1 - roi.0) * last / (length - 1.0), roi.0 * last),
+            Coordinates::AlignCorners if length == 1.0 => (0.0, 0.0, 1.0, 0.0),
+            Coordinates::AlignCorners => (0.0, last, length - 1.0, 0.0),
+            Coordinates::Asymmetric => (0.0, 1.0, scale, 0.0),
+            Coordinates::CropAndResize if length == 1.0 => (0.0, 0.0, 1.0, (roi.0 + roi.1) * last / 2.0),
+            Coordinates::CropAndResize => (0.0, (roi.1 - roi.0) * last, length - 1.0, roi.0 * last),
         };
-        Self { from, to, scale, factor, shift }
+        Self { from, to, scale, offset, numerator, denominator, shift }
     }
 
+    /// Whether each element is the one at its own place.
     fn is_same(&self) -> bool {
-        self.from == self.to && self.shift == 0.0 && (self.factor == 1.0 || self.to == 1)
+        let is_there = |x: i64| self.place(x as f64) == x as f64;
+        self.from == self.to && is_there(0) && is_there(self.to - 1)
     }
 
-    /// Where a position of the result lies in the input. Divided where the factor is that of a scale, so that exact places stay exact.
+    /// Where a position of the result lies in the input.
     fn place(&self, x: f64) -> f64 {
-        if self.factor == 1.0 / self.scale { x / self.scale + self.shift } else { x * self.factor + self.shift }
+        (x + self.offset) * self.numerator / self.denominator + self.shift
     }
 
     fn place_expr(&self, x: &Expr) -> Expr {
-        let x = x.cast(F64);
-        let moved = if self.factor == 1.0 / self.scale {
-            x / te::constant(self.scale, F64)
-        } else {
-            x * te::constant(self.factor, F64)
-        };
-        if self.shift == 0.0 { moved } else { moved + te::constant(self.shift, F64) }
+        let number = |value: f64| te::constant(value, F64);
+        let mut place = x.cast(F64);
+        if self.offset != 0.0 {
+            place = place + number(self.offset);
+        }
+        if self.numerator != 1.0 {
+            place = place * number(self.numerator);
+        }
+        place = place / number(self.denominator);
+        if self.shift == 0.0 { place } else { place + number(self.shift) }
     }
 
     /// The index of the nearest element for a position.

@@ -99,7 +99,7 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
         let turn = (&position[axis] * k.expr()).floor_mod(length);
         let mut at = at.to_vec();
         at[axis] = k.expr();
-        let sine = sines.at(&[turn.clone()]);
+        let sine = sines.at(core::slice::from_ref(&turn));
         let sine = if inverse { te::constant(0.0, F64) - sine } else { sine };
         te::sum(turned(complex(x, &at), &cosines.at(&[turn]), &sine, &part[0]), &k)
     });
@@ -140,7 +140,7 @@ fn stft(call: &Call) -> Result<Vec<Tensor>> {
         let (re, im) = complex(x, &[p[0].clone(), &p[1] * step + k.expr()]);
         let weight = window.map_or_else(|| te::constant(1.0, F64), |window| window.at(&[k.expr()]).cast(F64));
         let value = (re * &weight, im * &weight);
-        te::sum(turned(value, &cosines.at(&[turn.clone()]), &sines.at(&[turn]), &p[3]), &k)
+        te::sum(turned(value, &cosines.at(core::slice::from_ref(&turn)), &sines.at(&[turn]), &p[3]), &k)
     });
     Ok(vec![tensor(&shape, |position| sums.at(position).cast(x.dtype))])
 }

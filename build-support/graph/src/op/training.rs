@@ -31,7 +31,7 @@ fn needed(call: &Call, name: &str) -> Result<f64> {
 fn update(call: &Call, parts: usize, step: impl Fn(&Expr, &Expr, &[Expr]) -> Result<Vec<Expr>>) -> Result<Vec<Tensor>> {
     let (rate, count) = (scalar(call.input(0)?)?, scalar(call.input(1)?)?);
     let all = call.inputs.len() - 2;
-    require!(all > 0 && all % parts == 0, "{all} tensors, expected {parts} for each one that is updated");
+    require!(all > 0 && all.is_multiple_of(parts), "{all} tensors, expected {parts} for each one that is updated");
     let tensors = all / parts;
     let mut results: Vec<Vec<Tensor>> = vec![Vec::new(); parts - 1];
     for number in 0..tensors {

@@ -1,4 +1,6 @@
-//! Matrix products of other crates, for `cargo xtask bench compiler`: C functions that Python calls.
+//! Matrix products and other operations of other crates, for `cargo xtask bench compiler`: C functions that Python calls.
+
+mod ndarrays;
 
 /// `c = a * b` by the crate `gemm`; rows one after the other, `a` is m x k.
 ///

@@ -8,6 +8,7 @@ use inkwell::values::{BasicValue, FunctionValue};
 use kernpack::{Any, Bytes, DataType, Map, Str};
 
 use super::emit::Value;
+use super::loop_cost;
 use super::state::{Convention, PointerFacts, State};
 use super::{CodeGenLLVM, PREFIX};
 use crate::error::{Result, fail, require};
@@ -140,6 +141,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             argument_alignment: argument_alignment.unwrap_or(0),
             ..State::default()
         };
+        self.is_large = loop_cost::is_large(&function.body);
         self.begin_function(code, function.name.as_str(), convention, 0)?;
         for (param, value) in function.params.iter().zip(code.get_param_iter()) {
             value.set_name(param.var.name());

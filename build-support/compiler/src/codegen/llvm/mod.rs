@@ -83,6 +83,8 @@ pub struct CodeGenLLVM<'ctx, 'm> {
     handles: HashMap<String, (GlobalValue<'ctx>, FunctionValue<'ctx>)>,
     /// Data that functions bring along, by its name.
     constants: HashMap<String, GlobalValue<'ctx>>,
+    /// Whether the function that is written is so large that LLVM is kept from making it larger.
+    is_large: bool,
     /// Text of LLVM that programs brought along.
     imported: HashSet<String>,
     count: usize,
@@ -109,6 +111,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
             raisers: HashMap::new(),
             handles: HashMap::new(),
             constants: HashMap::new(),
+            is_large: false,
             imported: HashSet::new(),
             count: 0,
             debug: None,

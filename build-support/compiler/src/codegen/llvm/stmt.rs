@@ -36,6 +36,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     let mut hints = hints(annotations);
                     hints.unroll |= *kind == ForKind::Unrolled;
                     hints.no_vectorize |= !may_vectorize(body);
+                    hints.no_unroll |= self.is_large && !hints.unroll && hints.unroll_count.is_none();
                     let (begin, end) = self.bounds(min, extent)?;
                     let step = begin.get_type().const_int(1, false);
                     self.for_range(var, (begin, end, step), hints, |this| this.body(body))
