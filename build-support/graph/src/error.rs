@@ -54,6 +54,20 @@ impl From<CompileError> for GraphError {
     }
 }
 
+/// For callers of other languages.
+impl From<GraphError> for kernpack::Error {
+    fn from(error: GraphError) -> Self {
+        Self::new(kernpack::error_kind::ValueError, error.to_string())
+    }
+}
+
+/// What a function of another language, or the runtime, says.
+impl From<kernpack::Error> for GraphError {
+    fn from(error: kernpack::Error) -> Self {
+        Self::new(error.message())
+    }
+}
+
 impl fmt::Display for GraphError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.problems.join("\n"))

@@ -14,11 +14,13 @@ mod graph;
 mod import;
 mod infer;
 pub mod lower;
+pub mod nnvm;
 pub mod onnx;
 pub mod op;
 mod options;
 pub mod plan;
 mod rows;
+pub mod symbol;
 mod turned;
 
 pub use attrs::{Attr, Attrs};

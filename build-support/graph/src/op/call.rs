@@ -173,7 +173,7 @@ fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
 ///
 /// # Errors
 /// Shapes that do not fit.
-pub(super) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
     for shape in shapes {
@@ -192,7 +192,7 @@ pub(super) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
 }
 
 /// The position of element `flat` of a tensor of this shape, in row-major order.
-pub(super) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
+pub(crate) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
     let mut rest = flat.clone();
     let mut position = vec![Expr::int(0); shape.len()];
     for (index, extent) in shape.iter().enumerate().rev() {
@@ -203,6 +203,6 @@ pub(super) fn unflatten(flat: &Expr, shape: &[i64]) -> Vec<Expr> {
 }
 
 /// The number of the element at a position of a tensor of this shape, in row-major order.
-pub(super) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
+pub(crate) fn flatten(position: &[Expr], shape: &[i64]) -> Expr {
     position.iter().zip(shape).fold(Expr::int(0), |flat, (index, extent)| flat * *extent + index)
 }

@@ -1,0 +1,143 @@
+//! Pass PlanMemory: which entries share memory.
+
+use std::collections::BTreeMap;
+
+use kernpack::{Array, Shape};
+
+use crate::error::{Result, require};
+use crate::symbol::{GraphRef, IndexedGraph, Use, attr};
+
+/// A block may be this many times larger than what is put into it; the environment variable of NNVM says another number.
+fn match_range() -> usize {
+    std::env::var("NNVM_EXEC_MATCH_RANGE").ok().and_then(|text| text.parse().ok()).unwrap_or(16)
+}
+
+/// Storage of one memory plan.
+struct Plan {
+    /// The number of each entry's block; -1 is none.
+    storage: Vec<i64>,
+    /// Of an entry that is written over an input: the number of the input.
+    inplace: Vec<i64>,
+    /// Bytes of each block.
+    sizes: Vec<usize>,
+    /// Blocks that are free, by size.
+    free: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Plan {
+    /// A free block of about this size, or a new one.
+    fn request(&mut self, bytes: usize) -> usize {
+        let range = match_range();
+        if range > 0 {
+            let larger = self.free.range(bytes..=bytes.saturating_mul(range)).next().map(|(size, _)| *size);
+            let smaller = self.free.range(bytes / range..bytes).next_back().map(|(size, _)| *size);
+            if let Some(size) = larger.or(smaller)
+                && let Some(blocks) = self.free.get_mut(&size)
+                && let Some(block) = blocks.pop()
+            {
+                if blocks.is_empty() {
+                    self.free.remove(&size);
+                }
+                self.sizes[block] = self.sizes[block].max(bytes);
+                return block;
+            }
+        }
+        self.sizes.push(bytes);
+        self.sizes.len() - 1
+    }
+
+    fn release(&mut self, block: usize) {
+        self.free.entry(self.sizes[block]).or_default().push(block);
+    }
+}
+
+/// Greedy by the order of the nodes: blocks whose entries are all read go back. Variables and outputs keep blocks of their own, so that they can be set and read
+/// at any time.
+pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
+    let index = IndexedGraph::new(graph)?;
+    let shapes: Vec<Shape> = graph.attr("shape")?;
+    let types: Vec<i64> = graph.attr("dtype")?;
+    let count = index.num_entries();
+    require!(
+        shapes.len() == count && types.len() == count,
+        "the shapes are those of another graph: apply InferShape and InferType again"
+    );
+    let bytes = (0..count)
+        .map(|id| {
+            let elements = crate::constant::num_elements(&shapes[id])?;
+            let size = attr::type_of_code(types[id])?.map_or(4, crate::constant::element_bytes);
+            Ok(elements.saturating_mul(size))
+        })
+        .collect::<Result<Vec<usize>>>()?;
+    let mut uses = index.entry_uses();
+    let mut plan =
+        Plan { storage: vec![-1; count], inplace: vec![-1; count], sizes: Vec::new(), free: BTreeMap::new() };
+    let number = |block: usize| i64::try_from(block).unwrap_or(i64::MAX);
+    // Variables are set from outside: blocks of their own, which never go back.
+    for variable in index.variables() {
+        let id = index.row_ptr[variable];
+        plan.sizes.push(bytes[id]);
+        plan.storage[id] = number(plan.sizes.len() - 1);
+        uses[id] += 1;
+    }
+    // The entries that are in each block and are still read.
+    let mut living: Vec<usize> = vec![0; plan.sizes.len()];
+    for id in index.variables().map(|variable| index.row_ptr[variable]) {
+        living[usize::try_from(plan.storage[id]).unwrap_or(0)] += 1;
+    }
+    for (node_number, node) in index.nodes.iter().enumerate().filter(|(_, node)| !node.node.is_variable()) {
+        let used = Use::new(&node.node.operator()?, &node.node);
+        let mut own: Vec<usize> = (0..node.num_outputs).map(|output| index.row_ptr[node_number] + output).collect();
+        for (input, output) in used.pairs("FInplaceOption")? {
+            let (Some(entry), true) = (node.inputs.get(input), output < node.num_outputs) else { continue };
+            let (from, to) = (index.entry_id(*entry), index.row_ptr[node_number] + output);
+            let Ok(block) = usize::try_from(plan.storage[from]) else { continue };
+            // The input is read here for the last time, and by nothing else in its block.
+            let last = uses[from] == 1 && living[block] == 1;
+            if plan.storage[to] == -1 && last && bytes[from] == bytes[to] && uses[to] > 0 {
+                plan.storage[to] = plan.storage[from];
+                plan.inplace[to] = i64::try_from(input).unwrap_or(-1);
+                living[block] += 1;
+            }
+        }
+        // What writes to a variable has its memory.
+        for input in used.indices("FMutateInputs")? {
+            if let (Some(entry), true) = (node.inputs.get(input), node.node.is_op("_assign")) {
+                let (from, to) = (index.entry_id(*entry), index.row_ptr[node_number]);
+                plan.storage[to] = plan.storage[from];
+                plan.inplace[to] = i64::try_from(input).unwrap_or(-1);
+                living[usize::try_from(plan.storage[from]).unwrap_or(0)] += 1;
+            }
+        }
+        own.sort_by_key(|id| core::cmp::Reverse(bytes[*id]));
+        for id in &own {
+            if plan.storage[*id] == -1 {
+                let block = plan.request(bytes[*id]);
+                living.resize(plan.sizes.len(), 0);
+                living[block] += 1;
+                plan.storage[*id] = number(block);
+            }
+        }
+        let inputs = node.inputs.iter().map(|entry| index.entry_id(*entry));
+        let ended: Vec<usize> = inputs.chain(own.iter().copied()).collect();
+        for (place, id) in ended.into_iter().enumerate() {
+            if place < node.inputs.len() {
+                uses[id] -= 1;
+            }
+            let Ok(block) = usize::try_from(plan.storage[id]) else { continue };
+            if uses[id] == 0 {
+                // Counted once: an entry that is read twice ends at its last use.
+                uses[id] = usize::MAX;
+                living[block] -= 1;
+                if living[block] == 0 {
+                    plan.release(block);
+                }
+            }
+        }
+    }
+    let total: usize = plan.sizes.iter().sum();
+    Ok(graph
+        .with_attr("storage_id", plan.storage.into_iter().collect::<Array<i64>>())
+        .with_attr("storage_inplace_index", plan.inplace.into_iter().collect::<Array<i64>>())
+        .with_attr("storage_allocated_bytes", i64::try_from(total).unwrap_or(i64::MAX)))
+}

@@ -1,0 +1,70 @@
+//! Shapes and types of inputs and outputs from each other.
+
+use kernpack::DataType;
+
+use crate::error::{Result, fail};
+use crate::symbol::{PartialShape, Use};
+
+/// What is known of either; extents of 0 are not known.
+///
+/// # Errors
+/// They contradict each other.
+pub(crate) fn merge(a: &[i64], b: &[i64]) -> Result<PartialShape> {
+    if a.is_empty() || b.is_empty() {
+        return Ok(if a.is_empty() { b.to_vec() } else { a.to_vec() });
+    }
+    let merged: Option<PartialShape> = if a.len() == b.len() {
+        a.iter().zip(b).map(|(x, y)| if *x == 0 { Some(*y) } else { (*y == 0 || x == y).then_some(*x) }).collect()
+    } else {
+        None
+    };
+    match merged {
+        Some(merged) => Ok(merged),
+        None => fail!("shapes {a:?} and {b:?} do not fit"),
+    }
+}
+
+/// Whether all extents are known.
+pub(crate) fn is_known(shape: &[i64]) -> bool {
+    !shape.is_empty() && !shape.contains(&0)
+}
+
+/// Fills in a shape; what contradicts it is noticed by the pass, with names.
+pub(crate) fn set(shape: &mut PartialShape, found: &[i64]) -> Result<()> {
+    *shape = merge(shape, found)?;
+    Ok(())
+}
+
+/// All inputs and outputs have one shape.
+pub(crate) fn same_shape(_: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
+    let mut all = PartialShape::new();
+    for shape in ins.iter().chain(outs.iter()) {
+        all = merge(&all, shape)?;
+    }
+    for shape in ins.iter_mut().chain(outs.iter_mut()) {
+        shape.clone_from(&all);
+    }
+    Ok(())
+}
+
+/// The product of extents; none if one is not known or it is too large.
+pub(crate) fn count(shape: &[i64]) -> Option<i64> {
+    if !is_known(shape) {
+        return None;
+    }
+    shape.iter().try_fold(1_i64, |product, extent| product.checked_mul(*extent))
+}
+
+/// An axis that may be counted from the end.
+pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
+    crate::op::axis_of(axis, rank)
+}
+
+/// The outputs have the type of the first input, whatever the others have.
+pub(crate) fn first_type(_: &Use, ins: &mut [Option<DataType>], outs: &mut [Option<DataType>]) -> Result<()> {
+    let known = ins.first().copied().flatten().or_else(|| outs.iter().find_map(|dtype| *dtype));
+    for dtype in ins.iter_mut().take(1).chain(outs.iter_mut()) {
+        *dtype = dtype.or(known);
+    }
+    Ok(())
+}

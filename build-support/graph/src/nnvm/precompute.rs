@@ -1,0 +1,88 @@
+//! Pass PrecomputePrune: what depends on parameters alone becomes a graph of its own.
+
+use std::collections::HashMap;
+
+use kernpack::{Array, Str};
+
+use super::simplify::keep_inputs;
+use crate::error::Result;
+use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, Use, Value, rewrite};
+
+/// Splits the graph: attribute `precompute_graph` gives the values of the variables `output_names` of the graph that is left. Without parameters that
+/// anything is computed of, there is no such attribute.
+pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
+    let params: Vec<String> = graph.attr("param_name_list")?;
+    let index = IndexedGraph::new(graph)?;
+    // Nodes that depend on parameters alone, or on nothing; and those that depend on some.
+    let mut is_fixed = vec![false; index.nodes.len()];
+    let mut has_params = vec![false; index.nodes.len()];
+    let written = written(&index)?;
+    for (number, node) in index.nodes.iter().enumerate() {
+        if node.node.is_variable() {
+            let is_param = params.iter().any(|name| name == node.node.name.as_str()) && !written[number];
+            (is_fixed[number], has_params[number]) = (is_param, is_param);
+            continue;
+        }
+        let is_pure = !node.node.is_op("__undef__") && node.control_deps.is_empty() && !writes(&index, number)?;
+        is_fixed[number] = is_pure && node.inputs.iter().all(|entry| is_fixed[entry.node]);
+        has_params[number] = node.inputs.iter().any(|entry| has_params[entry.node]);
+    }
+    let mut made: HashMap<usize, (String, Value)> = HashMap::new();
+    let mut order: Vec<(Entry, String)> = Vec::new();
+    let moves = |entry: Entry| {
+        let node = &index.nodes[entry.node].node;
+        is_fixed[entry.node] && has_params[entry.node] && !node.is_variable()
+    };
+    let readers = index.nodes.iter().enumerate().filter(|(number, _)| !is_fixed[*number] || !has_params[*number]);
+    let read = readers.flat_map(|(_, node)| node.inputs.iter().copied()).chain(index.outputs.iter().copied());
+    for entry in read.filter(|entry| moves(*entry)) {
+        let id = index.entry_id(entry);
+        if made.contains_key(&id) {
+            continue;
+        }
+        let name = crate::symbol::list_outputs(&Graph::new(&[index.value(entry)]))?.swap_remove(0);
+        order.push((entry, name.clone()));
+        made.insert(id, (name.clone(), Value::variable(&name)));
+    }
+    if order.is_empty() {
+        return Ok(graph.clone());
+    }
+    let pruned = rewrite(graph, |index, number, _| {
+        let node = &index.nodes[number];
+        if !is_fixed[number] || !has_params[number] || node.node.is_variable() {
+            return Ok(None);
+        }
+        let first = Value::of(node.node.clone());
+        let outputs = (0..node.num_outputs).map(|output| match made.get(&(index.row_ptr[number] + output)) {
+            Some((_, variable)) => variable.clone(),
+            None => first.output(output),
+        });
+        Ok(Some(outputs.collect()))
+    })?;
+    let before: Vec<Value> = order.iter().map(|(entry, _)| index.value(*entry)).collect();
+    let names: Array<Str> = order.into_iter().map(|(_, name)| Str::from(name)).collect();
+    Ok(keep_inputs(graph, &pruned).with_attr("precompute_graph", Graph::new(&before)).with_attr("output_names", names))
+}
+
+/// Whether a node writes to a variable.
+fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
+    let node = &index.nodes[number].node;
+    match node.operator() {
+        Ok(op) => Ok(!Use::new(&op, node).indices("FMutateInputs")?.is_empty()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The variables that nodes write to.
+fn written(index: &IndexedGraph) -> Result<Vec<bool>> {
+    let mut written = vec![false; index.nodes.len()];
+    for node in index.nodes.iter().filter(|node| !node.node.is_variable()) {
+        let op = node.node.operator()?;
+        for input in Use::new(&op, &node.node).indices("FMutateInputs")? {
+            if let Some(entry) = node.inputs.get(input) {
+                written[entry.node] = true;
+            }
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,246 @@
+//! Attributes as texts: how operators declare their parameters, and how values are read.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+use crate::error::{GraphError, Result, fail};
+
+/// What a parameter is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An integer.
+    Int,
+    /// An integer, or `None`.
+    OptionalInt,
+    /// A float.
+    Float,
+    /// `True` or `False`; 1 and 0 as well.
+    Bool,
+    /// Text.
+    Text,
+    /// Integers: `(1, 1)`.
+    Ints,
+    /// Floats: `(0.5, 2.0)`.
+    Floats,
+    /// Lists of integers: `((0, 0), (1, 1))`.
+    Lists,
+    /// An element type: `float32`.
+    DataType,
+}
+
+/// A parameter of an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its value where there is none; without one, there has to be one.
+    pub default: Option<&'static str>,
+}
+
+impl Param {
+    /// A parameter that has to be there.
+    pub const fn required(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, default: None }
+    }
+
+    /// A parameter with a default.
+    pub const fn new(name: &'static str, kind: Kind, default: &'static str) -> Self {
+        Self { name, kind, default: Some(default) }
+    }
+
+    /// Whether a text is a value of this parameter.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn check(&self, text: &str) -> Result<()> {
+        match self.kind {
+            Kind::Int => int(text).map(drop),
+            Kind::OptionalInt => optional_int(text).map(drop),
+            Kind::Float => float(text).map(drop),
+            Kind::Bool => boolean(text).map(drop),
+            Kind::Text => Ok(()),
+            Kind::Ints => ints(text).map(drop),
+            Kind::Floats => floats(text).map(drop),
+            Kind::Lists => lists(text).map(drop),
+            Kind::DataType => data_type(text).map(drop),
+        }
+        .map_err(|error| error.within(&format!("attribute `{}`", self.name)))
+    }
+}
+
+/// An integer.
+///
+/// # Errors
+/// It is none.
+pub fn int(text: &str) -> Result<i64> {
+    let text = text.trim();
+    // Python writes sizes of long type with an L.
+    let digits = text.strip_suffix(['L', 'l']).unwrap_or(text);
+    digits.parse().map_err(|_| GraphError::new(format!("expected an integer, got `{text}`")))
+}
+
+/// An integer or `None`.
+///
+/// # Errors
+/// It is neither.
+pub fn optional_int(text: &str) -> Result<Option<i64>> {
+    if text.trim() == "None" { Ok(None) } else { int(text).map(Some) }
+}
+
+/// A float.
+///
+/// # Errors
+/// It is none.
+pub fn float(text: &str) -> Result<f64> {
+    let text = text.trim();
+    text.strip_suffix('f')
+        .filter(|rest| !rest.ends_with(|letter: char| letter.is_alphabetic()) && !rest.is_empty())
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| GraphError::new(format!("expected a number, got `{text}`")))
+}
+
+/// A truth value.
+///
+/// # Errors
+/// It is none.
+pub fn boolean(text: &str) -> Result<bool> {
+    match text.trim() {
+        "True" | "true" | "1" => Ok(true),
+        "False" | "false" | "0" => Ok(false),
+        other => fail!("expected `True` or `False`, got `{other}`"),
+    }
+}
+
+/// The parts of a list in round or square brackets; a value alone is a list of one.
+fn parts(text: &str) -> Result<Vec<&str>> {
+    let trimmed = text.trim();
+    let inner = match (trimmed.chars().next(), trimmed.chars().last()) {
+        (Some('('), Some(')')) | (Some('['), Some(']')) if trimmed.len() >= 2 => &trimmed[1..trimmed.len() - 1],
+        (Some(first), _) if !"([)],".contains(first) => return Ok(vec![trimmed]),
+        _ => fail!("expected a list like `(1, 2)`, got `{text}`"),
+    };
+    let (mut depth, mut begin, mut found) = (0_i64, 0, Vec::new());
+    for (position, letter) in inner.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(inner[begin..position].trim());
+                begin = position + 1;
+            }
+            _ => {}
+        }
+    }
+    let last = inner[begin..].trim();
+    // A comma behind the last element is how Python writes a tuple of one.
+    if !last.is_empty() {
+        found.push(last);
+    }
+    if depth != 0 || found.iter().any(|part| part.is_empty()) {
+        fail!("expected a list like `(1, 2)`, got `{text}`");
+    }
+    Ok(found)
+}
+
+/// Integers.
+///
+/// # Errors
+/// The text is no list of integers.
+pub fn ints(text: &str) -> Result<Vec<i64>> {
+    parts(text)?.into_iter().map(int).collect()
+}
+
+/// Floats.
+///
+/// # Errors
+/// The text is no list of numbers.
+pub fn floats(text: &str) -> Result<Vec<f64>> {
+    parts(text)?.into_iter().map(float).collect()
+}
+
+/// Lists of integers.
+///
+/// # Errors
+/// The text is no list of lists.
+pub fn lists(text: &str) -> Result<Vec<Vec<i64>>> {
+    parts(text)?.into_iter().map(ints).collect()
+}
+
+/// Integers as NNVM writes them: `(1, 1)`, `(3,)`, `()`.
+pub fn ints_text(values: &[i64]) -> String {
+    match values {
+        [one] => format!("({one},)"),
+        _ => format!("({})", values.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A truth value as NNVM writes it.
+pub fn bool_text(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}
+
+/// The element types that NNVM has numbers for, in the order of these.
+pub const DATA_TYPES: [DataType; 11] = [F32, F64, F16, U8, I32, I8, I64, I16, U16, U32, U64];
+
+/// An element type by its name.
+///
+/// # Errors
+/// It has no such name.
+pub fn data_type(text: &str) -> Result<DataType> {
+    text.trim().parse().map_err(|_| GraphError::new(format!("expected an element type like `float32`, got `{text}`")))
+}
+
+/// NNVM's number of an element type; -1: it is not known, or NNVM does not have it.
+pub fn type_code(dtype: Option<DataType>) -> i64 {
+    let place = dtype.and_then(|dtype| DATA_TYPES.iter().position(|known| *known == dtype));
+    place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
+}
+
+/// The element type of NNVM's number; none for -1.
+///
+/// # Errors
+/// Another number.
+pub fn type_of_code(code: i64) -> Result<Option<DataType>> {
+    if code == -1 {
+        return Ok(None);
+    }
+    match usize::try_from(code).ok().and_then(|code| DATA_TYPES.get(code)) {
+        Some(dtype) => Ok(Some(*dtype)),
+        None => fail!("{code} is no element type: they have the numbers 0 to 10, and -1 is unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_values() {
+        for (text, expected) in [
+            ("(1, 2)", Some(vec![1, 2])),
+            ("[1,2]", Some(vec![1, 2])),
+            ("(3,)", Some(vec![3])),
+            ("()", Some(vec![])),
+            ("7", Some(vec![7])),
+            (" ( 1L , -1 ) ", Some(vec![1, -1])),
+            ("(1,,2)", None),
+            ("(1", None),
+            ("(1))", None),
+            ("", None),
+            ("(a)", None),
+        ] {
+            assert_eq!(ints(text).ok(), expected, "{text}");
+        }
+        assert_eq!(lists("((0, 0), (1, 2))").unwrap(), [[0, 0], [1, 2]]);
+        assert_eq!(floats("(0.5, 1e-3f)").unwrap(), [0.5, 1e-3]);
+        assert_eq!(ints(&ints_text(&[3])).unwrap(), [3]);
+        assert_eq!((ints_text(&[]), ints_text(&[1, 2])), ("()".to_owned(), "(1, 2)".to_owned()));
+        assert!(boolean("yes").is_err() && boolean("True").unwrap() && !boolean("0").unwrap());
+        assert_eq!((optional_int("None").unwrap(), optional_int("4").unwrap()), (None, Some(4)));
+        assert_eq!(type_of_code(type_code(Some(I8))).unwrap(), Some(I8));
+        assert_eq!(float("inf").unwrap(), f64::INFINITY);
+    }
+}

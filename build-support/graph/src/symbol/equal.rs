@@ -1,0 +1,39 @@
+//! Whether two graphs compute the same.
+
+use super::index::IndexedGraph;
+use super::node::Graph;
+use crate::error::Result;
+
+/// The first difference between two graphs, if there is one: other operators, attributes, edges or outputs. Names are compared only if that is asked for.
+///
+/// # Errors
+/// A graph that is none.
+pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<String>> {
+    let (a, b) = (IndexedGraph::new(left)?, IndexedGraph::new(right)?);
+    if a.nodes.len() != b.nodes.len() {
+        return Ok(Some(format!("{} and {} nodes", a.nodes.len(), b.nodes.len())));
+    }
+    for (one, other) in a.nodes.iter().zip(&b.nodes) {
+        let (x, y) = (&one.node, &other.node);
+        let places = format!("{} and {}", x.place(), y.place());
+        if x.op_name() != y.op_name() {
+            return Ok(Some(format!("{places}: other operators")));
+        }
+        if names && x.name != y.name {
+            return Ok(Some(format!("{places}: other names")));
+        }
+        let sorted = |node: &super::Node| {
+            let mut attrs: Vec<(String, String)> =
+                node.attrs.iter().map(|(key, value)| (key.as_str().to_owned(), value.as_str().to_owned())).collect();
+            attrs.sort();
+            attrs
+        };
+        if sorted(x) != sorted(y) {
+            return Ok(Some(format!("{places}: other attributes")));
+        }
+        if one.inputs != other.inputs || one.control_deps != other.control_deps {
+            return Ok(Some(format!("{places}: other inputs")));
+        }
+    }
+    Ok((a.outputs != b.outputs).then(|| "other outputs".to_owned()))
+}

@@ -1,0 +1,185 @@
+//! A graph with numbers for its nodes and entries.
+
+use std::collections::HashMap;
+
+use kernpack::ObjRef;
+
+use super::node::{Graph, NodeRef, Value};
+use super::registry::{self, Use};
+use crate::error::{GraphError, Result};
+
+/// An output of a node, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The number of the node.
+    pub node: usize,
+    /// Which of its outputs.
+    pub index: usize,
+    /// After how many of the nodes that write to it.
+    pub version: i64,
+}
+
+/// A node with the numbers of what it needs.
+pub struct IndexedNode {
+    /// The node.
+    pub node: NodeRef,
+    /// What it reads.
+    pub inputs: Vec<Entry>,
+    /// The nodes that run before it.
+    pub control_deps: Vec<usize>,
+    /// The number of outputs.
+    pub num_outputs: usize,
+}
+
+/// The nodes of a graph in an order in which they can be computed: depth first, inputs before their readers, as NNVM numbers them.
+pub struct IndexedGraph {
+    /// The nodes.
+    pub nodes: Vec<IndexedNode>,
+    /// What the graph gives.
+    pub outputs: Vec<Entry>,
+    /// The number of the first entry of each node, and behind the last the number of all entries.
+    pub row_ptr: Vec<usize>,
+    numbers: HashMap<usize, usize>,
+}
+
+/// More outputs than any node may have.
+const MOST_OUTPUTS: usize = 1 << 16;
+
+impl IndexedGraph {
+    /// Numbers the nodes.
+    ///
+    /// # Errors
+    /// An entry that its node does not have.
+    pub fn new(graph: &Graph) -> Result<Self> {
+        Self::of_values(&graph.values())
+    }
+
+    /// Numbers the nodes that these values need.
+    ///
+    /// # Errors
+    /// As for [`IndexedGraph::new`].
+    pub fn of_values(outputs: &[Value]) -> Result<Self> {
+        let mut this = Self { nodes: Vec::new(), outputs: Vec::new(), row_ptr: vec![0], numbers: HashMap::new() };
+        for output in outputs {
+            this.visit(&output.node);
+        }
+        this.count_outputs(outputs)?;
+        for node in &this.nodes {
+            this.row_ptr.push(this.row_ptr[this.row_ptr.len() - 1] + node.num_outputs);
+        }
+        this.outputs = outputs.iter().map(|value| this.entry_of(value)).collect();
+        Ok(this)
+    }
+
+    /// Depth first on a stack of its own: a chain of a million nodes is no deeper than one.
+    fn visit(&mut self, root: &NodeRef) {
+        let needs = |node: &NodeRef| -> Vec<NodeRef> {
+            let inputs = node.inputs.iter().map(|entry| entry.node.clone());
+            inputs.chain(node.control_deps.iter()).collect()
+        };
+        if self.numbers.contains_key(&address(root)) {
+            return;
+        }
+        let mut stack = vec![(root.clone(), needs(root), 0)];
+        while let Some((node, children, next)) = stack.last_mut() {
+            if let Some(child) = children.get(*next) {
+                *next += 1;
+                if !self.numbers.contains_key(&address(child)) {
+                    let child = child.clone();
+                    let own = needs(&child);
+                    stack.push((child, own, 0));
+                }
+                continue;
+            }
+            let node = node.clone();
+            stack.pop();
+            if self.numbers.contains_key(&address(&node)) {
+                continue;
+            }
+            let values: Vec<Value> = node.input_values();
+            let inputs = values.iter().map(|value| self.entry_of(value)).collect();
+            let control_deps = node.control_deps.iter().map(|before| self.numbers[&address(&before)]).collect();
+            self.numbers.insert(address(&node), self.nodes.len());
+            self.nodes.push(IndexedNode { node, inputs, control_deps, num_outputs: 1 });
+        }
+    }
+
+    /// The number of outputs of each node: what its operator says; of one that is not registered, what is read of it.
+    fn count_outputs(&mut self, outputs: &[Value]) -> Result<()> {
+        let mut read = vec![1; self.nodes.len()];
+        let used = self.nodes.iter().flat_map(|node| node.inputs.iter().copied());
+        for entry in used.chain(outputs.iter().map(|value| self.entry_of(value))) {
+            read[entry.node] = read[entry.node].max(entry.index.saturating_add(1));
+        }
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            let known = match &node.node.op {
+                None => Some(1),
+                Some(op) => match registry::find(op) {
+                    Ok(op) => Some(
+                        Use::new(&op, &node.node).num_outputs().map_err(|error| error.within(&node.node.place()))?,
+                    ),
+                    Err(_) => None,
+                },
+            };
+            node.num_outputs = known.unwrap_or(read[number]);
+            if read[number] > node.num_outputs || node.num_outputs > MOST_OUTPUTS {
+                let (index, count) = (read[number] - 1, node.num_outputs);
+                let what = format!("output {index} is read, and there are {count}");
+                return Err(GraphError::new(what).within(&node.node.place()));
+            }
+        }
+        Ok(())
+    }
+
+    fn entry_of(&self, value: &Value) -> Entry {
+        Entry { node: self.numbers[&address(&value.node)], index: value.index, version: value.version }
+    }
+
+    /// The number of a node, if it is in the graph.
+    pub fn number(&self, node: &NodeRef) -> Option<usize> {
+        self.numbers.get(&address(node)).copied()
+    }
+
+    /// The number of entries.
+    pub fn num_entries(&self) -> usize {
+        self.row_ptr[self.row_ptr.len() - 1]
+    }
+
+    /// The number of an entry among all.
+    pub fn entry_id(&self, entry: Entry) -> usize {
+        self.row_ptr[entry.node] + entry.index
+    }
+
+    /// The numbers of the variables.
+    pub fn variables(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|number| self.nodes[*number].node.is_variable())
+    }
+
+    /// An entry as a value.
+    pub fn value(&self, entry: Entry) -> Value {
+        Value { node: self.nodes[entry.node].node.clone(), index: entry.index, version: entry.version }
+    }
+
+    /// How often each entry is read: by nodes, and as an output.
+    pub fn entry_uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.num_entries()];
+        for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {
+            uses[self.entry_id(*entry)] += 1;
+        }
+        uses
+    }
+
+    /// How often the outputs of each node are read: by nodes, and as an output.
+    pub fn node_uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.nodes.len()];
+        for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {
+            uses[entry.node] += 1;
+        }
+        uses
+    }
+}
+
+/// The identity of a node while it is alive.
+pub(crate) fn address(node: &NodeRef) -> usize {
+    ObjRef::as_ptr(node) as usize
+}

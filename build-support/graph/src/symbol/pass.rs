@@ -1,0 +1,143 @@
+//! Passes by name, with the attributes of graphs that they need and leave.
+//!
+//! A pass is a function from a graph to a graph. Ours register themselves in a distributed slice; those of other languages with
+//! `kernpack.graph.pass_register`. Each is also a packed function `kernpack.graph.pass.<name>`.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+
+use kernpack::Function;
+use linkme::distributed_slice;
+
+use super::node::GraphRef;
+use crate::error::{GraphError, Result, fail, require};
+
+/// What the packed functions of passes are called: this, then the name.
+pub const PREFIX: &str = "kernpack.graph.pass.";
+
+/// A pass.
+#[derive(Clone, Copy)]
+pub struct PassInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+    /// The attributes that a graph has to have.
+    pub requires: &'static [&'static str],
+    /// The attributes that it leaves.
+    pub provides: &'static [&'static str],
+    /// What it does.
+    pub run: fn(&GraphRef) -> Result<GraphRef>,
+}
+
+/// The passes of crates.
+#[distributed_slice]
+pub static PASSES: [PassInfo];
+
+/// A pass of another language.
+#[derive(Clone)]
+struct Foreign {
+    function: Function,
+    requires: Vec<String>,
+    provides: Vec<String>,
+}
+
+static FOREIGN: RwLock<BTreeMap<String, Foreign>> = RwLock::new(BTreeMap::new());
+
+fn foreign(name: &str) -> Option<Foreign> {
+    FOREIGN.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+}
+
+fn ours(name: &str) -> Option<&'static PassInfo> {
+    PASSES.iter().find(|pass| pass.name == name)
+}
+
+/// The names of all passes, sorted.
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> = PASSES.iter().map(|pass| pass.name.to_owned()).collect();
+    names.extend(FOREIGN.read().unwrap_or_else(PoisonError::into_inner).keys().cloned());
+    names.sort();
+    names
+}
+
+/// What a pass needs and leaves.
+///
+/// # Errors
+/// There is none of that name.
+pub fn describe(name: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    match (ours(name), foreign(name)) {
+        (Some(pass), _) => Ok((owned(pass.requires), owned(pass.provides))),
+        (None, Some(pass)) => Ok((pass.requires, pass.provides)),
+        (None, None) => Err(unknown(name)),
+    }
+}
+
+/// A pass that leaves an attribute.
+pub fn giver(attr: &str) -> Option<String> {
+    let own = PASSES
+        .iter()
+        .find(|pass| pass.provides.contains(&attr) && !pass.requires.contains(&attr))
+        .map(|pass| pass.name.to_owned());
+    own.or_else(|| {
+        let foreign = FOREIGN.read().unwrap_or_else(PoisonError::into_inner);
+        let found = foreign.iter().find(|(_, pass)| pass.provides.iter().any(|provided| provided == attr));
+        found.map(|(name, _)| name.clone())
+    })
+}
+
+fn unknown(name: &str) -> GraphError {
+    let near: Vec<String> =
+        names().into_iter().filter(|known| known.to_lowercase() == name.to_lowercase().replace('_', "")).collect();
+    let hint = if near.is_empty() {
+        format!("the passes are {}", names().join(", "))
+    } else {
+        format!("is it {}?", near.join(" or "))
+    };
+    GraphError::new(format!("unknown pass `{name}`: {hint}"))
+}
+
+/// Adds a pass that any language wrote.
+///
+/// # Errors
+/// The name is taken.
+pub fn register(name: &str, function: &Function, requires: Vec<String>, provides: Vec<String>) -> Result<()> {
+    require!(!name.is_empty() && ours(name).is_none(), "there is a pass `{name}` already, or it has no name");
+    let mut foreign = FOREIGN.write().unwrap_or_else(PoisonError::into_inner);
+    require!(!foreign.contains_key(name), "there is a pass `{name}` already");
+    Function::register_global(&format!("{PREFIX}{name}"), function)?;
+    foreign.insert(name.to_owned(), Foreign { function: function.clone(), requires, provides });
+    Ok(())
+}
+
+/// Applies passes in order.
+///
+/// # Errors
+/// An unknown pass; one that needs an attribute which the graph does not have, with the pass that gives it; what a pass says, with its name.
+pub fn apply(graph: &GraphRef, passes: &[&str]) -> Result<GraphRef> {
+    let mut graph = graph.clone();
+    for name in passes {
+        let (requires, provides) = describe(name)?;
+        for attr in &requires {
+            if graph.attrs.get(attr.as_str()).is_some() {
+                continue;
+            }
+            match giver(attr) {
+                Some(giver) => fail!("pass {name} needs graph attribute `{attr}`: apply {giver} before it"),
+                None => {
+                    fail!("pass {name} needs graph attribute `{attr}`: set it before, with `kernpack.graph.set_attr`")
+                }
+            }
+        }
+        let within = |error: GraphError| error.within(&format!("pass {name}"));
+        graph = match (ours(name), foreign(name)) {
+            (Some(pass), _) => (pass.run)(&graph).map_err(within)?,
+            (None, Some(pass)) => pass.function.call_as::<GraphRef>((&graph,)).map_err(|error| within(error.into()))?,
+            (None, None) => return Err(unknown(name)),
+        };
+        for attr in &provides {
+            require!(graph.attrs.get(attr.as_str()).is_some(), "pass {name} leaves no graph attribute `{attr}`");
+        }
+    }
+    Ok(graph)
+}

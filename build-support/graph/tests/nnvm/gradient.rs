@@ -1,0 +1,93 @@
+//! Gradients, beside differences.
+
+use kernpack::{Array, ObjRef, Tensor};
+use kernpack_graph::symbol::{self, GraphRef, NodeEntry, Value};
+
+use crate::support::{elements, floats, graph, named, op, ramp, run, var};
+
+fn gradients(y: &Value, xs: &[&Value]) -> GraphRef {
+    let entries = |values: &[&Value]| values.iter().map(|value| value.to_entry()).collect::<Array<ObjRef<NodeEntry>>>();
+    let whole = graph(&[y]).with_attr("grad_ys", entries(&[y])).with_attr("grad_xs", entries(xs));
+    symbol::apply_passes(&whole, &["Gradient"]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The sum of all outputs.
+fn total(y: &Value, inputs: &[(&str, &Tensor)]) -> f64 {
+    elements(&run(&graph(&[y]), inputs, 0)[0]).iter().map(|value| f64::from(*value)).sum()
+}
+
+/// One input changed a little, elements one by one.
+fn check(y: &Value, x: &Value, inputs: &[(&str, &Tensor)]) {
+    let name = x.node.name.as_str();
+    let got = elements(&run(&gradients(y, &[x]), inputs, 2)[0]);
+    let (place, tensor) = inputs
+        .iter()
+        .enumerate()
+        .find(|(_, (own, _))| *own == name)
+        .map(|(place, (_, tensor))| (place, *tensor))
+        .unwrap();
+    let values = elements(tensor);
+    assert_eq!(got.len(), values.len());
+    // A few elements tell.
+    for index in [0, values.len() / 2, values.len() - 1] {
+        let moved = |by: f32| {
+            let mut other = values.clone();
+            other[index] += by;
+            let other = floats(tensor.shape(), &other);
+            let mut all = inputs.to_vec();
+            all[place].1 = &other;
+            total(y, &all)
+        };
+        let slope = (moved(0.01) - moved(-0.01)) / 0.02;
+        assert!(
+            (f64::from(got[index]) - slope).abs() < 2e-2 * slope.abs().max(1.0),
+            "{name}[{index}]: {}, expected {slope}",
+            got[index]
+        );
+    }
+}
+
+#[test]
+fn of_a_network() {
+    let (x, w, b) = (var("x"), var("w"), var("b"));
+    let hidden = op("tanh", &[&op("dense", &[&x, &w, &b], &[("units", "4")])], &[]);
+    let y = op("elemwise_mul", &[&op("softmax", &[&hidden], &[]), &op("sigmoid", &[&hidden], &[])], &[]);
+    let (xs, ws, bs) = (ramp(&[2, 3]), ramp(&[4, 3]), ramp(&[4]));
+    let inputs = [("x", &xs), ("w", &ws), ("b", &bs)];
+    for variable in [&x, &w, &b] {
+        check(&y, variable, &inputs);
+    }
+}
+
+#[test]
+fn of_reductions_and_broadcasts() {
+    let (x, s) = (var("x"), var("s"));
+    let scaled = op("broadcast_mul", &[&op("exp", &[&x], &[]), &s], &[]);
+    let mean = op("mean", &[&scaled], &[("axis", "1")]);
+    let y = op(
+        "broadcast_div",
+        &[&op("transpose", &[&scaled], &[("axes", "(1, 0)")]), &op("__add_scalar__", &[&mean], &[("scalar", "4")])],
+        &[],
+    );
+    let (xs, ss) = (ramp(&[2, 3]), ramp(&[3]));
+    let inputs = [("x", &xs), ("s", &ss)];
+    check(&y, &x, &inputs);
+    check(&y, &s, &inputs);
+    let largest = op("max", &[&op("__pow_scalar__", &[&x], &[("scalar", "2")])], &[("axis", "1")]);
+    check(&largest, &x, &[("x", &xs)]);
+}
+
+#[test]
+fn what_has_no_gradient() {
+    let x = var("x");
+    let floor = named("floor", "f", &[&x], &[]);
+    let whole = graph(&[&floor])
+        .with_attr("grad_ys", [floor.to_entry()].into_iter().collect::<Array<ObjRef<NodeEntry>>>())
+        .with_attr("grad_xs", [x.to_entry()].into_iter().collect::<Array<ObjRef<NodeEntry>>>());
+    let error = symbol::apply_passes(&whole, &["Gradient"]).unwrap_err().to_string();
+    assert!(error.contains("node 'f' (floor): operator `floor` has no FGradient"), "{error}");
+    // What does not lead to a variable has the gradient 0.
+    let none = gradients(&op("exp", &[&var("y")], &[]), &[&x]);
+    let ones = floats(&[2], &[1.0, 2.0]);
+    assert_eq!(elements(&run(&none, &[("x", &ones)], 2)[0]), [0.0, 0.0]);
+}
