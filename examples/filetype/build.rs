@@ -84,9 +84,11 @@ type Kind = (String, [String; 3], bool);
 fn kinds(known: &Value) -> Result<Vec<Kind>> {
     let known = known.as_object().ok_or_else(|| format!("{KINDS}: no object"))?;
     let kind = |(name, about): (&String, &Value)| {
-        let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
         let is_text = about["is_text"].as_bool().unwrap_or_default();
-        (name.clone(), ["mime_type", "group", "description"].map(text), is_text)
+        let text = |key: &str, otherwise: &str| about[key].as_str().unwrap_or(otherwise).to_owned();
+        let mime_type = text("mime_type", if is_text { "text/plain" } else { "application/octet-stream" });
+        let words = [mime_type, text("group", "unknown"), text("description", name)];
+        (name.clone(), words, is_text)
     };
     let mut kinds: Vec<Kind> = known.iter().map(kind).collect();
     kinds.sort();

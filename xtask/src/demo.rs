@@ -1,9 +1,11 @@
-//! `cargo xtask demo`: one library, two hosts, a photograph.
+//! `cargo xtask demo`: one library, two hosts, a photograph; and a neural network that says what kinds of files all that is.
 
 use crate::Result;
 use crate::artifacts::Imagekit;
 use crate::environment::Environment;
+use crate::magika;
 use crate::step::{self, Show};
+use crate::workspace::shared_library;
 use std::path::Path;
 use std::time::Instant;
 
@@ -29,12 +31,33 @@ pub(crate) fn run_in(environment: &Environment) -> Result {
         command.args(script).env("KERNPACK_DEMO_DIR", &folder).env("IMAGEKIT_LIBRARY", &imagekit.library);
         step::run(name, &mut command, Show::Lines)?;
     }
+    identify(environment, &folder)?;
     println!("demo: every check passed in {:.1} s; pictures:", start.elapsed().as_secs_f64());
     for host in ["rust", "python"] {
         let folder = folder.join(host);
         println!("  {}: {}", folder.display(), pictures(&folder)?.join(" "));
     }
     Ok(())
+}
+
+/// Says with examples/filetype what the demo has used and made: by the program, and in Python.
+fn identify(environment: &Environment, folder: &Path) -> Result {
+    let workspace = &environment.workspace;
+    // Without the model there is nothing to show.
+    environment.magika()?;
+    let program = magika::build(workspace)?;
+    let library = shared_library(&workspace.cargo_target().join("release"), "filetype");
+    let photo = folder.join("photo.png");
+    let example = Path::new("examples/imagekit");
+    let mut command = environment.command(&program);
+    command
+        .args([example.join("kernels"), example.join("src/lib.rs"), example.join("README.md"), photo.clone()])
+        .arg(&program);
+    step::run("what kinds of files these are, by the program", &mut command, Show::Lines)?;
+    let mut command = environment.command(environment.python.interpreter());
+    command.arg("examples/filetype/python/identify.py").args([&photo, &library]).arg("Cargo.toml");
+    command.env("FILETYPE_LIBRARY", &library);
+    step::run("the same in Python", &mut command, Show::Lines).map(drop)
 }
 
 /// The names of the pictures that a host left, at least one.

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | compiler | runtime | modules | parallel | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -69,6 +69,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9)
+  bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench size    what a library weighs, by room of the runtime; ci checks tests/bench/size-budgets.txt
   bench plots   draws the tables of docs/performance.md into docs/plots
@@ -98,21 +99,26 @@ fn main() -> ExitCode {
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
+        ["bench", "models"] => bench::models::run(9),
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "compiler"] => bench::compiler::run(9),
         ["bench", "parallel"] => bench::parallel::run(31),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
-        ["bench", what @ ("calls" | "compiler" | "runtime" | "modules" | "parallel"), "--rounds", rounds] => {
-            match rounds.parse() {
-                Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
-                Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds),
-                Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
-                Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),
-                Ok(rounds @ 1..) => bench::parallel::run(rounds),
-                _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
-            }
-        }
+        [
+            "bench",
+            what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel"),
+            "--rounds",
+            rounds,
+        ] => match rounds.parse() {
+            Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
+            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds),
+            Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
+            Ok(rounds @ 1..) if what == "models" => bench::models::run(rounds),
+            Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),
+            Ok(rounds @ 1..) => bench::parallel::run(rounds),
+            _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
+        },
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -60,6 +60,8 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     let mut importer = Importer { model: &model, graph: Graph::default(), folder, files: Vec::new().into(), depth: 0 };
     importer.graph.name.clone_from(&model.graph.name);
     importer.run(options)?;
+    importer.graph.take_rows_of_tables()?;
+    importer.graph.turn_weights()?;
     Ok(Imported { graph: importer.graph, files: importer.files.into_inner() })
 }
 

@@ -19,7 +19,9 @@ pub mod onnx;
 pub mod op;
 mod options;
 pub mod plan;
+mod rows;
 pub mod symbol;
+mod turned;
 
 pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]

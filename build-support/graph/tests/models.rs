@@ -109,6 +109,98 @@ fn without_fusion_each_node_is_a_kernel() {
 }
 
 #[test]
+fn a_convolution_with_what_is_added_to_it() {
+    // Twice the identity over 64 channels, with a window of 1 x 1 and with one of 3 x 3 whose middle alone counts.
+    for (window, pads) in [(1, 0), (3, 1)] {
+        let middle = (window * window) / 2;
+        let identity: Vec<f32> = (0..64 * 64 * window * window)
+            .map(|place| {
+                let (pair, at) = (place / (window * window), place % (window * window));
+                if pair / 64 == pair % 64 && at == middle { 2.0 } else { 0.0 }
+            })
+            .collect();
+        let shape = [64, 64, window as i64, window as i64];
+        let around = Message::default().text(1, "pads").int(20, 7);
+        let around = (0..4).fold(around, |attribute, _| attribute.int(8, pads));
+        let graph = Message::default()
+            .message(1, node("Conv", &["x", "w"], &["c"]).message(5, around))
+            .message(1, node("Add", &["c", "x"], &["y"]))
+            .text(2, "residual")
+            .message(5, weights("w", &shape, &identity))
+            .message(11, value("x", &[1, 64, 16, 16]))
+            .message(12, value("y", &[1, 64, 16, 16]));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        let (module, lowered) = build(&graph, "residual", &Target::host(), LowerOptions::default()).unwrap();
+        assert_eq!(lowered.kernels.len(), 1);
+        let values: Vec<f32> = (0..64 * 16 * 16).map(|place| (place % 97) as f32).collect();
+        let x = Tensor::from_slice(&values, &[1, 64, 16, 16]).unwrap();
+        let y = Tensor::zeros::<f32>(&[1, 64, 16, 16]).unwrap();
+        module.function("residual").unwrap().call((&x, &y)).unwrap();
+        for (got, value) in y.view::<f32>().unwrap().to_vec().iter().zip(&values) {
+            assert!((got - 3.0 * value).abs() < 1e-3, "{got} {value}");
+        }
+    }
+}
+
+/// A value of 32-bit integers.
+fn ints(name: &str, dims: &[i64]) -> Message {
+    let shape = dims.iter().fold(Message::default(), |shape, dim| shape.message(1, Message::default().int(1, *dim)));
+    let tensor = Message::default().int(1, 6).message(2, shape);
+    Message::default().text(1, name).message(2, Message::default().message(1, tensor))
+}
+
+#[test]
+fn products_with_one_hot_vectors_are_rows_of_a_table() {
+    // A network for text begins like this: tanh(one_hot(x) w + b).
+    let numbers: Vec<u8> = (0..3_i32).flat_map(i32::to_le_bytes).collect();
+    let range = [1, 1, 3].iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
+    let range = range.int(2, 6).text(8, "range").bytes(9, &numbers);
+    let cast = node("Cast", &["same"], &["hot"]).message(5, Message::default().text(1, "to").int(3, 1).int(20, 2));
+    let graph = Message::default()
+        .message(1, node("Equal", &["x", "range"], &["same"]))
+        .message(1, cast)
+        .message(1, node("MatMul", &["hot", "w"], &["row"]))
+        .message(1, node("Add", &["row", "b"], &["sum"]))
+        .message(1, node("Tanh", &["sum"], &["y"]))
+        .text(2, "text")
+        .message(5, range)
+        .message(5, weights("w", &[3, 2], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
+        .message(5, weights("b", &[2], &[1.0, -1.0]))
+        .message(11, ints("x", &[1, 6, 1]))
+        .message(12, value("y", &[1, 6, 2]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let (module, lowered) = build(&graph, "text", &Target::host(), LowerOptions::default()).unwrap();
+    assert_eq!(lowered.kernels.iter().map(|kernel| kernel.operators.clone()).collect::<Vec<_>>(), [["Rows"]]);
+    let x = Tensor::from_slice(&[0_i32, 2, 1, 3, -1, i32::MIN], &[1, 6, 1]).unwrap();
+    let y = Tensor::zeros::<f32>(&[1, 6, 2]).unwrap();
+    module.function("text").unwrap().call((&x, &y)).unwrap();
+    let rows: [[f32; 2]; 6] = [[1.1, -0.8], [1.5, -0.4], [1.3, -0.6], [1.0, -1.0], [1.0, -1.0], [1.0, -1.0]];
+    for (got, expected) in y.view::<f32>().unwrap().to_vec().iter().zip(rows.iter().flatten()) {
+        assert!((got - expected.tanh()).abs() < 1e-6, "{got} {}", expected.tanh());
+    }
+}
+
+#[test]
+fn the_matrix_of_a_dense_layer_is_turned() {
+    let turned = Message::default().text(1, "transB").int(3, 1).int(20, 2);
+    let graph = Message::default()
+        .message(1, node("Gemm", &["x", "w", "b"], &["y"]).message(5, turned))
+        .text(2, "dense")
+        .message(5, weights("w", &[2, 3], &[1., 2., 3., 4., 5., 6.]))
+        .message(5, weights("b", &[2], &[0.5, -0.5]))
+        .message(11, value("x", &[1, 3]))
+        .message(12, value("y", &[1, 2]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let matrix = graph.nodes[0].inputs[1].unwrap();
+    assert_eq!(graph.values[matrix].shape, [3, 2]);
+    let (module, _) = build(&graph, "dense", &Target::host(), LowerOptions::default()).unwrap();
+    let x = Tensor::from_slice(&[1f32, 10., 100.], &[1, 3]).unwrap();
+    let y = Tensor::zeros::<f32>(&[1, 2]).unwrap();
+    module.function("dense").unwrap().call((&x, &y)).unwrap();
+    assert_eq!(y.view::<f32>().unwrap().to_vec(), [321.5, 653.5]);
+}
+
+#[test]
 fn what_is_wrong_with_a_model() {
     let options = ModelOptions::default;
     let message =

@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod compiler;
 pub(crate) mod devices;
 mod figures;
+pub(crate) mod models;
 pub(crate) mod modules;
 pub(crate) mod parallel;
 pub(crate) mod plots;

@@ -71,10 +71,23 @@ pub(super) fn build_cargo(
     profile: &str,
     arguments: &[&str],
 ) -> Result<PathBuf> {
+    build_cargo_with(workspace, python, folder, target, profile, arguments, &[])
+}
+
+/// The same, with variables for the build scripts.
+pub(super) fn build_cargo_with(
+    workspace: &Workspace,
+    python: &Python,
+    folder: &Path,
+    target: &str,
+    profile: &str,
+    arguments: &[&str],
+    variables: &[(&str, &Path)],
+) -> Result<PathBuf> {
     let target = workspace.cargo_target().join(target);
     let mut cargo = workspace.cargo("build");
     cargo.args(["--profile", profile, "--manifest-path"]).arg(folder.join("Cargo.toml")).args(arguments);
-    cargo.env("CARGO_TARGET_DIR", &target);
+    cargo.env("CARGO_TARGET_DIR", &target).envs(variables.iter().copied());
     // The peer's build script asks tvm-ffi-config, which is in the environment.
     let mut paths = vec![python.programs().to_path_buf()];
     paths.extend(env::var_os("PATH").iter().flat_map(env::split_paths));

@@ -272,6 +272,7 @@ fn describe(
     let result_axes = if is_whole { &parts.axes } else { &out.axes };
     // The axis of the convolution that each axis of the result is; axes of extent 1 may be left out.
     let mut role: Vec<Option<IterVar>> = vec![None; result_axes.len()];
+    let mut left_out: Vec<Var> = Vec::new();
     for (index, axis) in out_of.iter().zip(&parts.axes) {
         match axis_of(index, result_axes) {
             Some(found) => {
@@ -280,7 +281,7 @@ fn describe(
                     return fail("the result does not read all of it");
                 }
             }
-            None if index.is_int(0) && extent_of(axis) == Some(1) => {}
+            None if index.is_int(0) && extent_of(axis) == Some(1) => left_out.push(axis.var.clone()),
             None => return fail("the result does not read it by its axes"),
         }
     }
@@ -386,9 +387,9 @@ fn describe(
     if !in_source(depth_axis) || !in_weight(depth_axis) {
         return fail("an operand does not depend on the input channels");
     }
-    let rename: VarMap = (0..role.len())
-        .filter_map(|place| Some((role[place].clone()?.var.clone(), result_axes[place].var.expr().clone())))
-        .collect();
+    let roles = (0..role.len())
+        .filter_map(|place| Some((role[place].clone()?.var.clone(), result_axes[place].var.expr().clone())));
+    let rename: VarMap = roles.chain(left_out.into_iter().map(|var| (var, Expr::int(0)))).collect();
     // The source as a function of positions alone.
     let moved = analyzer.simplify(&substitute(source, &values));
     let gone = |var: &Var| {

@@ -1,0 +1,3 @@
+//! The models of `cargo xtask bench models`, beside onnxruntime: tests/bench/python/models.py.
+
+kernpack::library!();

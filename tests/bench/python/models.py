@@ -1,0 +1,88 @@
+"""Times models in a library made with Kernpack beside onnxruntime: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
+and more are timed by the CPU time of the thread: other programs do not count.
+
+usage: models.py LIBRARY FOLDER THREADS ROUNDS; FOLDER has the models, whose names are those of the functions. Prints a line for each model: name, then
+contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[variable] = str(THREADS)
+
+import numpy as np  # noqa: E402
+import onnxruntime  # noqa: E402
+import tvm_ffi  # noqa: E402
+
+NAMES = {
+    "magika": "Magika, one file",
+    "mlp": "MLP 784-512-512-10, batch 1",
+    "transformer": "transformer, 2 layers, 128x256",
+    "resnet18": "ResNet-18, 224x224",
+    "mobilenet": "MobileNetV2-like, 224x224",
+}
+
+
+def session(path, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.graph_optimization_level = THREADS, 1, level
+    return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+
+def input_of(made):
+    of = made.get_inputs()[0]
+    shape = [extent if isinstance(extent, int) else 1 for extent in of.shape]
+    random = np.random.default_rng(0)
+    if of.type == "tensor(int32)":
+        return of.name, random.integers(0, 257, shape, dtype=np.int32)
+    return of.name, random.standard_normal(shape, dtype=np.float32)
+
+
+def best(call, seconds):
+    """The shortest of the calls that fit into so many seconds, three at least."""
+    shortest, end, calls = float("inf"), time.perf_counter() + seconds, 0
+    while calls < 3 or time.perf_counter() < end:
+        start, used = time.perf_counter(), time.thread_time()
+        call()
+        taken = time.perf_counter() - start
+        if THREADS == 1 and taken > 1e-3:
+            taken = time.thread_time() - used
+        shortest = min(shortest, taken)
+        calls += 1
+    return shortest
+
+
+def median(numbers):
+    ordered = sorted(numbers)
+    return ordered[len(ordered) // 2]
+
+
+library = tvm_ffi.load_module(LIBRARY)
+for key, name in NAMES.items():
+    path = FOLDER / f"{key}.onnx"
+    made = session(path)
+    argument, x = input_of(made)
+    wanted = made.run(None, {argument: x})[0]
+    plain = session(path, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL).run(None, {argument: x})[0]
+    out = np.full(wanted.shape, np.nan, np.float32)
+    function, lent = library[key], [tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(out)]
+    function(*lent)
+    # Ten times its own difference between optimized and not, and what sums of floats in another order come to.
+    allowed = 10 * np.abs(wanted - plain).max() + 1e-5 * np.abs(plain).max()
+    difference = np.abs(out - plain).max()
+    if not difference <= allowed:
+        sys.exit(f"{name}: the results differ by {difference}, allowed is {allowed}")
+    everyone = {"ours": lambda: function(*lent), "onnxruntime": lambda: made.run(None, {argument: x})}
+    times = {who: [] for who in everyone}
+    for _ in range(ROUNDS):
+        for who, call in everyone.items():
+            times[who].append(best(call, 0.05))
+    columns = []
+    for who, measured in times.items():
+        ratio = median([mine / theirs for mine, theirs in zip(times["ours"], measured)])
+        columns.append(f"{who}={median(measured) * 1e6:.1f}:{ratio:.3f}")
+    print(name + "\t" + "\t".join(columns), flush=True)

@@ -1,0 +1,137 @@
+//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two.
+
+use super::programs;
+use crate::Result;
+use crate::magika;
+use crate::python::Python;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, shared_library};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many threads both may use.
+const THREADS: [usize; 2] = [1, 2];
+
+/// The page with the tables, and the heading of their section.
+const PAGE: &str = "docs/performance.md";
+const HEADING: &str = "## Models\n";
+
+/// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
+const GOALS: [(&str, [Option<f64>; 2]); 5] = [
+    ("Magika", [Some(0.8), None]),
+    ("MLP", [Some(0.9), Some(0.7)]),
+    ("transformer", [Some(0.8), Some(0.8)]),
+    ("ResNet-18", [Some(0.65), Some(0.65)]),
+    ("MobileNetV2", [Some(0.8), Some(0.8)]),
+];
+
+/// Builds, measures, prints the tables and writes them into the page.
+pub(crate) fn run(rounds: usize) -> Result {
+    let workspace = Workspace::find()?;
+    let python = Python::prepare(&workspace)?;
+    let sources = workspace.root().join("tests/bench");
+    let magika = magika::prepare(&workspace)?;
+    let folder = models(&workspace, &sources, &magika)?;
+    let library = build(&workspace, &python, &sources, &folder)?;
+    let machine = super::calls::machine(&workspace, &python);
+    let load = fs::read_to_string("/proc/loadavg").ok();
+    let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
+    let mut text = format!(
+        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
+         timed by the CPU time of the thread. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+    );
+    for (column, threads) in THREADS.into_iter().enumerate() {
+        let mut program = workspace.command(&magika);
+        program.arg(sources.join("python/models.py")).args([&library, &folder]);
+        program.args([threads.to_string(), rounds.to_string()]);
+        let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
+        let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
+        let _ = write!(text, "\n{}", table(&output, &what, column)?);
+    }
+    println!("\n{text}");
+    let page = workspace.root().join(PAGE);
+    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
+    fs::write(&page, with_section(&known, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
+    println!("written to {PAGE}");
+    Ok(())
+}
+
+/// The folder with the models, which a Python script makes.
+fn models(workspace: &Workspace, sources: &Path, interpreter: &Path) -> Result<PathBuf> {
+    let folder = workspace.folder("bench-models")?;
+    let mut program = workspace.command(interpreter);
+    program.arg(sources.join("python/make_models.py")).arg(&folder);
+    program.arg(workspace.folder("magika")?.join("model.onnx"));
+    step::run("make the models", &mut program, Show::Warnings)?;
+    Ok(folder)
+}
+
+fn build(workspace: &Workspace, python: &Python, sources: &Path, models: &Path) -> Result<PathBuf> {
+    let variables = [("KERNPACK_BENCH_MODELS", models)];
+    let package = ["--package", "kernpack-bench-models"];
+    let folder = programs::build_cargo_with(workspace, python, sources, "bench-ours", "release", &package, &variables)?;
+    Ok(shared_library(&folder, "kernpack_bench_models"))
+}
+
+/// The table of one run in Markdown: microseconds, ours / onnxruntime, and the goal.
+fn table(output: &str, what: &str, column: usize) -> Result<String> {
+    let mut text = format!(
+        "| {what}, microseconds | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n"
+    );
+    let (mut product, mut count) = (1.0, 0);
+    for line in output.lines() {
+        let mut columns = line.split('\t');
+        let Some(name) = columns.next() else { continue };
+        let mut of = |who: &str| -> Option<(f64, f64)> {
+            let (time, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
+            Some((time.parse().ok()?, ratio.parse().ok()?))
+        };
+        let (Some((ours, _)), Some((theirs, ratio))) = (of("ours"), of("onnxruntime")) else { continue };
+        let goal = GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column]);
+        let goal = goal.map_or("-".to_owned(), |goal| format!("{goal}, {}", super::figures::verdict(ratio <= goal)));
+        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
+        product *= ratio;
+        count += 1;
+    }
+    if count == 0 {
+        return Err("the benchmark of the models measured nothing".into());
+    }
+    let _ = writeln!(text, "\nGeometric mean of the ratios: {:.2}.", f64::powf(product, 1.0 / f64::from(count)));
+    Ok(text)
+}
+
+/// The page with this text in its section, which is added at the end if it is not there.
+fn with_section(page: &str, text: &str) -> String {
+    match page.split_once(HEADING) {
+        Some((before, rest)) => {
+            let after = rest.find("\n## ").map_or("", |place| &rest[place..]);
+            format!("{before}{HEADING}\n{text}{after}")
+        }
+        None => format!("{}\n\n{HEADING}\n{text}", page.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_are_shown() {
+        let output = "Magika, one file\tours=8.0:1.000\tonnxruntime=10.0:0.800\nMLP x\tours=30.0:1.000\tonnxruntime=15.0:2.000\n";
+        let text = table(output, "1 thread", 0).unwrap();
+        assert!(text.contains("| Magika, one file | 8.0 | 10.0 | 0.80 | 0.8, met |\n"), "{text}");
+        assert!(text.contains("| MLP x | 30.0 | 15.0 | 2.00 | 0.9, missed |\n"), "{text}");
+        assert!(text.ends_with("Geometric mean of the ratios: 1.26.\n"), "{text}");
+        assert!(table(output, "2 threads", 1).unwrap().contains("| 0.80 | - |\n"));
+        assert!(table("", "1 thread", 0).is_err());
+    }
+
+    #[test]
+    fn a_section_is_written_anew() {
+        let page = with_section("# Page\n\n## Calls\n\ntable\n", "first\n");
+        assert_eq!(page, "# Page\n\n## Calls\n\ntable\n\n## Models\n\nfirst\n");
+        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), "second\n");
+        assert!(page.starts_with("# Page\n\n## Models\n\nsecond\n\n## More"), "{page}");
+    }
+}
