@@ -23,6 +23,8 @@ mod rows;
 pub mod symbol;
 mod turned;
 
+kernpack::library!(with = [kernpack_compiler]);
+
 pub use attrs::{Attr, Attrs};
 #[cfg(feature = "llvm")]
 pub use build::build;

@@ -24,7 +24,7 @@ def _functions(prefix):
     return {name[len(prefix) :]: tvm_ffi.get_global_func(name) for name in names}
 
 
-for _group in ("arith", "ir", "module", "pipeline", "rules", "schedule", "target", "te"):
+for _group in ("arith", "graph", "ir", "module", "pipeline", "rules", "schedule", "target", "te"):
     setattr(sys.modules[__name__], _group, types.SimpleNamespace(**_functions(f"kernpack.{_group}.")))
 build = tvm_ffi.get_global_func("kernpack.build")
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 import tvm_ffi
-from compiler import PassContext, PassOptions, binary, build, ir, math, module, pipeline, reduce, rules, schedule, target, te
+from compiler import PassContext, PassOptions, binary, build, graph, ir, math, module, pipeline, reduce, rules, schedule, target, te
 
 F32 = "float32"
 
@@ -316,3 +316,53 @@ def test_programs_are_objects():
     out = np.empty(2, F32)
     build(copy, "llvm").g(np.zeros(2, F32), out)
     assert out.tolist() == [2, 2]
+
+
+def apply(op, *inputs, name="", **attrs):
+    """An operator of NNVM on graphs."""
+    return graph.apply_op(op, name, list(inputs), {}, {key: str(value) for key, value in attrs.items()})
+
+
+def run(net, inputs, params=None):
+    """Builds a graph and runs it once."""
+    shapes = {key: tvm_ffi.Shape(value.shape) for key, value in inputs.items()}
+    built, code, params = graph.build(net, "llvm", shapes, "float32", params or {})
+    executor = getattr(graph, "executor.create")(graph.save_json(built), code)
+    executor.load_params(graph.save_param_dict(params))
+    for key, value in inputs.items():
+        executor.set_input(key, tvm_ffi.from_dlpack(value))
+    executor.run()
+    return np.from_dlpack(executor.get_output(0))
+
+
+def test_a_graph_from_python():
+    x, w = random(2, 5), random(3, 5)
+    net = apply("relu", apply("dense", graph.variable("x", {}), name="fc", units=3, use_bias=False))
+    assert list(graph.list_input_names(net, "all")) == ["x", "fc_weight"]
+    result = run(net, {"x": x}, {"fc_weight": tvm_ffi.from_dlpack(w)})
+    np.testing.assert_allclose(result, np.maximum(x @ w.T, 0), rtol=1e-5, atol=1e-6)
+    text = graph.save_json(net)
+    assert graph.save_json(graph.load_json(text)) == text
+
+
+def test_an_operator_and_a_pass_in_python():
+    graph.op_register("python.swish", "x * sigmoid(beta x)", ["data"], 1, 1)
+    graph.op_set_attr("python.swish", "FInferShape", lambda attrs, ins, outs: (ins, list(ins)), 10)
+    graph.op_set_attr("python.swish", "TOpPattern", 0, 10)
+
+    def compute(attrs, inputs, outputs):
+        x, beta = inputs[0], float(attrs["beta"])
+        return [te.compute(list(x.shape), lambda *i: x[i] / (math.exp(x[i] * -beta) + 1.0), "swish")]
+
+    graph.op_set_attr("python.swish", "FTVMCompute", compute, 10)
+    net = apply("negative", apply("python.swish", graph.variable("x", {}), beta=2.0))
+    x = random(4, 6)
+    expected = -x / (1 + np.exp(-2.0 * x))
+    np.testing.assert_allclose(run(net, {"x": x}), expected, rtol=1e-5, atol=1e-6)
+
+    seen = []
+    graph.pass_register("python.Look", lambda g: (seen.append(len(g.nodes())), g)[1], [], [])
+    graph.apply(net, ["python.Look", "PrintGraphIR"])
+    assert seen == [3]
+    with pytest.raises(ValueError, match="pass GraphCompile needs graph attribute `shape`: apply InferShape before it"):
+        graph.apply(net, ["GraphCompile"])
