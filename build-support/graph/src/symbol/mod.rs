@@ -12,7 +12,8 @@
 //! let graph = symbol::graph_of(&y);
 //! assert_eq!(symbol::list_inputs(&graph)?, ["x"]);
 //! let json = symbol::save_json(&graph)?;
-//! assert_eq!(symbol::save_json(&symbol::load_json(&json)?)?, json);
+//! let again = symbol::load_json(&json)?;
+//! assert_eq!(symbol::save_json(&again)?, json);
 //! # Ok::<(), kernpack_graph::GraphError>(())
 //! ```
 

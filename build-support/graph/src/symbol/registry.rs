@@ -93,6 +93,13 @@ pub struct Op {
     definition: RwLock<Definition>,
 }
 
+/// Its name.
+impl core::fmt::Debug for Op {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// An operator with the attributes of one of its uses.
 #[derive(Clone)]
 pub struct Use<'a> {
