@@ -1,22 +1,28 @@
-//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long importing, lowering and compiling took.
+//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long importing,
+//! lowering and compiling took; with `--times` also how long each kernel runs, on zeros, and with `--notes` what the rules say of the stages.
 
 use std::error::Error;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use kernpack::{Any, Device, Tensor};
 use kernpack_compiler::codegen::Target;
+use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
-use kernpack_graph::{LowerOptions, ModelOptions, import, lower};
+use kernpack_graph::{LowerOptions, Lowered, ModelOptions, import, lower};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("inspect MODEL.onnx [--no-fusion] [NAME=EXTENT..]")?;
+    let path = arguments.next().ok_or("inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]")?;
     let mut options = ModelOptions::default();
     let mut lowering = LowerOptions::default();
+    let (mut times, mut notes) = (false, false);
     for argument in arguments {
         match argument.split_once('=') {
             Some((name, extent)) => _ = options.dims.insert(name.to_owned(), extent.parse()?),
             None if argument == "--no-fusion" => lowering.fuse = false,
+            None if argument == "--times" => times = true,
+            None if argument == "--notes" => notes = true,
             None => return Err(format!("unknown argument '{argument}'").into()),
         }
     }
@@ -47,5 +53,63 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     kernpack_compiler::build(&lowered.module, &target)?;
     println!("compiled in {:.2?}", start.elapsed());
+    if notes {
+        for note in &context.take_notes() {
+            println!("{note}");
+        }
+    }
+    if times {
+        print_times(&lowered, &target)?;
+    }
+    Ok(())
+}
+
+/// Each kernel as a packed function, called on zeros: the shortest of the calls in 50 ms, and of all.
+fn print_times(lowered: &Lowered, target: &Target) -> Result<(), Box<dyn Error>> {
+    let kernels: Vec<LoweredFunc> = lowered
+        .module
+        .functions
+        .iter()
+        .filter(|function| lowered.kernels.iter().any(|kernel| kernel.function == *function.name))
+        .map(|function| LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Mixed, ..function.to_node() }))
+        .collect();
+    let module = kernpack_compiler::build(&IrModule::new(kernels.clone()), target)?;
+    let mut rows = Vec::new();
+    for function in kernels {
+        let mut arguments = Vec::new();
+        let mut bytes = 0;
+        for buffer in function.params.iter().filter_map(|param| param.buffer.clone()) {
+            let shape: Vec<i64> = buffer.shape.iter().filter_map(|extent| extent.as_int()).collect();
+            let tensor = Tensor::empty(buffer.dtype, &shape, Device::CPU)?;
+            bytes += tensor.size_in_bytes();
+            arguments.push(Any::from(tensor));
+        }
+        let call = module.function(&function.name)?;
+        let (mut shortest, begin) = (Duration::MAX, Instant::now());
+        while begin.elapsed() < Duration::from_millis(50) {
+            let start = Instant::now();
+            call.call(&arguments[..])?;
+            shortest = shortest.min(start.elapsed());
+        }
+        let uses = lowered.kernels.iter().filter(|kernel| kernel.function == *function.name).count();
+        let operators = lowered.kernels.iter().find(|kernel| kernel.function == *function.name);
+        rows.push((
+            shortest * u32::try_from(uses)?,
+            shortest,
+            uses,
+            bytes,
+            operators.map(|one| one.operators.join(" + ")),
+            function,
+        ));
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+    println!("all kernels: {:.1?}", rows.iter().map(|row| row.0).sum::<Duration>());
+    for (whole, one, uses, bytes, operators, function) in rows {
+        println!(
+            "{whole:>10.1?} = {uses} x {one:.1?}, {bytes} bytes: {} {}",
+            function.name,
+            operators.unwrap_or_default()
+        );
+    }
     Ok(())
 }

@@ -5,7 +5,8 @@ mod structures;
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;
-use kernpack_graph::{LowerOptions, ModelOptions, build, import};
+use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_graph::{LowerOptions, ModelOptions, build, import, lower};
 
 /// Protocol buffers, written field by field.
 #[derive(Default)]
@@ -198,6 +199,24 @@ fn the_matrix_of_a_dense_layer_is_turned() {
     let y = Tensor::zeros::<f32>(&[1, 2]).unwrap();
     module.function("dense").unwrap().call((&x, &y)).unwrap();
     assert_eq!(y.view::<f32>().unwrap().to_vec(), [321.5, 653.5]);
+}
+
+#[test]
+fn products_of_several_matrices_with_one_are_products_for_the_rules() {
+    for batch in [1, 3] {
+        let graph = Message::default()
+            .message(1, node("MatMul", &["x", "w"], &["y"]))
+            .text(2, "g")
+            .message(5, weights("w", &[32, 64], &[0.5; 32 * 64]))
+            .message(11, value("x", &[batch, 64, 32]))
+            .message(12, value("y", &[batch, 64, 64]));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        let target = TargetDescription::of(&Target::parse("llvm -mcpu=x86-64-v3").unwrap());
+        let context = PassContext::new(PassOptions::default());
+        lower(&graph, "model", &target, &context, LowerOptions::default()).unwrap();
+        let notes: Vec<String> = context.take_notes().iter().map(|note| note.to_string()).collect();
+        assert!(notes.iter().any(|note| note.contains("rule `gemm`") && !note.contains("declined")), "{notes:#?}");
+    }
 }
 
 #[test]

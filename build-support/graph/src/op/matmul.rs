@@ -40,8 +40,9 @@ pub(super) fn product(
         let (outer, matrix) = position.split_at(batch.len());
         let of = |extents: &[i64]| -> Vec<Expr> {
             let skipped = outer.len() - extents.len();
-            let pairs = extents.iter().zip(&outer[skipped..]);
-            pairs.map(|(extent, index)| if *extent == 1 { Expr::int(0) } else { index.clone() }).collect()
+            let pairs = extents.iter().zip(&batch[skipped..]).zip(&outer[skipped..]);
+            // Where the result has one matrix as well, its axis is kept: products are recognized by their axes.
+            pairs.map(|((extent, all), index)| if extent == all { index.clone() } else { Expr::int(0) }).collect()
         };
         let (mut at_a, mut at_b) = (of(a_batch), of(b_batch));
         if rows {
