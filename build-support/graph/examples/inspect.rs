@@ -73,7 +73,7 @@ fn print_times(lowered: &Lowered, target: &Target) -> Result<(), Box<dyn Error>>
         .filter(|function| lowered.kernels.iter().any(|kernel| kernel.function == *function.name))
         .map(|function| LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Mixed, ..function.to_node() }))
         .collect();
-    let module = kernpack_compiler::build(&IrModule::new(kernels.clone()), target)?;
+    let module = kernpack_compiler::build(IrModule::new(kernels.clone()), target)?;
     let mut rows = Vec::new();
     for function in kernels {
         let mut arguments = Vec::new();
