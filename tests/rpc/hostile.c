@@ -8,7 +8,7 @@
 
 typedef struct { int32_t type_index; uint32_t zero; int64_t value; } any_t;
 typedef int call_t(void *, const any_t *, int32_t, any_t *);
-#define FUNCTION(name) int __tvm_ffi_##name(void *self, const any_t *args, int32_t count, any_t *result)
+#define FUNCTION(name) int __tvm_ffi_##name(void *self, const any_t *args, int32_t argc, any_t *result)
 
 FUNCTION(segfault) { *(volatile int *)0 = 1; return 0; }
 FUNCTION(give_up) { abort(); }

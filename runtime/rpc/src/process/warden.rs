@@ -144,9 +144,10 @@ impl<'a> Warden<'a> {
             let signal = libc::WTERMSIG(status);
             let (name, hint) = match signal {
                 libc::SIGSEGV => (" (SIGSEGV)", ": it used memory that it does not have, or too much stack"),
-                libc::SIGABRT => {
-                    (" (SIGABRT)", ": it gave itself up, perhaps because memory ran out; see the server's output")
-                }
+                libc::SIGABRT => (
+                    " (SIGABRT)",
+                    ": it gave itself up, perhaps because memory or stack ran out; see the server's output",
+                ),
                 libc::SIGBUS => (" (SIGBUS)", ": it used memory that is not there"),
                 libc::SIGILL => {
                     (" (SIGILL)", ": it has code that this CPU does not know; see the target that it was built for")
