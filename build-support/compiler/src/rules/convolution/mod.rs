@@ -2,6 +2,7 @@
 //! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
 
 mod direct;
+mod pointwise;
 mod winograd;
 
 use super::code::{Inputs, current};
@@ -145,7 +146,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    let operation = direct::operation(&convolution, target);
+    let operation = match pointwise::operation(&convolution, target) {
+        Ok(operation) => operation,
+        Err(_) => direct::operation(&convolution, target),
+    };
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
