@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::python::{self, Recipe};
 use crate::step::{self, Show};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,9 @@ const FOLDER: &str = "magika";
 /// The files, from the folder of the package.
 const FILES: [&str; 3] =
     ["models/standard_v3_3/model.onnx", "models/standard_v3_3/config.min.json", "config/content_types_kb.min.json"];
+
+/// The library is smaller, with the network's 3.1 MB in it.
+const MOST_BYTES: u64 = 4_500_000;
 
 /// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what kinds of files these are; or makes a wheel of it, and tests that.
 pub(crate) fn run(arguments: &[&str]) -> Result {
@@ -87,9 +90,17 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Builds the library and the program with optimization; the result is the program.
+///
+/// Built by itself, as it is shipped, the library is held to its size: beside other crates of the workspace, the runtime has their features, too.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo("build");
     cargo.args(["--release", "--package", "filetype"]);
     step::run("build examples/filetype", &mut cargo, Show::Warnings)?;
-    Ok(workspace.cargo_target().join("release").join(format!("filetype{}", std::env::consts::EXE_SUFFIX)))
+    let folder = workspace.cargo_target().join("release");
+    let library = shared_library(&folder, "filetype");
+    let size = fs::metadata(&library).map_err(|error| format!("{}: {error}", library.display()))?.len();
+    if size >= MOST_BYTES {
+        return Err(format!("{} has {size} bytes, and less than {MOST_BYTES} are promised", library.display()).into());
+    }
+    Ok(folder.join(format!("filetype{}", std::env::consts::EXE_SUFFIX)))
 }
