@@ -628,6 +628,37 @@ fn convolutions_with_stages_behind() {
     }
 }
 
+/// Vectors go over output channels there.
+#[test]
+fn convolutions_with_few_pixels() {
+    let plain = Window {
+        channels: 32,
+        depth: 16,
+        image: [7, 7],
+        window: [3, 3],
+        stride: 1,
+        dilation: 1,
+        padding: 1,
+        images: 2,
+        fixed: true,
+    };
+    let wide = &targets()[2..3];
+    for (name, of) in [
+        ("3x3", plain),
+        ("stride 2", Window { stride: 2, image: [10, 13], images: 1, ..plain }),
+        ("one row in a tile", Window { image: [2, 11], window: [1, 3], padding: 0, depth: 32, ..plain }),
+        ("symbolic", Window { fixed: false, channels: 16, ..plain }),
+    ] {
+        for (epilogue, channels_last_weights) in [(true, false), (false, true)] {
+            let (k, _) = convolution(of, epilogue, channels_last_weights);
+            let schedule = k.scheduled(&wide[0], &PassContext::default()).unwrap();
+            let names: Vec<String> = schedule.stages().map(|id| schedule[id].name().to_owned()).collect();
+            assert!(names.iter().any(|own| own.ends_with(".few_pixels")), "{name}: {names:?}");
+            checked_convolution(wide, name, of, epilogue, channels_last_weights, "convolution", 0.0);
+        }
+    }
+}
+
 #[test]
 fn convolutions_by_winograd() {
     let plain = Window {

@@ -2,6 +2,8 @@
 //! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
 
 mod direct;
+mod few_pixels;
+mod planes;
 mod pointwise;
 mod winograd;
 
@@ -13,7 +15,7 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Var, VarMap, substitute};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute};
 use crate::schedule::{Attach, Schedule, StageId};
 
 /// A dimension of the image.
@@ -120,6 +122,20 @@ impl Convolution {
         strides.try_into().ok().filter(|_| form.base.is_int(0))
     }
 
+    /// The weights, if those of an output channel lie in the order of the sum, and channel after channel.
+    pub(crate) fn weights_in_rows(&self) -> Option<Tensor> {
+        let ExprNode::TensorRead { tensor, .. } = &*self.weight else { return None };
+        let [_, columns] = &self.spatial;
+        let window = self.spatial[0].window * columns.window;
+        let is_wanted = |[o, c, y, x]: [i64; 4]| {
+            o == self.depth * window
+                && c == window
+                && (y == columns.window || self.spatial[0].window == 1)
+                && (x == 1 || columns.window == 1)
+        };
+        self.weight_strides().is_some_and(is_wanted).then(|| tensor.clone())
+    }
+
     /// How loops are run that threads can share out.
     pub(crate) fn shared_kind(&self, target: &TargetDescription) -> crate::ir::ForKind {
         let [rows, columns] = &self.spatial;
@@ -146,10 +162,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    let operation = match pointwise::operation(&convolution, target) {
-        Ok(operation) => operation,
-        Err(_) => direct::operation(&convolution, target),
-    };
+    let operation = pointwise::operation(&convolution, target)
+        .or_else(|_| few_pixels::operation(&convolution, target))
+        .unwrap_or_else(|_| direct::operation(&convolution, target));
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
