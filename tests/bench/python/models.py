@@ -24,6 +24,8 @@ NAMES = {
     "transformer": "transformer, 2 layers, 128x256",
     "resnet18": "ResNet-18, 224x224",
     "mobilenet": "MobileNetV2-like, 224x224",
+    "unet": "U-Net, 3 levels, 128x128",
+    "lstm": "LSTM, 2 layers of 256, 32 steps",
 }
 
 
