@@ -15,7 +15,9 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute};
+use crate::ir::{
+    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
+};
 use crate::schedule::{Attach, Schedule, StageId};
 
 /// A dimension of the image.
@@ -115,7 +117,7 @@ impl Convolution {
     /// Weights from one output channel, input channel, row and column of the window to the next; none: they are not in such places.
     pub(crate) fn weight_strides(&self) -> Option<[i64; 4]> {
         let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
-        let buffer = crate::ir::Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+        let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
         let vars = [self.channel.clone(), self.depth_var.clone(), self.windows[0].clone(), self.windows[1].clone()];
         let form = detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &Analyzer::new())?;
         let strides: Vec<i64> = form.coefficients.iter().map(|factor| factor.as_int()).collect::<Option<_>>()?;
@@ -150,7 +152,7 @@ impl Convolution {
     }
 
     /// The operation that computes it by statements.
-    pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
+    pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
         let inputs = Inputs::of([&self.source, &self.weight, &self.value]);
         inputs.operation(&format!("{}.{name}", self.out.name()), &self.out, body)
     }
@@ -446,11 +448,23 @@ fn describe(
     })
 }
 
-/// Whether an operand is read at axes alone, and not along the last axis of the result: weights.
+/// Whether an operand is read at axes alone, in whatever order they lie in memory, and not along the last axis of the result: weights.
 fn is_weight(operand: &Expr, parts: &Computed) -> bool {
     let ExprNode::TensorRead { tensor, indices } = &**operand else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
-    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some());
+    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some()) || {
+        let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+        let vars: Vec<Var> = all.iter().map(|axis| axis.var.clone()).collect();
+        let mut analyzer = Analyzer::new();
+        for axis in &all {
+            if let Some(dom) = &axis.dom {
+                analyzer.bind(&axis.var, dom);
+            }
+        }
+        detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &analyzer).is_some_and(|form| {
+            form.base.as_int().is_some() && form.coefficients.iter().all(|by| by.as_int().is_some())
+        })
+    };
     let data = parts.axes.iter().filter(|axis| depends_on(operand, axis)).count();
     is_plain
         && data == 1
