@@ -450,12 +450,17 @@ fn describe(
 
 /// Whether an operand is read at axes alone, in whatever order they lie in memory, and not along the last axis of the result: weights.
 fn is_weight(operand: &Expr, parts: &Computed) -> bool {
-    let ExprNode::TensorRead { tensor, indices } = &**operand else { return false };
+    // They may be in fewer bits than what is computed.
+    let read = match &**operand {
+        ExprNode::Cast { value, .. } if value.dtype().is_float() => value,
+        _ => operand,
+    };
+    let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
     let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some()) || {
         let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
         let vars: Vec<Var> = all.iter().map(|axis| axis.var.clone()).collect();
-        let mut analyzer = Analyzer::new();
+        let analyzer = Analyzer::new();
         for axis in &all {
             if let Some(dom) = &axis.dom {
                 analyzer.bind(&axis.var, dom);
