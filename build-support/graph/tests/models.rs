@@ -1,5 +1,7 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/quantized.rs"]
+mod quantized;
 #[path = "models/structures.rs"]
 mod structures;
 

@@ -1,10 +1,12 @@
-"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer, ResNet-18 and a network like MobileNetV2.
+"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer and the same with weights of 8 bits, ResNet-18, a network like
+MobileNetV2, a small U-Net and an LSTM of two layers.
 
 usage: make_models.py FOLDER [MAGIKA]; MAGIKA is a model to copy.
 
 Batch norms are folded into the convolutions before them, as exporters do it.
 """
 
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -98,6 +100,19 @@ def transformer(path, length=128, width=256, heads=4, hidden=1024, layers=2):
     make.save(path, [1, length, width], norm(x))
 
 
+def int8(path):
+    """The transformer as onnxruntime's quantizer writes it: weights of 8 bits, each column with its scale; what they are multiplied with is quantized when the model runs."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    logging.getLogger().setLevel(logging.ERROR)
+    new = path.with_suffix(".new")
+    quantize_dynamic(path.with_name("transformer.onnx"), new, per_channel=True, weight_type=QuantType.QInt8)
+    if path.is_file() and path.read_bytes() == new.read_bytes():
+        new.unlink()
+    else:
+        new.replace(path)
+
+
 def resnet18(path):
     make = Maker(3)
     x = make.node("Relu", make.conv("x", 3, 64, 7, 2))
@@ -136,10 +151,41 @@ def mobilenet(path):
     make.save(path, [1, 3, 224, 224], make.dense(x, 1280, 1000))
 
 
+def unet(path, side=128, depths=(16, 32, 64), bottom=128):
+    make = Maker(5)
+
+    def twice(x, inputs, outputs):
+        for depth in (inputs, outputs):
+            x = make.node("Relu", make.conv(x, depth, outputs, 3))
+        return x
+
+    x, inputs, kept = "x", 3, []
+    for depth in depths:
+        x = twice(x, inputs, depth)
+        kept.append(x)
+        x, inputs = make.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), depth
+    x, inputs = twice(x, inputs, bottom), bottom
+    for depth in reversed(depths):
+        weights = make.weight(inputs, depth, 2, 2, scale=inputs**-0.5), make.weight(depth, scale=0.1)
+        x = make.node("ConvTranspose", x, *weights, kernel_shape=[2, 2], strides=[2, 2])
+        x, inputs = twice(make.node("Concat", kept.pop(), x, axis=1), 2 * depth, depth), depth
+    make.save(path, [1, 3, side, side], make.node("Sigmoid", make.conv(x, inputs, 1, 1, gain=1.0)))
+
+
+def lstm(path, length=32, width=128, hidden=256, layers=2):
+    make, x = Maker(6), "x"
+    one = make.known(np.array([1]))
+    for _ in range(layers):
+        weights = make.weight(1, 4 * hidden, width, scale=width**-0.5), make.weight(1, 4 * hidden, hidden, scale=hidden**-0.5)
+        x = make.node("LSTM", x, *weights, make.weight(1, 8 * hidden, scale=0.1), hidden_size=hidden)
+        x, width = make.node("Squeeze", x, one), hidden
+    make.save(path, [length, 1, 128], x)
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (mlp, transformer, resnet18, mobilenet):
+    for make in (mlp, transformer, int8, resnet18, mobilenet, unet, lstm):
         make(folder / f"{make.__name__}.onnx")
     for source in sys.argv[2:]:
         target = folder / "magika.onnx"
