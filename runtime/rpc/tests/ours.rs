@@ -123,6 +123,7 @@ mod functions {
     }
 
     #[packed_func(name = "rpc_test.total")]
+    #[allow(clippy::unnecessary_cast, reason = "one body serves all types")]
     fn total(tensor: Tensor) -> Result<f64> {
         let dtype = tensor.dtype().to_string();
         for_type!(dtype.as_str(), T => Ok(tensor.view::<T>()?.to_vec().into_iter().map(|x| x as f64).sum()), half {
