@@ -170,6 +170,7 @@ fn others(
             let mut pytest = environment.command(interpreter);
             pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
             pytest.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+            pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
             commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
         }
         Err(error) => report.skip(&format!("examples/filetype beside the package magika: {error}")),

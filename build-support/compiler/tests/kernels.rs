@@ -483,15 +483,18 @@ struct Window {
     dilation: i64,
     padding: i64,
     images: i64,
+    /// Whether the number of images is known when the kernel is compiled.
+    fixed: bool,
 }
 
 /// `NCHW`, as models have it; with an expression behind it.
 fn convolution(of: Window, epilogue: bool, channels_last_weights: bool) -> (Kernel, Vec<Vec<i64>>) {
-    let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images } = of;
+    let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images, fixed } =
+        of;
     let out = |size: i64, window: i64| (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
     let (oh, ow) = (out(height, kh), out(width, kw));
     let mut k = Kernel::new("conv");
-    let n = k.size("n");
+    let n = if fixed { Expr::int(images) } else { k.size("n").into() };
     let x = k.input("x", (&n, depth, height, width), F32);
     let shape = if channels_last_weights { [kh, kw, depth, channels] } else { [channels, depth, kh, kw] };
     let w = k.input("w", shape, F32);
@@ -542,14 +545,29 @@ fn checked_convolution(
 
 #[test]
 fn convolutions_with_channels_first() {
-    let plain =
-        Window { channels: 5, depth: 3, image: [6, 9], window: [3, 3], stride: 1, dilation: 1, padding: 1, images: 2 };
+    let plain = Window {
+        channels: 5,
+        depth: 3,
+        image: [6, 9],
+        window: [3, 3],
+        stride: 1,
+        dilation: 1,
+        padding: 1,
+        images: 2,
+        fixed: false,
+    };
     for (name, of) in [
         ("3x3", plain),
         ("many channels", Window { channels: 31, image: [4, 4], ..plain }),
         ("stride 2", Window { stride: 2, image: [9, 11], ..plain }),
         ("7x7 stem", Window { stride: 2, padding: 3, window: [7, 7], image: [10, 13], depth: 2, ..plain }),
         ("1x1", Window { window: [1, 1], padding: 0, ..plain }),
+        ("1x1, one image", Window { window: [1, 1], padding: 0, images: 1, fixed: true, ..plain }),
+        ("1x1, many pixels", Window { window: [1, 1], padding: 0, image: [21, 17], fixed: true, ..plain }),
+        (
+            "1x1, whole vectors",
+            Window { window: [1, 1], padding: 0, image: [8, 24], channels: 17, fixed: true, ..plain },
+        ),
         ("1x1 with stride", Window { window: [1, 1], padding: 0, stride: 2, ..plain }),
         ("dilation", Window { dilation: 2, padding: 2, ..plain }),
         ("wide", Window { image: [2, 37], depth: 1, ..plain }),
@@ -571,6 +589,7 @@ fn convolutions_by_winograd() {
         dilation: 1,
         padding: 1,
         images: 1,
+        fixed: false,
     };
     let all = targets();
     for (name, of, epilogue, channels_last_weights, targets) in [

@@ -207,11 +207,11 @@ pub fn compare(
         let Some(expected) = by_name.or_else(by_output) else { return Ok(()) };
         found.compared += 1;
         let Some(difference) = difference(&written, expected)? else { return Ok(()) };
-        let is_wrong = if expected.dtype().is_float() { !(difference.relative <= tolerance) } else { true };
+        let is_wrong = !expected.dtype().is_float() || difference.relative > tolerance;
         if is_wrong && found.first.is_none() {
             found.first = Some(difference.clone());
         }
-        if found.largest.as_ref().is_none_or(|largest| !(difference.relative <= largest.relative)) {
+        if found.largest.as_ref().is_none_or(|largest| difference.relative > largest.relative) {
             found.largest = Some(difference);
         }
         Ok(())

@@ -49,6 +49,19 @@ pub struct Node {
     pub outputs: Vec<Option<ValueId>>,
 }
 
+/// Bytes that a known tensor was computed of.
+#[derive(Clone, Debug)]
+pub struct Dequantized {
+    /// The bytes.
+    pub bytes: ValueId,
+    /// The scale: one, or one for each index of an axis.
+    pub scale: ValueId,
+    /// The zero point, as the scale.
+    pub zero: Option<ValueId>,
+    /// The axis.
+    pub axis: i64,
+}
+
 /// What a model computes.
 #[derive(Clone, Default)]
 pub struct Graph {
@@ -65,6 +78,8 @@ pub struct Graph {
     /// Values whose extents depend on data: each lies at the start of a block of the largest shape that is possible, along each axis. The other value tells
     /// its extents, as `int64`.
     pub extents: BTreeMap<ValueId, ValueId>,
+    /// Known tensors that are dequantized bytes, by what they became.
+    pub dequantized: BTreeMap<ValueId, Dequantized>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.

@@ -62,7 +62,11 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     importer.run(options)?;
     if !options.plain {
         importer.graph.take_rows_of_tables()?;
+        importer.graph.multiply_integers()?;
         importer.graph.turn_weights()?;
+    }
+    if let Some(dtype) = options.weights {
+        importer.graph.narrow_weights(dtype)?;
     }
     Ok(Imported { graph: importer.graph, files: importer.files.into_inner() })
 }

@@ -100,6 +100,7 @@ impl Graph {
             let known = known.map(|known| known.retyped(dtype)).transpose()?;
             ids.push(Some(self.add_value(Value { name: name.clone(), dtype, shape, known, producer })));
         }
+        self.keep_bytes(&node, &ids)?;
         if is_computed {
             node.outputs.clone_from(&ids);
             // One operation writes all of its results: those that are not wanted need memory for that moment, too.

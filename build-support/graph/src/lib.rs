@@ -17,14 +17,17 @@ mod graph;
 mod import;
 mod infer;
 pub mod lower;
+mod model;
 pub mod nnvm;
 pub mod onnx;
 pub mod op;
 mod options;
 pub mod plan;
+mod quantized;
 mod rows;
 pub mod symbol;
 mod turned;
+mod weights;
 
 kernpack::library!(with = [kernpack_compiler]);
 
@@ -34,7 +37,8 @@ pub use build::build;
 pub use constant::{Constant, element_bytes, num_elements, stored};
 pub use error::{GraphError, Result};
 pub use fuse::Group;
-pub use graph::{Graph, Node, Value, ValueId};
+pub use graph::{Dequantized, Graph, Node, Value, ValueId};
 pub use import::{Imported, import};
 pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, lower};
+pub use model::{Argument, Model};
 pub use options::ModelOptions;

@@ -214,8 +214,11 @@ pub fn lower(
     Ok(Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights })
 }
 
-/// The kernels as they use threads, and for each that all tasks of a region call, bytes of the memory that they share.
-fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<(Vec<LoweredFunc>, Vec<Option<Vec<usize>>>)> {
+/// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.
+type Threaded = (Vec<LoweredFunc>, Vec<Option<Vec<usize>>>);
+
+/// The kernels as they use threads.
+fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<Threaded> {
     let none = vec![None; functions.len()];
     match threads {
         Threads::Single => {

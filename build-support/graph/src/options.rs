@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kernpack::DataType;
+
 use crate::constant::Constant;
 
 /// What a build script says of a model.
@@ -17,6 +19,8 @@ pub struct ModelOptions {
     pub sequences: BTreeMap<String, Vec<Vec<i64>>>,
     /// Inputs that may be missing, and are.
     pub absent: BTreeSet<String>,
+    /// The type that weights of products and convolutions are kept in; none: their own.
+    pub weights: Option<DataType>,
     /// The outputs that are wanted; none: all.
     pub outputs: Vec<String>,
     /// Whether weights may have elements that are not numbers; without it they are an error.

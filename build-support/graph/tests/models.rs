@@ -4,6 +4,8 @@
 mod differences;
 #[path = "models/hostile.rs"]
 mod hostile;
+#[path = "models/quantized.rs"]
+mod quantized;
 #[path = "models/regions.rs"]
 mod regions;
 #[path = "models/structures.rs"]

@@ -320,7 +320,7 @@ impl Library {
         self
     }
 
-    /// Compiles every cpu kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`. When the
+    /// Compiles every cpu kernel once more for each of these levels of x86-64: `"x86-64-v2"`, `"x86-64-v3"`, `"x86-64-v4"`, `"x86-64-v4-vnni"`. When the
     /// library is loaded, the highest version that the CPU can run is picked, once; the baseline ([`Self::cpu`]) is always there, too.
     ///
     /// ```no_run

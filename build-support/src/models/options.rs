@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kernpack_compiler::ir::DataType;
 use kernpack_graph::{Constant, GraphError, LowerOptions, ModelOptions, Threads};
 
 /// A model of a library, and what the build script says of it. Made by `Library::model_with`.
@@ -84,6 +85,14 @@ impl Model {
     #[must_use]
     pub fn outputs<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.options.outputs = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// The type that weights of products and convolutions are kept in: `F16` or `BF16` of [`crate::te`] halve the library, and what is read of them when the
+    /// model runs. They are widened where they are read; what is computed stays in single precision.
+    #[must_use]
+    pub fn weights(mut self, dtype: DataType) -> Self {
+        self.options.weights = Some(dtype);
         self
     }
 

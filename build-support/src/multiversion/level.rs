@@ -1,5 +1,5 @@
 //! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table
-//! "Micro-Architecture Levels".
+//! "Micro-Architecture Levels", and one above them: the fourth with AVX512-VNNI, which products of bytes are made of.
 
 use crate::{Error, Result};
 
@@ -9,17 +9,35 @@ pub(crate) enum Level {
     V2,
     V3,
     V4,
+    /// The fourth, with AVX512-VNNI.
+    Vnni,
 }
 
 impl Level {
-    pub(crate) const ALL: [Self; 3] = [Self::V2, Self::V3, Self::V4];
+    pub(crate) const ALL: [Self; 4] = [Self::V2, Self::V3, Self::V4, Self::Vnni];
 
-    /// What GCC, Clang, LLVM and rustc call a CPU of the level.
+    /// What users call it.
     pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Vnni => "x86-64-v4-vnni",
+            _ => self.cpu(),
+        }
+    }
+
+    /// What GCC, Clang, LLVM and rustc call a CPU of the level; what it has besides is in [`Self::besides`].
+    pub(crate) fn cpu(self) -> &'static str {
         match self {
             Self::V2 => "x86-64-v2",
             Self::V3 => "x86-64-v3",
-            Self::V4 => "x86-64-v4",
+            Self::V4 | Self::Vnni => "x86-64-v4",
+        }
+    }
+
+    /// The features that CPUs of that name need not have.
+    pub(crate) fn besides(self) -> &'static [&'static str] {
+        match self {
+            Self::Vnni => &["avx512vnni"],
+            _ => &[],
         }
     }
 
@@ -29,6 +47,7 @@ impl Level {
             Self::V2 => 2,
             Self::V3 => 3,
             Self::V4 => 4,
+            Self::Vnni => 5,
         }
     }
 
@@ -62,6 +81,7 @@ impl Level {
                 ("avx512dq", "avx512dq"),
                 ("avx512vl", "avx512vl"),
             ],
+            Self::Vnni => &[("avx512vnni", "avx512vnni")],
         }
     }
 

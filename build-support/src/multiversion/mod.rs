@@ -62,7 +62,10 @@ impl Version {
     pub(crate) fn c_flags(self, target: &Target) -> Vec<String> {
         match (self.level, &target.cpu) {
             (None, _) => Vec::new(),
-            (Some(level), Cpu::Baseline) => vec![format!("-march={}", level.name())],
+            (Some(level), Cpu::Baseline) => {
+                let besides = level.besides().iter().map(|name| format!("-m{name}"));
+                [format!("-march={}", level.cpu())].into_iter().chain(besides).collect()
+            }
             (Some(level), Cpu::Named(_) | Cpu::Native) => level.features().map(|name| format!("-m{name}")).collect(),
         }
     }
@@ -72,7 +75,11 @@ impl Version {
     pub(crate) fn llvm_cpu(self, baseline: &Target, cpu: String, features: String) -> (String, String) {
         match (self.level, &baseline.cpu) {
             (None, _) => (cpu, features),
-            (Some(level), Cpu::Baseline) => (level.name().to_owned(), features),
+            (Some(level), Cpu::Baseline) => {
+                let besides = level.besides().iter().map(|name| format!("+{name}"));
+                let all = [features].into_iter().chain(besides).filter(|list| !list.is_empty());
+                (level.cpu().to_owned(), all.collect::<Vec<_>>().join(","))
+            }
             (Some(_), Cpu::Named(_) | Cpu::Native) => {
                 let all = [features, self.llvm_features()];
                 (cpu, all.into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(","))
@@ -254,18 +261,18 @@ mod tests {
             (
                 &[],
                 &[
-                    ".multiversion(..): no level is named; name \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\", or leave the call out",
+                    ".multiversion(..): no level is named; name \"x86-64-v2\", \"x86-64-v3\", \"x86-64-v4\" or \"x86-64-v4-vnni\", or leave the call out",
                 ],
             ),
             (
                 &["skylake-avx512", "x86-64-v3", "x86-64-v3", "x86-64"],
                 &[
-                    ".multiversion(..): \"skylake-avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \
-                     \"x86-64-v4\". The names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, \
+                    ".multiversion(..): \"skylake-avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\", \
+                     \"x86-64-v4\" or \"x86-64-v4-vnni\". The names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, \
                      for the baseline",
                     ".multiversion(..): \"x86-64-v3\" is named twice; name each level once",
                     ".multiversion(..): \"x86-64\" is the first level, which the baseline has; it is always there, so name only \
-                     \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\"",
+                     \"x86-64-v2\", \"x86-64-v3\", \"x86-64-v4\" or \"x86-64-v4-vnni\"",
                 ],
             ),
         ];
@@ -286,9 +293,11 @@ mod tests {
             features: Vec::new(),
         };
         let v3 = Version { level: Some(Level::V3) };
+        let vnni = Version { level: Some(Level::Vnni) };
         let flags = |version: Version, cpu: Cpu| version.c_flags(&target(cpu)).join(" ");
         assert_eq!(flags(Version::BASELINE, Cpu::Native), "");
         assert_eq!(flags(v3, Cpu::Baseline), "-march=x86-64-v3");
+        assert_eq!(flags(vnni, Cpu::Baseline), "-march=x86-64-v4 -mavx512vnni");
         let all = "-mcx16 -msahf -mpopcnt -msse3 -mssse3 -msse4.1 -msse4.2 -mavx -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmovbe";
         assert_eq!(flags(v3, Cpu::Named("nehalem".to_owned())), all);
         assert_eq!(flags(v3, Cpu::Native), all);
@@ -298,6 +307,7 @@ mod tests {
             let pair = |cpu: &str, features: &str| (cpu.to_owned(), features.to_owned());
             assert_eq!(told(Version::BASELINE, Cpu::Native), pair("own", "+aes"));
             assert_eq!(told(v3, Cpu::Baseline), pair("x86-64-v3", "+aes"));
+            assert_eq!(told(vnni, Cpu::Baseline), pair("x86-64-v4", "+aes,+avx512vnni"));
             let features = format!("+aes,{}", all.replace("-m", "+").replace(' ', ","));
             assert_eq!(told(v3, Cpu::Native), pair("own", &features));
         }

@@ -307,7 +307,7 @@ fn every_version_is_whole_and_the_highest_is_picked() {
     }
     let (out, err) = run(&package, None, Some("avx2"));
     assert_eq!(out, expected(machine()));
-    let warning = "kernpack: KERNPACK_CPU_LEVEL is \"avx2\"; it may be baseline, x86-64-v2, x86-64-v3 or x86-64-v4. It is not \
+    let warning = "kernpack: KERNPACK_CPU_LEVEL is \"avx2\"; it may be baseline, x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-vnni. It is not \
                    considered: the highest level of this machine is picked\n";
     assert_eq!(err, warning.repeat(2), "from the program and from the library");
     // Linked by GNU ld in place of lld.
@@ -484,7 +484,7 @@ fn flags_that_would_undo_it_are_refused() {
     );
     assert_eq!(
         problems("version-name", &[("k.c", &k)], ".multiversion([\"avx512\"])"),
-        "Error: .multiversion(..): \"avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\". The \
+        "Error: .multiversion(..): \"avx512\" is not a level of x86-64; it may be \"x86-64-v2\", \"x86-64-v3\", \"x86-64-v4\" or \"x86-64-v4-vnni\". The \
          names of CPUs do not say what to look for when the library is loaded; .cpu(..) takes them, for the baseline"
     );
 }

@@ -118,6 +118,7 @@ fn level_name(level: usize) -> &'static str {
         2 => "x86-64-v2",
         3 => "x86-64-v3",
         4 => "x86-64-v4",
+        5 => "x86-64-v4-vnni",
         _ => BASELINE,
     }
 }
@@ -131,10 +132,11 @@ fn highest_level() -> usize {
         b"x86-64-v2" => machine.min(2),
         b"x86-64-v3" => machine.min(3),
         b"x86-64-v4" => machine.min(4),
+        b"x86-64-v4-vnni" => machine.min(5),
         b"" => machine,
         other => {
             notice(format_args!(
-                "kernpack: {VARIABLE} is \"{}\"; it may be baseline, x86-64-v2, x86-64-v3 or x86-64-v4. It is not considered: the \
+                "kernpack: {VARIABLE} is \"{}\"; it may be baseline, x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-vnni. It is not considered: the \
                  highest level of this machine is picked",
                 String::from_utf8_lossy(other)
             ));
@@ -180,7 +182,7 @@ fn machine_level() -> usize {
         && has!("movbe");
     let v4 = v3 && has!("avx512f") && has!("avx512bw") && has!("avx512cd") && has!("avx512dq") && has!("avx512vl");
     match (v2, v3, v4) {
-        (_, _, true) => 4,
+        (_, _, true) => 4 + usize::from(has!("avx512vnni")),
         (_, true, _) => 3,
         (true, ..) => 2,
         _ => 1,

@@ -1,10 +1,11 @@
-"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer, ResNet-18 and a network like MobileNetV2.
+"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer and the same with weights of 8 bits, ResNet-18 and a network like MobileNetV2.
 
 usage: make_models.py FOLDER [MAGIKA]; MAGIKA is a model to copy.
 
 Batch norms are folded into the convolutions before them, as exporters do it.
 """
 
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -98,6 +99,19 @@ def transformer(path, length=128, width=256, heads=4, hidden=1024, layers=2):
     make.save(path, [1, length, width], norm(x))
 
 
+def int8(path):
+    """The transformer as onnxruntime's quantizer writes it: weights of 8 bits, each column with its scale; what they are multiplied with is quantized when the model runs."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    logging.getLogger().setLevel(logging.ERROR)
+    new = path.with_suffix(".new")
+    quantize_dynamic(path.with_name("transformer.onnx"), new, per_channel=True, weight_type=QuantType.QInt8)
+    if path.is_file() and path.read_bytes() == new.read_bytes():
+        new.unlink()
+    else:
+        new.replace(path)
+
+
 def resnet18(path):
     make = Maker(3)
     x = make.node("Relu", make.conv("x", 3, 64, 7, 2))
@@ -139,7 +153,7 @@ def mobilenet(path):
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (mlp, transformer, resnet18, mobilenet):
+    for make in (mlp, transformer, int8, resnet18, mobilenet):
         make(folder / f"{make.__name__}.onnx")
     for source in sys.argv[2:]:
         target = folder / "magika.onnx"

@@ -179,6 +179,23 @@ impl Target {
         self.has_x86("avx512f", X86::V4) && self.has_x86("avx512vl", X86::V4)
     }
 
+    /// Whether four products of unsigned and signed bytes are added to a sum in one instruction: VNNI, for vectors as wide as the target has them.
+    pub fn has_vnni(&self) -> bool {
+        if !matches!(self.arch(), "x86_64" | "i686" | "x86") {
+            return false;
+        }
+        let is_one_of = |families: &[&str]| families.iter().any(|family| self.cpu.starts_with(family));
+        if self.has_avx512() {
+            let server =
+                ["cascadelake", "cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"];
+            let others = ["icelake", "tigerlake", "rocketlake", "znver4", "znver5"];
+            self.feature("avx512vnni").unwrap_or_else(|| is_one_of(&server) || is_one_of(&others))
+        } else {
+            let cpus = ["alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "pantherlake", "gracemont"];
+            self.vector_bits() == 256 && self.feature("avxvnni").unwrap_or_else(|| is_one_of(&cpus))
+        }
+    }
+
     /// Bits of a vector register.
     pub fn vector_bits(&self) -> u32 {
         if self.has_avx512() {

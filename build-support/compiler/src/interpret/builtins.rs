@@ -74,6 +74,22 @@ impl Run<'_> {
                 let (value, from) = value(0)?;
                 reinterpret(lanes(value), from, dtype)?
             }
+            builtin::DOT => {
+                let (sums, a, b) = (value(0)?, value(1)?, value(2)?);
+                let group = usize::from(a.1.lanes() / dtype.lanes().max(1)).max(1);
+                let wide =
+                    |(value, _): &(&Value, DataType)| lanes(value).iter().map(|lane| *lane as i64).collect::<Vec<_>>();
+                let (x, y) = (wide(&a), wide(&b));
+                if x.len() != y.len() || x.len() != lanes(sums.0).len() * group {
+                    return Err(format!("`dot` of {} and {} lanes for {} sums", x.len(), y.len(), lanes(sums.0).len()));
+                }
+                let products = x.chunks(group).zip(y.chunks(group));
+                let added = lanes(sums.0).iter().zip(products).map(|(sum, (x, y))| {
+                    let products = x.iter().zip(y).fold(0_i64, |all, (x, y)| all.wrapping_add(x * y));
+                    wrap_int(I32, (*sum as i64).wrapping_add(products)) as u64
+                });
+                of(added.collect())
+            }
             builtin::HANDLE_ADD_BYTE_OFFSET => Value::One(bits(0)?.wrapping_add(bits(1)?)),
             builtin::ANY_LANE => Value::One(u64::from(lanes(value(0)?.0).iter().any(|lane| lane & 1 != 0))),
             "popcount" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).count_ones()))?,

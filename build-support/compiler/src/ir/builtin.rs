@@ -73,6 +73,10 @@ pub const CONTINUE_LOOP: &str = "continue_loop";
 pub const HANDLE_ADD_BYTE_OFFSET: &str = "handle_add_byte_offset";
 /// `warp_shuffle(mask, value, lane, width, warp_size)` and its relatives `_up`, `_down`, `_xor`.
 pub const WARP_SHUFFLE: &str = "warp_shuffle";
+/// `dot(sums, a, b)`: to each lane of `sums`, an integer of 32 bits, the products of some neighbouring lanes of `a` and `b` are added, which are integers of 8 or
+/// 16 bits: as many for each lane as `a` has more lanes than `sums`. They are widened before; sums wrap. Unsigned and signed bytes in groups of 4, and pairs of
+/// 16 bits, are one instruction where the target has it.
+pub const DOT: &str = "dot";
 /// `any_lane(mask)`: whether a lane of a vector of truth values holds.
 pub const ANY_LANE: &str = "any_lane";
 /// `parallel_barrier()`: waits for all tasks of a parallel launch.
@@ -181,6 +185,7 @@ const PURE: &[(&str, usize)] = &[
     (REINTERPRET, 1),
     (HANDLE_ADD_BYTE_OFFSET, 2),
     (CONSTANT_DATA, 1),
+    (DOT, 3),
     ("popcount", 1),
     ("clz", 1),
     ("ctz", 1),

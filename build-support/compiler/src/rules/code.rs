@@ -129,14 +129,14 @@ impl Vectors {
     }
 
     /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through. `a` is one element of a row, `b` a vector of the columns;
-    /// `done` gets each sum with its row and vector.
+    /// `done` gets each sum as a place in memory, which is a register, with its row and vector.
     pub(crate) fn tile(
         &self,
         (rows, vectors): (i64, i64),
         loops: &[(Var, i64)],
         a: impl Fn(i64) -> Expr,
         b: impl Fn(i64) -> Expr,
-        done: impl Fn(i64, i64, Expr) -> Stmt,
+        done: impl Fn(i64, i64, (&Buffer, Expr)) -> Stmt,
         code: &mut Code,
     ) {
         let sums = memory("sums", self.dtype, &[rows * vectors * self.lanes], "local");
@@ -161,7 +161,7 @@ impl Vectors {
             .fold(inner.finish(), |body, (var, extent)| Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body));
         code.push(body);
         for (row, vector) in each() {
-            code.push(done(row, vector, self.load(&sums, place(row, vector))));
+            code.push(done(row, vector, (&sums, place(row, vector))));
         }
     }
 }

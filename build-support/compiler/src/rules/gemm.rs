@@ -224,7 +224,7 @@ pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<
 }
 
 /// Whether each element of one stage is an expression of the same element of another.
-fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
+pub(crate) fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
     let (Some(out), Some(inner)) = (computed(schedule[id].operation()), computed(schedule[core].operation())) else {
         return false;
     };

@@ -8,6 +8,7 @@
 
 mod code;
 mod convolution;
+mod dot;
 mod elementwise;
 mod gemm;
 mod inline;

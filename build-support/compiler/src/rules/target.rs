@@ -17,6 +17,8 @@ pub struct TargetDescription {
     pub fma: bool,
     /// Whether loads and stores of some lanes are one instruction.
     pub masks: bool,
+    /// Whether four products of unsigned and signed bytes are added to a sum in one instruction.
+    pub vnni: bool,
     /// Bytes of the first data cache.
     pub l1_bytes: i64,
     /// Lines of the first data cache with the same address bits.
@@ -62,6 +64,7 @@ impl TargetDescription {
             vector_registers: registers,
             fma,
             masks,
+            vnni: false,
             l1_bytes: 32 << 10,
             l1_ways: 8,
             l2_bytes,
@@ -72,13 +75,14 @@ impl TargetDescription {
 
     /// The description of a target of code generation.
     pub fn of(target: &crate::codegen::Target) -> Self {
-        match (target.arch(), target.vector_bits()) {
+        let known = match (target.arch(), target.vector_bits()) {
             ("aarch64", _) => Self::aarch64(),
             (_, 512) => Self::x86_64_v4(),
             (_, 256) if target.has_fma() => Self::x86_64_v3(),
             (_, 256) => Self::new("x86-64 with AVX", 256, 16, false, false, 512 << 10),
             _ => Self::x86_64(),
-        }
+        };
+        Self { vnni: target.has_vnni(), ..known }
     }
 
     /// Lanes of a vector register for elements of this many bits.

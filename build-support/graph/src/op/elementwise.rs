@@ -107,19 +107,23 @@ fn is_nan(x: &Expr) -> Expr {
 
 /// `max`, which is NaN if one of both is.
 fn max(a: Expr, b: Expr) -> Expr {
-    if a.dtype().is_float() {
-        te::select(is_nan(&a), a.clone(), te::select(is_nan(&b), b.clone(), a.max(&b)))
-    } else {
-        a.max(b)
-    }
+    with_nan(a, b, |a, b| a.max(b))
 }
 
 /// `min`, which is NaN if one of both is.
 fn min(a: Expr, b: Expr) -> Expr {
-    if a.dtype().is_float() {
-        te::select(is_nan(&a), a.clone(), te::select(is_nan(&b), b.clone(), a.min(&b)))
-    } else {
-        a.min(b)
+    with_nan(a, b, |a, b| a.min(b))
+}
+
+/// The smaller or the larger one, or NaN. `pick` gives its second argument if one of both is NaN, as the instruction does.
+fn with_nan(a: Expr, b: Expr, pick: impl Fn(Expr, Expr) -> Expr) -> Expr {
+    let is_number = |x: &Expr| x.as_float().is_some_and(|value| !value.is_nan());
+    match a.dtype().is_float() {
+        true if is_number(&a) => pick(a, b),
+        // Limits are mostly constants: one instruction, and the other operand is written once.
+        true if is_number(&b) => pick(b, a),
+        true => te::select(is_nan(&a), a.clone(), pick(a, b)),
+        false => pick(a, b),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use kernpack_compiler::ir::{DataTypeExt, Expr, I32, Tensor};
+use kernpack_compiler::ir::{BF16, DataTypeExt, Expr, F16, F32, I32, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, broadcast, tensor};
@@ -59,14 +59,24 @@ pub(super) fn product(
 
 fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    require!(a.dtype == b.dtype, "the factors have different types: {} and {}", a.dtype, b.dtype);
+    require!(
+        a.dtype == b.dtype || is_narrow_weight(a, b),
+        "the factors have different types: {} and {}",
+        a.dtype,
+        b.dtype
+    );
     if a.dtype.is_float() && a.dtype.bits() < 32 {
-        let wide = kernpack_compiler::ir::F32;
+        let wide = F32;
         let exact = product(a, b, |at| a.at(at).cast(wide), |at| b.at(at).cast(wide))?;
         let shape: Vec<i64> = exact.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
         return Ok(vec![tensor(&shape, |position| exact.at(position).cast(a.dtype))]);
     }
-    Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at))?])
+    Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at).cast(a.dtype))?])
+}
+
+/// Whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
+fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
+    a.dtype == F32 && [F16, BF16].contains(&b.dtype) && b.value.is_some()
 }
 
 fn gemm(call: &Call) -> Result<Vec<Tensor>> {
@@ -92,7 +102,9 @@ fn gemm(call: &Call) -> Result<Vec<Tensor>> {
         tensor(&[m, n], |_| te::constant(0.0, a.dtype))
     } else {
         tensor(&[m, n], |p| {
-            te::sum(at(a, turns_a, p[0].clone(), k.expr()) * at(b, turns_b, k.expr(), p[1].clone()), &k)
+            let right = at(b, turns_b, k.expr(), p[1].clone());
+            let right = if is_narrow_weight(a, b) { right.cast(a.dtype) } else { right };
+            te::sum(at(a, turns_a, p[0].clone(), k.expr()) * right, &k)
         })
     };
     if alpha == 1.0 && (c.is_none() || beta == 0.0) {

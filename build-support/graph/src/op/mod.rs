@@ -37,6 +37,7 @@ mod training;
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};
+pub(crate) use quantize::saturated;
 pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
 use kernpack_compiler::ir::Tensor;

@@ -37,7 +37,7 @@ fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Resul
 }
 
 /// Rounded to even and saturated.
-pub(super) fn saturated(value: Expr, dtype: DataType) -> Expr {
+pub(crate) fn saturated(value: Expr, dtype: DataType) -> Expr {
     let bits = i32::from(dtype.bits());
     let (low, high) =
         if dtype.is_uint() { (0.0, 2f64.powi(bits) - 1.0) } else { (-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0) };

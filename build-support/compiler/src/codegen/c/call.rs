@@ -124,6 +124,11 @@ impl Body<'_> {
                 }
                 _ => fail!(Type, "`{name}` takes a load"),
             },
+            builtin::DOT => {
+                let types = [arg(0)?.dtype(), arg(1)?.dtype(), arg(2)?.dtype()];
+                let texts = self.values(args)?;
+                vector::dot(self.unit, types, &texts)
+            }
             builtin::ISNULLPTR => Ok(format!("({} == NULL)", self.value(arg(0)?)?)),
             builtin::HANDLE_ADD_BYTE_OFFSET => {
                 let (pointer, bytes) = (self.value(arg(0)?)?, self.index(arg(1)?)?);

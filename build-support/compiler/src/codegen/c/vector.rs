@@ -170,6 +170,30 @@ pub(super) fn any(unit: &mut Unit, dtype: DataType, value: &str) -> Result<Strin
     Ok(format!("{name}({value})"))
 }
 
+/// Sums, to each of which the products of some neighbouring lanes of two vectors are added. Sums wrap.
+pub(super) fn dot(unit: &mut Unit, types: [DataType; 3], args: &[String]) -> Result<String> {
+    let [sums, a, b] = types;
+    let name = format!("kp_dot_{}_{}_{}", sums.short_name(), a.short_name(), b.short_name());
+    let group = a.lanes() / sums.lanes().max(1);
+    let element = |dtype: DataType, name: &str, index: &str| {
+        if dtype.lanes() == 1 { name.to_owned() } else { at(dtype, name, index) }
+    };
+    let names = types.iter().map(|dtype| unit.value_type(*dtype)).collect::<Result<Vec<_>>>()?;
+    let body = format!(
+        "{ty} r;\n  for (int i = 0; i < {lanes}; ++i) {{\n    uint32_t sum = (uint32_t){first};\n    for (int j = {group} * i; j < {group} * i + {group}; ++j) \
+         sum += (uint32_t)(int32_t){x} * (uint32_t)(int32_t){y};\n    {result} = (int32_t)sum;\n  }}\n  return r;",
+        ty = names[0],
+        lanes = sums.lanes(),
+        first = element(sums, "a", "i"),
+        x = element(a, "b", "j"),
+        y = element(b, "c", "j"),
+        result = element(sums, "r", "i"),
+    );
+    let params: Vec<&str> = names.iter().map(String::as_str).collect();
+    unit.function(&name, &names[0], &params, &body);
+    Ok(format!("{name}({})", args.join(", ")))
+}
+
 /// A choice in each lane.
 pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str, b: &str) -> Result<String> {
     let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());

@@ -49,6 +49,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         match name {
             builtin::LIKELY => self.value(arg(0)?),
             builtin::REINTERPRET => self.reinterpret(arg(0)?, dtype),
+            builtin::DOT => self.dot(arg(0)?, arg(1)?, arg(2)?),
             builtin::ADDRESS_OF | builtin::ACCESS_PTR => self.address_of(arg(0)?),
             builtin::ISNULLPTR => {
                 let pointer = self.pointer(arg(0)?)?;

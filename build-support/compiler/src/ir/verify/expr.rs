@@ -3,7 +3,8 @@
 use super::{Added, Check, Stage, Verifier, name};
 use crate::ir::builtin;
 use crate::ir::{
-    BOOLEAN, BinaryOp, Buffer, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, Reducer, Var, with_stack,
+    BOOLEAN, BinaryOp, Buffer, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, I32, Reducer, Var,
+    with_stack,
 };
 
 impl Verifier {
@@ -217,6 +218,16 @@ impl Verifier {
                 let bits = |dtype: DataType| u32::from(dtype.bits()) * u32::from(dtype.lanes());
                 let fits = matches!(args, [arg] if bits(arg.dtype()) == bits(dtype));
                 ensure!(fits, "`reinterpret` as {} of another size", name(dtype));
+            }
+            builtin::DOT => {
+                let is_small = |arg: &Expr| arg.dtype().is_integer() && arg.dtype().bits() <= 16;
+                let fits = matches!(args, [sums, a, b] if sums.dtype() == dtype
+                    && dtype.element() == I32
+                    && is_small(a)
+                    && is_small(b)
+                    && a.lanes() == b.lanes()
+                    && a.lanes().is_multiple_of(sums.lanes()));
+                ensure!(fits, "`dot` takes i32 sums, and two vectors of small integers with a multiple of their lanes");
             }
             _ => {}
         }

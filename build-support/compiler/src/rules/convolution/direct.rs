@@ -134,7 +134,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                         &loops,
                         |row| inputs.loads(&convolution.weight(&(first + row), c.expr(), ky.expr(), kx.expr())),
                         |vector| vectors.load(&copied, &base + vector * vectors.lanes),
-                        |row, vector, sum| {
+                        |row, vector, (tile, at)| {
+                            let sum = vectors.load(tile, at);
                             vectors.store(&sums, start + (row * panels * panel + vector * vectors.lanes), sum)
                         },
                         code,

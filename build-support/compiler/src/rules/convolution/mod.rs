@@ -2,6 +2,7 @@
 //! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
 
 mod direct;
+mod pointwise;
 mod winograd;
 
 use super::code::{Inputs, current};
@@ -145,7 +146,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    let operation = direct::operation(&convolution, target);
+    let operation = match pointwise::operation(&convolution, target) {
+        Ok(operation) => operation,
+        Err(_) => direct::operation(&convolution, target),
+    };
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
@@ -429,7 +433,12 @@ fn describe(
 
 /// Whether an operand is read at axes alone, and not along the last axis of the result: weights.
 fn is_weight(operand: &Expr, parts: &Computed) -> bool {
-    let ExprNode::TensorRead { tensor, indices } = &**operand else { return false };
+    // They may be in fewer bits than what is computed.
+    let read = match &**operand {
+        ExprNode::Cast { value, .. } if value.dtype().is_float() => value,
+        _ => operand,
+    };
+    let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
     let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some());
     let data = parts.axes.iter().filter(|axis| depends_on(operand, axis)).count();

@@ -347,11 +347,11 @@ impl Plan {
                     &[(c.clone(), *depth)],
                     |row| Expr::load(tiles, place * (count * depth + GAP) + (start + row) * *depth + &c),
                     |vector| vectors.load(weights, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes),
-                    |row, vector, sum| {
+                    |row, vector, (sums, at)| {
                         vectors.store(
                             &results,
                             place * (count * panel + GAP) + (start + row) * *panel + vector * lanes,
-                            sum,
+                            vectors.load(sums, at),
                         )
                     },
                     code,

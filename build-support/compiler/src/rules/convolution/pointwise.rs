@@ -1,0 +1,284 @@
+//! Convolutions with a window of one pixel: products of the weights with the image as it lies in memory. Rows of the product are output channels, its columns
+//! are pixels.
+//!
+//! Nothing is copied but the last pixels, where they do not fill a vector. The image goes by in chunks that stay in the second cache while all output channels
+//! are computed from them, and what follows the convolution is computed of the sums while they are in registers.
+
+use super::super::TargetDescription;
+use super::super::code::{Code, Inputs, Vectors, for_each, memory, serial};
+use super::super::pattern::reads;
+use super::super::tile::tile;
+use super::Convolution;
+use super::direct::over_batch;
+use crate::arith::{Analyzer, detect_linear};
+use crate::ir::visit::{Visit, walk_expr};
+use crate::ir::{Buffer, Expr, ExprNode, ForKind, Operation, Stmt, Var};
+
+/// How the product is cut.
+struct Plan {
+    vectors: Vectors,
+    depth: i64,
+    /// Output channels.
+    channels: i64,
+    pixels: i64,
+    /// Vectors of a register tile, and such panels of pixels.
+    wide: i64,
+    panels: i64,
+    /// Panels that go by all output channels together.
+    chunk: i64,
+    /// Whole vectors behind the last panel.
+    rest: i64,
+    /// Pixels behind the last whole vector, and lanes of the vector that they are computed in.
+    edge: (i64, i64),
+}
+
+/// The convolution as such a product, or why it is none.
+pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+    let [rows, columns] = &convolution.spatial;
+    if [rows, columns].iter().any(|spatial| (spatial.window, spatial.stride) != (1, 1)) {
+        return Err("its window is not a single pixel with stride 1".into());
+    }
+    if !convolution.is_flat() {
+        return Err("its image, or what follows it, is not read pixel after pixel".into());
+    }
+    let dtype = convolution.out.output(0).dtype;
+    let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
+    let pixels = rows.extent * columns.extent;
+    let plan = Plan::new(vectors, convolution.depth, convolution.channels, pixels, target);
+    let shared = convolution.shared_kind(target);
+    let images: Option<Vec<i64>> = convolution.batch.iter().map(|extent| extent.as_int()).collect();
+    Ok(convolution.operation("pointwise", |inputs, out| {
+        let run = Run { plan: &plan, convolution, inputs, out, target, shared };
+        match &images {
+            // Threads share out the images as well.
+            Some(images) => run.images(images.iter().product(), &|image| {
+                let mut rest = image.clone();
+                let mut batch = vec![Expr::int(0); images.len()];
+                for (place, extent) in images.iter().enumerate().rev().filter(|(_, extent)| **extent > 1) {
+                    let is_last = images[..place].iter().all(|before| *before == 1);
+                    batch[place] = if is_last { rest.clone() } else { rest.floor_mod(*extent) };
+                    rest = rest.floor_div(*extent);
+                }
+                batch
+            }),
+            None => over_batch(&convolution.batch, &mut Vec::new(), &|batch, code| {
+                code.push(run.images(1, &|_| batch.to_vec()));
+            }),
+        }
+    }))
+}
+
+/// The statements of a whole product.
+struct Run<'a> {
+    plan: &'a Plan,
+    convolution: &'a Convolution,
+    inputs: &'a Inputs,
+    out: &'a Buffer,
+    target: &'a TargetDescription,
+    shared: ForKind,
+}
+
+impl Run<'_> {
+    /// So many images, whose indices a closure gives.
+    fn images(&self, count: i64, batch_of: &dyn Fn(&Expr) -> Vec<Expr>) -> Stmt {
+        let Self { plan, convolution, inputs, out, .. } = *self;
+        let dtype = plan.vectors.dtype;
+        let (edge, edge_lanes) = plan.edge;
+        let mut whole = Code::default();
+        let ends = memory("ends", dtype, &[count * plan.depth * edge_lanes], "global");
+        if edge > 0 {
+            whole.alloc(&ends);
+            whole.push(serial("n", count, |image, code| {
+                code.push(serial("c", plan.depth, |c, code| {
+                    code.push(serial("x", edge_lanes, |x, code| {
+                        let pixel = x + (plan.pixels - edge);
+                        let value = inputs.loads(&convolution.source(&batch_of(image), c, &Expr::int(0), &pixel));
+                        let value = Expr::if_then_else(x.less(edge), value, Expr::float(dtype, 0.0));
+                        code.push(Stmt::store(ends.clone(), (image * plan.depth + c) * edge_lanes + x, value));
+                    }));
+                }));
+            }));
+        }
+        let chunks = (plan.panels + plan.chunk - 1) / plan.chunk;
+        let (height, tiles) = heights(self.target, plan.channels, plan.wide);
+        let last_height = plan.channels - height * (tiles - 1);
+        whole.push(for_each("part", count * chunks.max(1) * tiles, self.shared, |part, code| {
+            let at = if tiles == 1 { Expr::int(0) } else { part.floor_mod(tiles) };
+            let rest = part.floor_div(tiles);
+            let chunk = if chunks <= 1 { Expr::int(0) } else { rest.floor_mod(chunks) };
+            let image = if count == 1 { Expr::int(0) } else { rest.floor_div(chunks.max(1)) };
+            let first = code.bind("channel", at.clone() * height);
+            let batch = batch_of(&image);
+            let own = Part { plan, convolution, inputs, batch: &batch, out, ends: &ends, image: &image };
+            let of = |height: i64| {
+                let mut code = Code::default();
+                own.channels((&first, height), (&chunk, chunks), &mut code);
+                code.finish()
+            };
+            code.push(if last_height == height {
+                of(height)
+            } else {
+                Stmt::if_then(at.less(tiles - 1), of(height), Some(of(last_height)))
+            });
+        }));
+        whole.finish()
+    }
+}
+
+impl Plan {
+    fn new(vectors: Vectors, depth: i64, channels: i64, pixels: i64, target: &TargetDescription) -> Self {
+        let lanes = vectors.lanes;
+        let whole = pixels / lanes;
+        let mut wide = tile(target, Some(channels), None).1;
+        if target.vector_registers >= 32 && whole % wide != 0 && whole % 3 == 0 && whole < 12 {
+            // All vectors of a small image are in panels.
+            wide = 3;
+        }
+        wide = wide.min(whole.max(1));
+        let panels = whole / wide;
+        let panel_bytes = depth * wide * lanes * i64::from(vectors.dtype.bits()) / 8;
+        let most = (target.l2_bytes / 4 / panel_bytes.max(1)).clamp(1, panels.max(1));
+        let chunks = (panels + most - 1) / most;
+        let chunk = if chunks == 0 { 1 } else { (panels + chunks - 1) / chunks };
+        let edge = pixels % lanes;
+        let edge_lanes = if edge == 0 { 0 } else { (edge as u64).next_power_of_two().max(4).min(lanes as u64) as i64 };
+        Self { vectors, depth, channels, pixels, wide, panels, chunk, rest: whole % wide, edge: (edge, edge_lanes) }
+    }
+}
+
+/// Rows of a register tile of so many vectors, and how many such tiles there are. A height that divides the rows is taken if it is not much lower: there is a
+/// single piece of code then.
+fn heights(target: &TargetDescription, rows: i64, wide: i64) -> (i64, i64) {
+    let most = ((target.vector_registers - wide - 1) / wide).clamp(1, 14).min(rows);
+    let divisor = (1..=most).rev().find(|height| rows % height == 0).unwrap_or(1);
+    if divisor * 3 >= most * 2 {
+        return (divisor, rows / divisor);
+    }
+    let tiles = (rows + most - 1) / most;
+    ((rows + tiles - 1) / tiles, tiles)
+}
+
+/// One image's part of the work.
+struct Part<'a> {
+    plan: &'a Plan,
+    convolution: &'a Convolution,
+    inputs: &'a Inputs,
+    batch: &'a [Expr],
+    out: &'a Buffer,
+    ends: &'a Buffer,
+    image: &'a Expr,
+}
+
+impl Part<'_> {
+    /// Some output channels of a chunk; behind the last one also of what is left.
+    fn channels(&self, (first, height): (&Expr, i64), (chunk, chunks): (&Expr, i64), code: &mut Code) {
+        let Plan { vectors, panels, wide, rest, edge, pixels, .. } = *self.plan;
+        let lanes = vectors.lanes;
+        if panels > 0 {
+            let own = self.plan.chunk;
+            let begin = chunk * own;
+            let count =
+                if panels % own == 0 { Expr::int(own) } else { (Expr::int(panels) - &begin).min(Expr::int(own)) };
+            code.push(serial("panel", count, |panel, code| {
+                let start = (&begin + panel) * (wide * lanes);
+                self.tile(vectors, (first, height), (&start, wide, None), code);
+            }));
+        }
+        let mut last = Code::default();
+        if rest > 0 {
+            last.push(serial("rest", 1, |_, code| {
+                self.tile(vectors, (first, height), (&Expr::int(panels * wide * lanes), rest, None), code);
+            }));
+        }
+        if edge.0 > 0 {
+            let narrow = Vectors { lanes: edge.1, ..vectors };
+            last.push(serial("edge", 1, |_, code| {
+                self.tile(narrow, (first, height), (&Expr::int(pixels - edge.0), 1, Some(edge.0)), code);
+            }));
+        }
+        if rest > 0 || edge.0 > 0 {
+            let last = last.finish();
+            code.push(if chunks > 1 { Stmt::if_then(chunk.equals(chunks - 1), last, None) } else { last });
+        }
+    }
+
+    /// A register tile: output channels from `first` on, pixels from `start` on. With `edge`, of which only so many are there, they are those at the end.
+    fn tile(
+        &self,
+        vectors: Vectors,
+        (first, height): (&Expr, i64),
+        (start, wide, edge): (&Expr, i64, Option<i64>),
+        code: &mut Code,
+    ) {
+        let (convolution, zero) = (self.convolution, Expr::int(0));
+        let c = Var::index("c");
+        let source = self.inputs.loads(&convolution.source(self.batch, c.expr(), &zero, start));
+        vectors.tile(
+            (height, wide),
+            &[(c.clone(), self.plan.depth)],
+            |row| self.inputs.loads(&convolution.weight(&(first + row), c.expr(), &zero, &zero)),
+            |vector| match (&*source, edge) {
+                (_, Some(_)) => vectors.load(self.ends, (self.image * self.plan.depth + c.expr()) * vectors.lanes),
+                (ExprNode::Load { buffer, index, .. }, None) => vectors.load(buffer, index + vector * vectors.lanes),
+                _ => unreachable!("the image is read as it is"),
+            },
+            |row, vector, (sums, at)| {
+                let lane = Var::index("x");
+                let pixel = start + vector * vectors.lanes + &lane;
+                let channel = first + row;
+                let sum = Expr::load(sums, at + &lane);
+                let value = self.inputs.loads(&convolution.value(self.batch, &channel, &zero, &pixel, &sum));
+                let index = self.out.flat_index(&convolution.indices(self.batch, &channel, &zero, &pixel));
+                let mut store = Stmt::store(self.out.clone(), index, value);
+                if let Some(edge) = edge.filter(|edge| *edge < vectors.lanes) {
+                    store = Stmt::if_then(lane.expr().less(edge).likely(), store, None);
+                }
+                Stmt::for_loop(lane, 0, vectors.lanes, ForKind::Vectorized, store)
+            },
+            code,
+        );
+    }
+}
+
+impl Convolution {
+    /// Whether the image, and what is read behind the convolution, lie pixel after pixel: row `y`, column `x` is where row 0, column `y * columns + x` is.
+    fn is_flat(&self) -> bool {
+        let columns = self.spatial[1].extent;
+        let lies_flat = |expr: &Expr, vars: &[Var; 2], is_source: bool| {
+            reads(expr).iter().all(|(tensor, indices)| {
+                let buffer = Buffer::new("image", tensor.dtype, tensor.shape.iter(), "global");
+                let index = buffer.flat_index(indices);
+                let Some(form) = detect_linear(&index, vars, &Analyzer::new()) else { return false };
+                let [y, x] = [0, 1].map(|place: usize| form.coefficients[place].as_int());
+                match (y, x) {
+                    (Some(y), Some(1)) => y == columns || self.spatial[0].extent == 1,
+                    (Some(0), Some(0)) => !is_source,
+                    _ => false,
+                }
+            })
+        };
+        let is_read = matches!(&*self.source, ExprNode::TensorRead { .. });
+        let mut other = OutsideOfReads { vars: &self.pixels, found: false };
+        other.visit_expr(&self.value);
+        is_read
+            && !other.found
+            && lies_flat(&self.source, &self.positions, true)
+            && lies_flat(&self.value, &self.pixels, false)
+    }
+}
+
+/// Looks for variables that are used for something else than to read tensors.
+struct OutsideOfReads<'a> {
+    vars: &'a [Var],
+    found: bool,
+}
+
+impl Visit for OutsideOfReads<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        match &**expr {
+            ExprNode::TensorRead { .. } => {}
+            ExprNode::Var { .. } => self.found |= self.vars.iter().any(|var| var.expr() == expr),
+            _ => walk_expr(self, expr),
+        }
+    }
+}

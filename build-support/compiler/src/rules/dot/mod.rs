@@ -1,0 +1,270 @@
+//! Products of matrices of bytes: `C[.., i, j] = sum over k of i32(A[.., i, k]) * i32(B[.., k, j])`, with an expression over each element of `C` behind it.
+//!
+//! `B` lies in panels of 16 columns, and in a panel four rows at a time: `[column / 16][k / 4][column % 16][k % 4]`. Vectors for unsigned and signed bytes (VNNI) add
+//! four products to each sum. Elsewhere bytes are widened to 16 bits, of which two products are added: sums of the first and the second half of each four lie beside
+//! each other until the end. Both read the same panels, so constant weights that lie in them already are read in place: a tensor of that shape, read at these
+//! indices. Others are copied.
+
+mod kernel;
+
+use super::code::{Inputs, current};
+use super::gemm::reads_in_place;
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
+use super::reduction::source_of;
+use super::{Outcome, TargetDescription, decline};
+use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::{
+    BinaryOp, DataTypeExt, Expr, ExprNode, I32, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
+};
+use crate::schedule::{Attach, Schedule, StageId};
+
+/// Columns of a panel.
+pub(crate) const COLUMNS: i64 = 16;
+/// Rows of the second operand that lie beside each other.
+pub(crate) const DEPTH: i64 = 4;
+
+/// A product with everything around it as functions of positions.
+struct Product {
+    /// The operation that is computed.
+    out: Operation,
+    /// Its axes.
+    axes: Vec<Var>,
+    /// Axes of the result that both operands have, and their extents.
+    batch: Vec<(Var, i64)>,
+    /// Axes of the result that the first operand has alone.
+    rows: Vec<(Var, i64)>,
+    /// The last axis.
+    column: (Var, i64),
+    /// What is summed over.
+    depth: (Var, i64),
+    /// An element of the first operand, of 8 bits.
+    a: Expr,
+    /// An element of the second one.
+    b: Expr,
+    /// The second operand, if it lies in panels.
+    panels: Option<Tensor>,
+    /// What is written, of the sum.
+    value: Expr,
+    sum: Var,
+}
+
+impl Product {
+    /// All rows of one matrix.
+    fn row_count(&self) -> i64 {
+        self.rows.iter().map(|(_, extent)| extent).product()
+    }
+
+    /// The values of axes for a number that counts through all of them.
+    fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
+        let mut rest = number.clone();
+        let mut left: i64 = axes.iter().map(|(_, extent)| extent).product();
+        let mut values = VarMap::new();
+        for (var, extent) in axes.iter().rev() {
+            left /= extent.max(&1);
+            let value = match (*extent, left) {
+                (1, _) => Expr::int(0),
+                (_, 1) => rest.clone(),
+                _ => rest.floor_mod(*extent),
+            };
+            if *extent != 1 && left != 1 {
+                rest = rest.floor_div(*extent);
+            }
+            values.insert(var.clone(), value);
+        }
+        values
+    }
+}
+
+/// Schedules a product of bytes that is an output, or an output whose elements are expressions of a product's.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let product = match find(schedule, id)? {
+        Ok(product) => product,
+        Err(reason) => decline!("{reason}"),
+    };
+    let operation = kernel::operation(&product, target);
+    schedule.replace(id, &operation)?;
+    Ok(Outcome::Applied)
+}
+
+/// The product that a stage is or has behind it, or why there is none.
+fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product, String>> {
+    let name = schedule[id].name().to_owned();
+    let is_whole = is_reduction(schedule[id].operation());
+    let found: Vec<StageId> = if is_whole {
+        vec![id]
+    } else {
+        let is_core = |other: &StageId| {
+            let stage = &schedule[*other];
+            !stage.is_placeholder()
+                && !stage.is_output
+                && stage.attach == Attach::Root
+                && is_reduction(stage.operation())
+                && readers(schedule, *other) == [id]
+                && computed(stage.operation()).is_some_and(|parts| factors(&parts).is_ok())
+        };
+        schedule.stages().filter(is_core).collect()
+    };
+    let [core] = found[..] else { return Ok(Err(format!("`{name}` is no product of bytes and has none of its own"))) };
+    if !is_whole && (!is_injective(schedule[id].operation()) || !reads_in_place(schedule, id, core)) {
+        return Ok(Err(format!("`{name}` does not read `{}` element by element", schedule[core].name())));
+    }
+    let normal = schedule.normalize()?;
+    let (Some(parts), Some(out)) = (computed(normal[core].operation()), computed(normal[id].operation())) else {
+        return Ok(Err(format!("`{name}` is not computed by one expression")));
+    };
+    let core_op = normal[core].operation().clone();
+    let described = describe(&parts, &out, &core_op, schedule[id].operation(), is_whole);
+    Ok(described.map_err(|reason| format!("`{}`: {reason}", core_op.name())).map(|mut product| {
+        for expr in [&mut product.a, &mut product.b, &mut product.value] {
+            *expr = current(expr, schedule, &normal);
+        }
+        product.panels = product.panels.map(|panels| match schedule.stage_of(&panels.op) {
+            Some(_) => panels,
+            None => normal
+                .stage_of(&panels.op)
+                .map_or(panels.clone(), |stage| schedule[stage].operation().output(panels.value_index as usize)),
+        });
+        product
+    }))
+}
+
+/// The factors of what is summed, without the casts around them.
+fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
+    let fail = |reason: &str| Err(reason.to_owned());
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return fail("it is no reduction");
+    };
+    let is_sum = reducer.results.len() == 1
+        && sources.len() == 1
+        && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
+    if !is_sum || !condition.is_true() || !init.is_empty() {
+        return fail("it is no plain sum");
+    }
+    let source = source_of(&parts.body).expect("a reduction has a source");
+    let ExprNode::Binary { op: BinaryOp::Mul, a, b, dtype } = &*source else {
+        return fail("what is summed is no product");
+    };
+    if *dtype != I32 {
+        return fail("it is no sum of 32-bit integers");
+    }
+    let byte = |factor: &Expr| match &**factor {
+        ExprNode::Cast { value, .. } if value.dtype().is_integer() && value.dtype().bits() == 8 => Some(value.clone()),
+        _ => None,
+    };
+    match (byte(a), byte(b)) {
+        (Some(a), Some(b)) => Ok((a, b)),
+        _ => fail("its factors are no bytes"),
+    }
+}
+
+fn describe(
+    parts: &Computed,
+    out: &Computed,
+    core_op: &Operation,
+    out_op: &Operation,
+    is_whole: bool,
+) -> core::result::Result<Product, String> {
+    let fail = |reason: &str| Err(reason.to_owned());
+    let (x, y) = factors(parts)?;
+    let Some(column) = parts.axes.last() else { return fail("it has no columns") };
+    let [depth] = &parts.reduce_axes[..] else { return fail("it sums over several axes") };
+    let (a, b) = match (depends_on(&x, column), depends_on(&y, column)) {
+        (false, true) => (x, y),
+        (true, false) => (y, x),
+        _ => return fail("its columns are not those of one factor"),
+    };
+    if !depends_on(&a, depth) || !depends_on(&b, depth) {
+        return fail("a factor does not depend on what is summed over");
+    }
+    let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
+        (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
+        _ => Err("an axis has no constant extent".to_owned()),
+    };
+    // Axes of the result, in their order, by those of the product.
+    let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
+    let renamed: VarMap =
+        parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
+    let (mut batch, mut rows) = (Vec::new(), Vec::new());
+    let last = parts.axes.len() - 1;
+    for (axis, own) in parts.axes.iter().zip(own).take(last) {
+        let entry = (own.var.clone(), constant(axis)?);
+        // What only the second factor has is a batch, too: the first one is the same in all of it.
+        if depends_on(&b, axis) { batch.push(entry) } else { rows.push(entry) }
+    }
+    let column = (own[last].var.clone(), constant(column)?);
+    let extents = (column.1, constant(depth)?);
+    let panels = panels_of(&b, &parts.axes[last], depth, extents);
+    let sum = Var::new("sum", I32);
+    let value = if is_whole {
+        sum.expr().clone()
+    } else {
+        let body = Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
+        if reads(&body).iter().any(|(tensor, _)| tensor.op == *core_op) {
+            return fail("the result reads it in several ways");
+        }
+        body
+    };
+    Ok(Product {
+        out: out_op.clone(),
+        axes: own.iter().map(|axis| axis.var.clone()).collect(),
+        batch,
+        rows,
+        column,
+        depth: (depth.var.clone(), extents.1),
+        a: substitute(&a, &renamed),
+        b: substitute(&b, &renamed),
+        panels,
+        value,
+        sum,
+    })
+}
+
+/// The tensor that the second factor is read from, if it lies in panels.
+fn panels_of(b: &Expr, column: &IterVar, depth: &IterVar, (columns, terms): (i64, i64)) -> Option<Tensor> {
+    let ExprNode::TensorRead { tensor, indices } = &**b else { return None };
+    let [panel, group, lane, part] = &indices.to_vec()[..] else { return None };
+    let shape: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int()).collect::<Option<_>>()?;
+    let wanted = [(columns + COLUMNS - 1) / COLUMNS, (terms + DEPTH - 1) / DEPTH, COLUMNS, DEPTH];
+    let axes = [column.clone(), depth.clone()];
+    // An index that cannot be above 0 may have been simplified.
+    let is_part = |index: &Expr, axis: &IterVar, by: i64, op: BinaryOp| match &**index {
+        ExprNode::Binary { op: own, a, b, .. } => *own == op && b.is_int(by) && axis_of(a, &axes) == Some(axis),
+        _ => match op {
+            BinaryOp::FloorDiv => index.is_int(0) && extent_of(axis).is_some_and(|extent| extent <= by),
+            _ => axis_of(index, &axes) == Some(axis) && extent_of(axis).is_some_and(|extent| extent <= by),
+        },
+    };
+    let fits = shape == wanted
+        && is_part(panel, column, COLUMNS, BinaryOp::FloorDiv)
+        && is_part(group, depth, DEPTH, BinaryOp::FloorDiv)
+        && is_part(lane, column, COLUMNS, BinaryOp::FloorMod)
+        && is_part(part, depth, DEPTH, BinaryOp::FloorMod);
+    fits.then(|| tensor.clone())
+}
+
+/// Puts a variable in the place of the sum.
+struct Sums<'a>(&'a Operation, &'a Var);
+
+impl Mutate for Sums<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let ExprNode::TensorRead { tensor, .. } = &**expr
+            && tensor.op == *self.0
+        {
+            return Ok(self.1.expr().clone());
+        }
+        mutate_expr_parts(self, expr)
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}
+
+impl Product {
+    /// The operation that computes it by statements.
+    fn operation(&self, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
+        let inputs = Inputs::of([&self.a, &self.b, &self.value]);
+        inputs.operation(&format!("{}.dot", self.out.name()), &self.out, body)
+    }
+}

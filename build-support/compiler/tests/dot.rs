@@ -1,0 +1,249 @@
+//! Products of bytes: what the rule `dot` makes of them is what the graph says, in the interpreter and as machine code, for bytes at both ends of their ranges.
+#![cfg(feature = "llvm")]
+
+use kernpack::{DataType, Tensor};
+use kernpack_compiler::codegen::Target;
+use kernpack_compiler::interpret::{Arg, Block, Machine};
+use kernpack_compiler::ir::{Expr, F32, I8, I32, U8};
+use kernpack_compiler::te::eval::{Elements, Evaluator};
+use kernpack_compiler::te::{compute, reduce_axis, round, sum};
+use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
+
+/// A product, as the rule meets it.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    batch: i64,
+    rows: i64,
+    columns: i64,
+    depth: i64,
+    a: DataType,
+    b: DataType,
+    /// The second operand lies in panels.
+    packed: bool,
+    /// What is written is a rounded multiple of the sum, saturated to a byte.
+    quantized: bool,
+}
+
+impl Case {
+    fn shapes(&self) -> [Vec<i64>; 2] {
+        let b = if self.packed {
+            vec![(self.columns + 15) / 16, (self.depth + 3) / 4, 16, 4]
+        } else if self.batch > 1 {
+            vec![self.batch, self.depth, self.columns]
+        } else {
+            vec![self.depth, self.columns]
+        };
+        [vec![self.batch, self.rows, self.depth], b]
+    }
+
+    fn kernel(&self) -> Kernel {
+        let mut k = Kernel::new("product");
+        let [a_shape, b_shape] = self.shapes();
+        let a = k.input("a", extents(&a_shape), self.a);
+        let b = k.input("b", extents(&b_shape), self.b);
+        // An argument that nothing reads is a mistake.
+        let scale = self.quantized.then(|| k.input("scale", [self.columns], F32));
+        let r = reduce_axis(0, self.depth, "r");
+        let sums = compute((self.batch, self.rows, self.columns), |[n, i, j]| {
+            let b = if self.packed {
+                let r = r.expr();
+                b.at([j.expr().floor_div(16), r.floor_div(4), j.expr().floor_mod(16), r.floor_mod(4)])
+            } else if self.batch > 1 {
+                b.at([&n, &r, &j])
+            } else {
+                b.at([&r, &j])
+            };
+            sum(a.at([&n, &i, &r]).cast(I32) * b.cast(I32), &r)
+        })
+        .named("sums");
+        let out = if let Some(scale) = scale {
+            compute((self.batch, self.rows, self.columns), |[n, i, j]| {
+                let scaled: Expr = round(sums.at([&n, &i, &j]).cast(F32) * scale.at([&j])) + 100.0;
+                scaled.max(0.0).min(255.0).cast(U8)
+            })
+        } else {
+            sums
+        };
+        k.output("out", out);
+        k
+    }
+
+    /// Bytes with both ends of their ranges among them.
+    fn bytes(count: i64, seed: i64) -> Vec<u8> {
+        (0..count)
+            .map(|at| match (at * 5 + seed) % 7 {
+                0 => 0,
+                1 => 255,
+                2 => 128,
+                3 => 127,
+                other => ((at * 37 + other * 11 + seed) % 256) as u8,
+            })
+            .collect()
+    }
+}
+
+fn elements(dtype: DataType, shape: &[i64], bytes: &[u8]) -> Elements {
+    let lengths: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
+    let mut elements = Elements::zeros(dtype, &lengths);
+    elements.bytes_mut().copy_from_slice(bytes);
+    elements
+}
+
+fn numbers(dtype: DataType, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        U8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        I8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
+        _ => bytes.chunks_exact(4).map(|word| f64::from(i32::from_le_bytes(word.try_into().unwrap()))).collect(),
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (at, (batch, rows, columns, depth)) in
+        [(1, 1, 1, 1), (1, 1, 70, 9), (1, 5, 33, 8), (2, 13, 16, 6), (1, 25, 40, 64), (3, 7, 8, 20)]
+            .into_iter()
+            .enumerate()
+    {
+        for (a, b) in [(U8, I8), (I8, I8), (U8, U8), (I8, U8)] {
+            // What has no instruction of its own is widened, in all shapes alike.
+            if (a, b) != (U8, I8) && at % 3 != 1 {
+                continue;
+            }
+            for packed in [false, true] {
+                let quantized = (at + usize::from(packed)) % 2 == 0;
+                cases.push(Case { batch, rows, columns, depth, a, b, packed, quantized });
+            }
+        }
+    }
+    cases
+}
+
+fn scales(columns: i64) -> Vec<f32> {
+    (0..columns).map(|column| 0.001 + column as f32 / 4096.0).collect()
+}
+
+/// What the graph itself says.
+fn expected(case: &Case, kernel: &Kernel, a: &[u8], b: &[u8]) -> Vec<f64> {
+    let [a_shape, b_shape] = case.shapes();
+    let scale = scales(case.columns);
+    let mut evaluator = Evaluator::new();
+    let mut given =
+        [elements(case.a, &a_shape, a), elements(case.b, &b_shape, b), Elements::new(&[scale.len()], &scale).unwrap()]
+            .into_iter();
+    let mut outputs = Vec::new();
+    for param in kernel.params() {
+        match &param.kind {
+            KernelParamKind::Input(tensor) => evaluator = evaluator.input(tensor, given.next().unwrap()),
+            KernelParamKind::Output(tensor) => outputs.push(tensor.clone()),
+            KernelParamKind::Scalar(_) => {}
+        }
+    }
+    let out = evaluator.run(&outputs).unwrap();
+    numbers(if case.quantized { U8 } else { I32 }, out[0].bytes())
+}
+
+#[test]
+fn the_interpreter_computes_what_the_graph_says() {
+    let targets = [
+        TargetDescription::x86_64(),
+        TargetDescription::x86_64_v3(),
+        TargetDescription { parallel_work: 0, ..TargetDescription::x86_64_v4() },
+        TargetDescription { parallel_work: 0, vnni: true, ..TargetDescription::x86_64_v4() },
+        TargetDescription { vnni: true, ..TargetDescription::x86_64_v3() },
+        TargetDescription::aarch64(),
+    ];
+    for case in cases() {
+        let [a_shape, b_shape] = case.shapes();
+        let (a, b) = (Case::bytes(a_shape.iter().product(), 1), Case::bytes(b_shape.iter().product(), 2));
+        let kernel = case.kernel();
+        let wanted = expected(&case, &kernel, &a, &b);
+        for target in &targets {
+            let context = PassContext::default();
+            let function = kernel.lower(target, &context).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+            let notes = context.take_notes();
+            assert!(notes.iter().any(|note| note.ends_with("rule `dot`")), "{case:?}: {notes:?}");
+            let dtype = if case.quantized { U8 } else { I32 };
+            let out = Block::uninit(dtype, &[case.batch, case.rows, case.columns]);
+            let scale: Vec<f64> = scales(case.columns).into_iter().map(f64::from).collect();
+            let blocks = [
+                Block::from_f64(case.a, &a_shape, &numbers(case.a, &a)),
+                Block::from_f64(case.b, &b_shape, &numbers(case.b, &b)),
+                Block::from_f64(F32, &[case.columns], &scale),
+            ];
+            let given = if case.quantized { 3 } else { 2 };
+            let args: Vec<Arg> = blocks[..given].iter().chain([&out]).map(Arg::from).collect();
+            Machine::new(&function)
+                .unwrap()
+                .run("product", &args)
+                .unwrap_or_else(|error| panic!("{case:?} on {}: {error}", target.name));
+            assert_eq!(out.to_f64().unwrap(), wanted, "{case:?} on {} {}", target.name, target.vnni);
+        }
+    }
+}
+
+#[test]
+fn machine_code_computes_what_the_graph_says() {
+    let host = Target::host();
+    let mut targets = vec![host.clone()];
+    if cfg!(target_arch = "x86_64") {
+        targets.push(Target { features: String::new(), ..Target::llvm(&host.triple, "x86-64", "") });
+        if host.vector_bits() >= 256 {
+            targets.push(Target::llvm(&host.triple, "x86-64-v3", ""));
+        }
+        if host.has_avx512() {
+            targets.push(Target::llvm(&host.triple, "x86-64-v4", ""));
+        }
+    }
+    for case in cases() {
+        let [a_shape, b_shape] = case.shapes();
+        let (a, b) = (Case::bytes(a_shape.iter().product(), 1), Case::bytes(b_shape.iter().product(), 2));
+        let kernel = case.kernel();
+        let wanted = expected(&case, &kernel, &a, &b);
+        for target in &targets {
+            let function = kernel.lower(&TargetDescription::of(target), &PassContext::default()).unwrap();
+            let module = build(&function, target).unwrap();
+            let tensor = |dtype: DataType, shape: &[i64], bytes: &[u8]| match dtype {
+                U8 => Tensor::from_slice(bytes, shape).unwrap(),
+                _ => {
+                    Tensor::from_slice(&bytes.iter().map(|byte| byte.cast_signed()).collect::<Vec<_>>(), shape).unwrap()
+                }
+            };
+            let given = (tensor(case.a, &a_shape, &a), tensor(case.b, &b_shape, &b));
+            let scale = Tensor::from_slice(&scales(case.columns), &[case.columns]).unwrap();
+            let shape = [case.batch, case.rows, case.columns];
+            let product = module.function("product").unwrap();
+            let found: Vec<f64> = if case.quantized {
+                let out = Tensor::zeros::<u8>(&shape).unwrap();
+                product.call((&given.0, &given.1, &scale, &out)).unwrap();
+                out.view::<u8>().unwrap().to_vec().into_iter().map(f64::from).collect()
+            } else {
+                let out = Tensor::zeros::<i32>(&shape).unwrap();
+                product.call((&given.0, &given.1, &out)).unwrap();
+                out.view::<i32>().unwrap().to_vec().into_iter().map(f64::from).collect()
+            };
+            assert_eq!(found, wanted, "{case:?} on {} {}", target.cpu, target.features);
+        }
+    }
+}
+
+/// One instruction for each vector of a tile, and no others that multiply.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn instructions() {
+    let case = Case { batch: 1, rows: 24, columns: 64, depth: 64, a: U8, b: I8, packed: true, quantized: false };
+    let triple = Target::host().triple;
+    for (features, expected) in [("+avx512vnni", "vpdpbusd"), ("", "vpmaddwd")] {
+        let target = Target::llvm(&triple, "x86-64-v4", features);
+        let function = case.kernel().lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+        let assembly = build(&function, &target).unwrap().inspect_source("s").unwrap();
+        let count = |name: &str| assembly.lines().filter(|line| line.trim().starts_with(name)).count();
+        assert!(count(expected) >= 16, "{} of {expected}\n{assembly}", count(expected));
+        assert_eq!(count("vpmulld"), 0, "{assembly}");
+        let spills = assembly.lines().filter(|line| line.contains(expected) && line.contains("(%rsp")).count();
+        assert_eq!(spills, 0, "{assembly}");
+    }
+}
+
+fn extents(shape: &[i64]) -> Vec<Expr> {
+    shape.iter().map(|extent| Expr::int(*extent)).collect()
+}

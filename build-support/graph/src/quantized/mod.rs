@@ -1,0 +1,208 @@
+//! Products of bytes, wherever a model has them: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of values that were dequantized.
+//!
+//! Where the second factor is known, its bytes are laid out as the compiler's rule `dot` reads them, and what zero points add to the sums is computed of it here.
+
+mod panels;
+mod product;
+
+use std::sync::Arc;
+
+use kernpack_compiler::ir::{F32, I8, U8};
+
+use self::panels::Panels;
+use self::product::PRODUCT;
+use crate::attrs::Attrs;
+use crate::constant::Constant;
+use crate::error::Result;
+use crate::graph::{Dequantized, Graph, Node, ValueId};
+
+/// A product whose second factor is known.
+struct Found {
+    a: ValueId,
+    a_zero: Option<ValueId>,
+    /// Bytes, two dimensions: rows and columns, or the other way round.
+    b: ValueId,
+    b_zero: Option<ValueId>,
+    is_turned: bool,
+    /// What sums are multiplied with, as floats: one number, or one for each column.
+    scale: Option<Vec<f32>>,
+    /// Added to the scaled sums.
+    bias: Option<ValueId>,
+    /// The zero point of a result of bytes.
+    y_zero: Option<ValueId>,
+}
+
+impl Graph {
+    /// Remembers which bytes known results of a node were dequantized from.
+    ///
+    /// # Errors
+    /// An attribute of another type.
+    pub(crate) fn keep_bytes(&mut self, node: &Node, results: &[Option<ValueId>]) -> Result<()> {
+        let (true, [Some(result)]) = (node.op.name == "DequantizeLinear", results) else { return Ok(()) };
+        let (Some(Some(bytes)), Some(Some(scale))) = (node.inputs.first(), node.inputs.get(1)) else { return Ok(()) };
+        if self.values[*result].known.is_none() || ![I8, U8].contains(&self.values[*bytes].dtype) {
+            return Ok(());
+        }
+        let zero = node.inputs.get(2).copied().flatten();
+        let axis = node.attrs.int("axis", 1)?;
+        self.dequantized.insert(*result, Dequantized { bytes: *bytes, scale: *scale, zero, axis });
+        Ok(())
+    }
+
+    /// Makes products of bytes of what computes the same with floats, or with wider integers.
+    ///
+    /// # Errors
+    /// None but those of tensors.
+    pub(crate) fn multiply_integers(&mut self) -> Result<()> {
+        for number in 0..self.nodes.len() {
+            let Some(found) = self.found(number)? else { continue };
+            let Some(inputs) = self.inputs_of(&found)? else { continue };
+            let node = &mut self.nodes[number];
+            *node = Node {
+                name: node.name.clone(),
+                op: &PRODUCT,
+                attrs: Arc::new(Attrs::default()),
+                version: node.version,
+                reads: inputs.iter().map(Option::is_some).collect(),
+                inputs,
+                outputs: node.outputs.clone(),
+            };
+        }
+        Ok(())
+    }
+
+    fn found(&self, number: usize) -> Result<Option<Found>> {
+        let node = &self.nodes[number];
+        let input = |index: usize| node.inputs.get(index).copied().flatten();
+        let (Some(first), Some(second)) = (input(0), input(1)) else { return Ok(None) };
+        Ok(match node.op.name {
+            "MatMulInteger" => Some(Found {
+                a: first,
+                a_zero: input(2),
+                b: second,
+                b_zero: input(3),
+                is_turned: false,
+                scale: None,
+                bias: None,
+                y_zero: None,
+            }),
+            "QLinearMatMul" => self.linear(number),
+            "MatMul" | "Gemm" => self.of_dequantized(number, first, second)?,
+            _ => None,
+        })
+    }
+
+    /// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the result.
+    fn linear(&self, number: usize) -> Option<Found> {
+        let [Some(a), Some(a_scale), a_zero, Some(b), Some(b_scale), b_zero, Some(y_scale), Some(y_zero)] =
+            self.nodes[number].inputs[..]
+        else {
+            return None;
+        };
+        let (a_scale, y_scale) = (self.single(a_scale)?, self.single(y_scale)?);
+        let scale = self.floats(b_scale)?.into_iter().map(|b| a_scale * b / y_scale).collect();
+        self.known_int(y_zero)?;
+        Some(Found { a, a_zero, b, b_zero, is_turned: false, scale: Some(scale), bias: None, y_zero: Some(y_zero) })
+    }
+
+    fn of_dequantized(&self, number: usize, first: ValueId, second: ValueId) -> Result<Option<Found>> {
+        let node = &self.nodes[number];
+        let is_gemm = node.op.name == "Gemm";
+        let plain = !node.attrs.flag("transA", false)?
+            && node.attrs.float("alpha", 1.0)? == 1.0
+            && node.attrs.float("beta", 1.0)? == 1.0;
+        let Some(Dequantized { bytes, scale: b_scale, zero: b_zero, axis }) = self.dequantized.get(&second) else {
+            return Ok(None);
+        };
+        let Some(producer) = self.values[first].producer.map(|number| &self.nodes[number]) else { return Ok(None) };
+        let ([Some(a), Some(a_scale), rest @ ..], true) =
+            (&producer.inputs[..], producer.op.name == "DequantizeLinear" && (plain || !is_gemm))
+        else {
+            return Ok(None);
+        };
+        let is_turned = is_gemm && node.attrs.flag("transB", false)?;
+        // A scale for each column, if there are several.
+        let rank = i64::try_from(self.values[*bytes].shape.len()).unwrap_or(0);
+        let axis = if *axis < 0 { axis + rank } else { *axis };
+        let (Some(a_scale), Some(b_scale)) = (self.single(*a_scale), self.floats(*b_scale)) else { return Ok(None) };
+        let is_float = self.values[first].dtype == F32;
+        if !is_float || b_scale.len() > 1 && axis != i64::from(!is_turned) {
+            return Ok(None);
+        }
+        Ok(Some(Found {
+            a: *a,
+            a_zero: rest.first().copied().flatten(),
+            b: *bytes,
+            b_zero: *b_zero,
+            is_turned,
+            scale: Some(b_scale.into_iter().map(|b| a_scale * b).collect()),
+            bias: if is_gemm { node.inputs.get(2).copied().flatten() } else { None },
+            y_zero: None,
+        }))
+    }
+
+    fn floats(&self, id: ValueId) -> Option<Vec<f32>> {
+        // Scales of blocks have as many dimensions as the tensor.
+        let known = self.values[id].known.as_ref().filter(|known| known.dtype() == F32 && known.shape().len() < 2)?;
+        Some(known.to_floats().ok()?.into_iter().map(|value| value as f32).collect())
+    }
+
+    fn single(&self, id: ValueId) -> Option<f32> {
+        self.floats(id).filter(|values| values.len() == 1).map(|values| values[0])
+    }
+
+    fn known_int(&self, id: ValueId) -> Option<i64> {
+        let known = self.values[id].known.as_ref().filter(|known| known.len() == 1)?;
+        known.to_ints().ok().map(|values| values[0])
+    }
+
+    /// The inputs of the product's node; none if it is not one that the operator computes.
+    fn inputs_of(&mut self, found: &Found) -> Result<Option<Vec<Option<ValueId>>>> {
+        let is_byte = |id: ValueId| [I8, U8].contains(&self.values[id].dtype);
+        if !is_byte(found.a) || !is_byte(found.b) || self.values[found.a].shape.len() < 2 {
+            return Ok(None);
+        }
+        let Some(known) = self.values[found.b].known.clone() else { return Ok(None) };
+        let zeros = match found.b_zero.map(|id| self.values[id].known.as_ref().map(Constant::to_ints)) {
+            Some(Some(zeros)) => zeros?,
+            Some(None) => return Ok(None),
+            None => vec![0],
+        };
+        let Some(panels) = Panels::of(&known, found.is_turned, &zeros)? else { return Ok(None) };
+        let scales = found.scale.as_ref().map_or(1, Vec::len);
+        if scales != 1 && scales != panels.columns || panels.columns == 0 || panels.rows == 0 {
+            return Ok(None);
+        }
+        // A zero point of the first factor that is known is part of what is taken off the sums.
+        let shift = if self.values[found.a].dtype == I8 { 128 } else { 0 };
+        let zero = match found.a_zero {
+            None => Some(0),
+            Some(id) => self.known_int(id),
+        };
+        let a_zero = match (zero, found.a_zero) {
+            (None, Some(id)) if self.values[id].shape.iter().product::<i64>() == 1 => Some(id),
+            (None, _) => return Ok(None),
+            (Some(_), _) => None,
+        };
+        let factor = zero.map(|zero| zero + shift);
+        let columns = i64::try_from(panels.columns).unwrap_or(0);
+        let ints = |values: Vec<i64>| -> Result<Constant> {
+            let bytes: Vec<u8> = values.into_iter().flat_map(|value| (value as i32).to_le_bytes()).collect();
+            Constant::new(kernpack_compiler::ir::I32, &[columns], bytes)
+        };
+        let offsets = ints(panels.sums.iter().map(|sum| sum.wrapping_mul(factor.unwrap_or(1))).collect())?;
+        let rows = if panels.zeros.iter().all(|zero| *zero == 0) { None } else { Some(ints(panels.zeros.clone())?) };
+        let name = self.values[found.b].name.clone();
+        let bytes = self.add_known(&format!("{name}.panels"), panels.bytes);
+        let offsets = self.add_known(&format!("{name}.offsets"), offsets);
+        let rows = rows.map(|rows| self.add_known(&format!("{name}.zeros"), rows));
+        let scale = match &found.scale {
+            Some(values) => {
+                let constant = Constant::of_floats(values);
+                Some(self.add_known(&format!("{name}.scale"), constant))
+            }
+            None => None,
+        };
+        Ok(Some(vec![Some(found.a), Some(bytes), Some(offsets), a_zero, rows, scale, found.bias, found.y_zero]))
+    }
+}

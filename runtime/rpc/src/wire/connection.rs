@@ -1,0 +1,525 @@
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::decode::too_short;
+use super::transport::{is_timeout, write_parts};
+use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireError, decode, decode_tensor};
+
+/// Bytes that are read ahead. What is longer goes straight to where it belongs.
+const BUFFER: usize = 16 << 10;
+/// How long a reader asks again before it sleeps, while the peer answers that fast.
+const SPIN: Duration = Duration::from_micros(40);
+/// A wait that was shorter than this makes the next one begin with asking.
+const QUICK: Duration = Duration::from_micros(80);
+
+/// How long a connection waits for its peer; `None` is without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For the next packet to begin.
+    pub idle: Option<Duration>,
+    /// For the next byte inside a packet, read or written.
+    pub stall: Option<Duration>,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { idle: None, stall: Some(Duration::from_secs(60)) }
+    }
+}
+
+/// A packet that has begun: its body is read from the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// What it is, as a number; see [`Packet::code`].
+    pub number: i32,
+    /// Bytes of the body, behind the code.
+    pub length: u64,
+}
+
+impl Packet {
+    /// What it is; `None` for a number that is not defined.
+    pub const fn code(&self) -> Option<Code> {
+        Code::from_number(self.number)
+    }
+}
+
+/// Packets over a transport, both ways.
+///
+/// A packet's body is read piece by piece: [`Connection::sequence`], [`Connection::tensor`], [`Connection::data`],
+/// [`Connection::skip`]. What of it was not read when the next packet is asked for is skipped.
+pub struct Connection<T> {
+    transport: T,
+    buffer: Box<[u8]>,
+    /// What of the buffer is still to be used.
+    ready: std::ops::Range<usize>,
+    /// Bytes of the packet that is being read.
+    left: u64,
+    /// The most bytes of a packet.
+    limit: u64,
+    patience: Patience,
+    /// What the transport was told last.
+    waits: Option<Option<Duration>>,
+    spins: bool,
+    quick: bool,
+    output: Vec<u8>,
+}
+
+impl<T: Transport> Connection<T> {
+    /// Packets over a connection whose handshake is done.
+    pub fn new(transport: T, patience: Patience) -> Self {
+        Self {
+            transport,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            ready: 0..0,
+            left: 0,
+            limit: u64::MAX,
+            patience,
+            waits: None,
+            spins: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+            quick: false,
+            output: Vec::new(),
+        }
+    }
+
+    /// The transport.
+    pub const fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Changes how long the connection waits, from the next read or write on.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.waits = None;
+        self.patience = patience;
+    }
+
+    /// Refuses packets of more bytes than this.
+    pub fn set_limit(&mut self, bytes: u64) {
+        self.limit = bytes;
+    }
+
+    /// Waits for the next packet. Keep-alives are passed over.
+    ///
+    /// # Errors
+    /// [`WireError::Closed`] when the peer has ended the connection between packets; else what went wrong.
+    pub fn next_packet(&mut self) -> Result<Packet, WireError> {
+        self.skip()?;
+        loop {
+            let mut length = [0; 8];
+            if self.ready.is_empty() && self.fill(self.patience.idle, "a packet")? == 0 {
+                return Err(WireError::Closed);
+            }
+            self.fetch(&mut length)?;
+            let length = u64::from_le_bytes(length);
+            if length == 0 {
+                continue;
+            }
+            if length < 4 || length > self.limit {
+                return Err(WireError::Protocol(format!(
+                    "a packet of {length} bytes; a packet has 4 to {} bytes",
+                    self.limit
+                )));
+            }
+            let mut number = [0; 4];
+            self.fetch(&mut number)?;
+            self.left = length - 4;
+            return Ok(Packet { number: i32::from_le_bytes(number), length: self.left });
+        }
+    }
+
+    /// Reads a packed sequence.
+    ///
+    /// # Errors
+    /// As for [`decode`].
+    pub fn sequence(&mut self, bounds: &Bounds) -> Result<Vec<Value>, WireError> {
+        decode(self, bounds)
+    }
+
+    /// Reads the tensor that a copy begins with.
+    ///
+    /// # Errors
+    /// As for [`decode_tensor`].
+    pub fn tensor(&mut self, bounds: &Bounds) -> Result<TensorHeader, WireError> {
+        decode_tensor(self, bounds)
+    }
+
+    /// Reads an integer that has no type index.
+    ///
+    /// # Errors
+    /// As for [`Source::take`].
+    pub fn word(&mut self) -> Result<u64, WireError> {
+        let mut bytes = [0; 8];
+        self.take(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Checks that the packet is at its end.
+    ///
+    /// # Errors
+    /// [`WireError::Content`] otherwise.
+    pub fn end(&self) -> Result<(), WireError> {
+        match self.left {
+            0 => Ok(()),
+            left => Err(WireError::Content(format!("the packet has {left} bytes behind its values"))),
+        }
+    }
+
+    /// Reads bytes to where they belong, past the buffer. All of `target` is initialized on success.
+    ///
+    /// # Errors
+    /// As for [`Source::take`].
+    pub fn data(&mut self, mut target: &mut [MaybeUninit<u8>]) -> Result<(), WireError> {
+        self.claim(target.len())?;
+        let buffered = self.ready.len().min(target.len());
+        let (head, rest) = target.split_at_mut(buffered);
+        for (to, from) in head.iter_mut().zip(&self.buffer[self.ready.clone()]) {
+            to.write(*from);
+        }
+        self.ready.start += buffered;
+        target = rest;
+        while !target.is_empty() {
+            self.wait(self.patience.stall)?;
+            match self.transport.read_into(target) {
+                Ok(0) => return Err(WireError::Cut),
+                Ok(count) => target = &mut target[count..],
+                Err(error) => self.check(error, self.patience.stall, "the rest of a packet")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Skips the rest of the packet.
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn skip(&mut self) -> Result<(), WireError> {
+        while self.left > 0 {
+            if self.ready.is_empty() && self.fill(self.patience.stall, "the rest of a packet")? == 0 {
+                return Err(WireError::Cut);
+            }
+            let count = usize::try_from(self.left).map_or(self.ready.len(), |left| left.min(self.ready.len()));
+            self.ready.start += count;
+            self.left -= count as u64;
+        }
+        Ok(())
+    }
+
+    /// Sends a packet whose body `write` puts behind what is in the buffer.
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn send(&mut self, code: Code, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
+        self.send_with(code, &[], write)
+    }
+
+    /// Sends a packet: what `write` puts into the buffer, and then data that is not copied.
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn send_with(&mut self, code: Code, data: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
+        self.send_head(code, data.len() as u64, data, write)
+    }
+
+    /// Sends the beginning of a packet, to which `more` bytes belong that follow by [`Connection::send_more`].
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn send_begin(&mut self, code: Code, more: u64, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
+        self.send_head(code, more, &[], write)
+    }
+
+    /// Sends a piece of the packet that [`Connection::send_begin`] has begun.
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn send_more(&mut self, data: &[u8]) -> Result<(), WireError> {
+        self.write(&mut [IoSlice::new(data)])
+    }
+
+    fn send_head(
+        &mut self,
+        code: Code,
+        more: u64,
+        data: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), WireError> {
+        let mut output = std::mem::take(&mut self.output);
+        output.clear();
+        output.extend_from_slice(&[0; 8]);
+        output.extend_from_slice(&code.number().to_le_bytes());
+        write(&mut output);
+        let length = (output.len() - 8) as u64 + more;
+        output[..8].copy_from_slice(&length.to_le_bytes());
+        let sent = self.write(&mut [IoSlice::new(&output), IoSlice::new(data)]);
+        // A long text is not kept for the rest of the session.
+        output.shrink_to(BUFFER);
+        self.output = output;
+        sent
+    }
+
+    fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), WireError> {
+        // Reads and writes have one time: a write that follows a wait for a packet sets it again.
+        if self.waits.is_none() {
+            self.wait(self.patience.stall)?;
+        }
+        match write_parts(&mut self.transport, parts) {
+            Ok(()) => Ok(()),
+            Err(error) => match self.check(error, self.patience.stall, "the peer to take a packet") {
+                Ok(()) => Err(WireError::Cut),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Takes bytes of the packet into account.
+    fn claim(&mut self, count: usize) -> Result<(), WireError> {
+        self.left = self.left.checked_sub(count as u64).ok_or_else(too_short)?;
+        Ok(())
+    }
+
+    /// Reads through the buffer, whatever packet the bytes belong to.
+    fn fetch(&mut self, mut target: &mut [u8]) -> Result<(), WireError> {
+        while !target.is_empty() {
+            if self.ready.is_empty() && self.fill(self.patience.stall, "the rest of a packet")? == 0 {
+                return Err(WireError::Cut);
+            }
+            let count = self.ready.len().min(target.len());
+            let (head, rest) = target.split_at_mut(count);
+            head.copy_from_slice(&self.buffer[self.ready.start..self.ready.start + count]);
+            self.ready.start += count;
+            target = rest;
+        }
+        Ok(())
+    }
+
+    /// Reads into the empty buffer; 0 is the end of the connection.
+    fn fill(&mut self, wait: Option<Duration>, awaited: &'static str) -> Result<usize, WireError> {
+        let count = match self.fill_soon()? {
+            Some(count) => count,
+            None => {
+                self.wait(wait)?;
+                let start = Instant::now();
+                let count = loop {
+                    match self.transport.read(&mut self.buffer) {
+                        Ok(count) => break count,
+                        Err(error) => self.check(error, wait, awaited)?,
+                    }
+                };
+                self.quick = self.spins && start.elapsed() < QUICK;
+                count
+            }
+        };
+        self.ready = 0..count;
+        Ok(count)
+    }
+
+    /// Asks again and again for a moment, as long as that helps: a peer that answers within microseconds is not worth a sleep.
+    fn fill_soon(&mut self) -> Result<Option<usize>, WireError> {
+        if !self.quick {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        loop {
+            match self.transport.read_now(&mut self.buffer) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(WireError::Io(error)),
+            }
+            if start.elapsed() > SPIN {
+                self.quick = false;
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn wait(&mut self, wait: Option<Duration>) -> Result<(), WireError> {
+        if self.waits != Some(wait) {
+            // The system takes a time of zero for none.
+            let least = |time: Duration| time.max(Duration::from_millis(1));
+            let stall = self.patience.stall.map(least);
+            self.transport.set_timeouts(wait.map(least), stall).map_err(WireError::Io)?;
+            self.waits = Some(wait);
+        }
+        Ok(())
+    }
+
+    /// What an error of the transport means; an interruption means nothing.
+    fn check(&self, error: io::Error, wait: Option<Duration>, awaited: &'static str) -> Result<(), WireError> {
+        match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ if is_timeout(&error) => Err(WireError::TimedOut { awaited, after: wait.unwrap_or_default() }),
+            _ => Err(WireError::Io(error)),
+        }
+    }
+
+    /// Sends [`Code::Exception`] with a message.
+    ///
+    /// # Errors
+    /// What the connection reports.
+    pub fn send_exception(&mut self, message: &str) -> Result<(), WireError> {
+        self.send(Code::Exception, |body| {
+            Encoder::begin(body, 1).text(message);
+        })
+    }
+
+    /// Reads the message of [`Code::Exception`]. Bytes that are not UTF-8 are replaced: stock servers send what they have.
+    ///
+    /// # Errors
+    /// [`WireError::Content`] for another body; else what the connection reports.
+    pub fn exception(&mut self, bounds: &Bounds) -> Result<String, WireError> {
+        let mut head = [0; 8];
+        self.take(&mut head)?;
+        let length = self.word()?;
+        if head != [1, 0, 0, 0, 8, 0, 0, 0] || length != self.left || length > bounds.text {
+            return Err(WireError::Content("an exception without a message".to_owned()));
+        }
+        let mut text = Vec::new();
+        while self.left > 0 {
+            let start = text.len();
+            text.resize(start + usize::try_from(self.left).map_or(BUFFER, |left| left.min(BUFFER)), 0);
+            self.take(&mut text[start..])?;
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl<T: Transport> Source for Connection<T> {
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn take(&mut self, target: &mut [u8]) -> Result<(), WireError> {
+        if target.len() <= self.ready.len() || target.len() < BUFFER {
+            self.claim(target.len())?;
+            return self.fetch(target);
+        }
+        // SAFETY: the same memory; `data` writes initialized bytes only.
+        let target =
+            unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<MaybeUninit<u8>>(), target.len()) };
+        self.data(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn pair() -> (UnixStream, Connection<UnixStream>) {
+        let (peer, own) = UnixStream::pair().unwrap();
+        (
+            peer,
+            Connection::new(
+                own,
+                Patience { idle: Some(Duration::from_secs(20)), stall: Some(Duration::from_secs(20)) },
+            ),
+        )
+    }
+
+    fn packet(length: u64, payload: &[u8]) -> Vec<u8> {
+        [&length.to_le_bytes()[..], payload].concat()
+    }
+
+    #[test]
+    fn packets_go_both_ways() {
+        let (first, mut second) = pair();
+        let mut first = Connection::new(first, Patience::default());
+        let big: Vec<u8> = (0..1_000_000u32).map(|i| i as u8).collect();
+        let sent = big.clone();
+        let sender = thread::spawn(move || {
+            first.send(Code::CallFunc, |body| {
+                body.extend_from_slice(&5u64.to_le_bytes());
+                Encoder::begin(body, 1).bytes(&sent);
+            })?;
+            first.send_with(Code::CopyAck, &sent, |_| {})?;
+            first.send_begin(Code::CopyAck, sent.len() as u64, |_| {})?;
+            sent.chunks(70_000).try_for_each(|piece| first.send_more(piece))?;
+            first.send(Code::Shutdown, |_| {})?;
+            first.send_exception("broken")
+        });
+        assert_eq!(second.next_packet().unwrap().code(), Some(Code::CallFunc));
+        assert_eq!(second.word().unwrap(), 5);
+        assert_eq!(second.sequence(&Bounds::default()).unwrap(), [Value::Bytes(big.clone())]);
+        second.end().unwrap();
+        for _ in 0..2 {
+            let ack = second.next_packet().unwrap();
+            assert_eq!((ack.code(), ack.length), (Some(Code::CopyAck), 1_000_000));
+            let mut data = Vec::with_capacity(big.len());
+            second.data(&mut data.spare_capacity_mut()[..big.len()]).unwrap();
+            // SAFETY: `data` has initialized them.
+            unsafe { data.set_len(big.len()) };
+            assert_eq!(data, big);
+        }
+        assert_eq!(second.next_packet().unwrap(), Packet { number: 1, length: 0 });
+        assert_eq!(second.next_packet().unwrap().code(), Some(Code::Exception));
+        assert_eq!(second.exception(&Bounds::default()).unwrap(), "broken");
+        sender.join().unwrap().unwrap();
+        assert!(matches!(second.next_packet(), Err(WireError::Closed)));
+    }
+
+    #[test]
+    fn keep_alives_and_unread_bodies_are_skipped() {
+        let (mut peer, mut own) = pair();
+        let bytes =
+            [packet(0, b""), packet(6, b"\x0a\0\0\0xy"), packet(0, b""), packet(0, b""), packet(4, b"\x63\0\0\0")];
+        peer.write_all(&bytes.concat()).unwrap();
+        drop(peer);
+        assert_eq!(own.next_packet().unwrap(), Packet { number: 10, length: 2 });
+        let unknown = own.next_packet().unwrap();
+        assert_eq!((unknown.number, unknown.code()), (99, None));
+        assert!(matches!(own.next_packet(), Err(WireError::Closed)));
+    }
+
+    #[test]
+    fn content_errors_leave_the_connection() {
+        let (mut peer, mut own) = pair();
+        let wrong = packet(12, b"\x03\0\0\0\x01\0\0\0\x08\0\0\0");
+        peer.write_all(&[wrong.clone(), wrong, packet(4, b"\x01\0\0\0")].concat()).unwrap();
+        own.next_packet().unwrap();
+        let error = own.sequence(&Bounds::default()).unwrap_err();
+        assert!(error.is_recoverable(), "{error}");
+        own.next_packet().unwrap();
+        assert!(own.end().unwrap_err().is_recoverable());
+        assert_eq!(own.next_packet().unwrap().code(), Some(Code::Shutdown));
+    }
+
+    #[test]
+    fn hostile_packets() {
+        for (bytes, problem) in [
+            (packet(1 << 63, b"\x03\0\0\0"), "a packet of 9223372036854775808 bytes"),
+            (packet(u64::MAX, b""), "a packet of 18446744073709551615 bytes"),
+            (packet(3, b"\x03\0\0"), "a packet of 3 bytes"),
+            (packet(4, b"\x03"), "ended in the middle"),
+            (vec![4, 0], "ended in the middle"),
+            (packet(100, b"\x05\0\0\0\x01\0\0\0\x08\0\0\0\x50\0\0\0\0\0\0\0hi"), "ended in the middle"),
+            (packet(100, b"\x05\0\0\0\x01\0\0\0\x08\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"), "without a message"),
+        ] {
+            let (mut peer, mut own) = pair();
+            own.set_limit(1 << 40);
+            peer.write_all(&bytes).unwrap();
+            drop(peer);
+            let read = own.next_packet().and_then(|_| own.exception(&Bounds::default()));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(problem), "{bytes:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn silence_has_an_end() {
+        let (mut peer, mut own) = pair();
+        own.set_patience(Patience { idle: Some(Duration::from_millis(20)), stall: Some(Duration::from_millis(30)) });
+        let error = own.next_packet().unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { awaited: "a packet", .. }), "{error}");
+        peer.write_all(&packet(100, b"\x05\0\0\0")).unwrap();
+        own.next_packet().unwrap();
+        let error = own.skip().unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { awaited: "the rest of a packet", .. }), "{error}");
+        // A peer that takes nothing.
+        let error = own.send_with(Code::CopyAck, &vec![0; 32 << 20], |_| {}).unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
+    }
+}

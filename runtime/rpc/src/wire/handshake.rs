@@ -1,0 +1,241 @@
+//! The handshake: the client sends a magic number and its key, the server a code and its own key.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::transport::is_timeout;
+use super::{Key, MAX_KEY, Transport, WireError};
+
+/// What a connection to a server begins with.
+pub const MAGIC: i32 = 0xFF271;
+
+/// A server's answer to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hello {
+    /// The session begins.
+    Welcome,
+    /// A proxy has a server of this key already.
+    DuplicateKey,
+    /// This is not the key of the server.
+    NoMatchingKey,
+}
+
+/// Server: reads a client's key. No byte behind it is read.
+///
+/// # Errors
+/// What went wrong; the only thing to do is to close the connection.
+pub fn hear(transport: &mut dyn Transport, within: Duration) -> Result<Key, WireError> {
+    let mut clock = Clock::new(within);
+    let magic = clock.read_number(transport)?;
+    if magic != MAGIC {
+        return Err(WireError::Protocol(format!("a connection begins with {MAGIC:#x}, not with {magic:#x}")));
+    }
+    Key::parse(&clock.read_text(transport)?)
+}
+
+/// Server: answers a key. With another answer than [`Hello::Welcome`] the connection is to be closed behind it.
+///
+/// # Errors
+/// What went wrong.
+pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Duration) -> Result<(), WireError> {
+    let offset = match hello {
+        Hello::Welcome => 0,
+        Hello::DuplicateKey => 1,
+        Hello::NoMatchingKey => 2,
+    };
+    let mut bytes = (MAGIC + offset).to_le_bytes().to_vec();
+    if hello == Hello::Welcome {
+        push_text(&mut bytes, &key.to_string());
+    }
+    Clock::new(within).write(transport, &bytes)
+}
+
+/// Client: sends its key, and gives the server's.
+///
+/// # Errors
+/// [`WireError::Content`] when the server does not know the key; else what went wrong.
+pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+    key.check()?;
+    let mut clock = Clock::new(within);
+    let mut bytes = MAGIC.to_le_bytes().to_vec();
+    push_text(&mut bytes, &key.to_string());
+    clock.write(transport, &bytes)?;
+    let name = &key.name;
+    match clock.read_number(transport)?.wrapping_sub(MAGIC) {
+        0 => Key::parse(&clock.read_text(transport)?),
+        1 => Err(WireError::Content(format!(
+            "the proxy has a peer with key '{name}' already; give each server another key"
+        ))),
+        2 => Err(WireError::Content(format!("the server has another key than '{name}'; see `--key` of the server"))),
+        _ => Err(WireError::Protocol("it does not answer as an RPC server does; is this the right port?".to_owned())),
+    }
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(&(text.len() as i32).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+/// The time that a handshake has in all, so that one byte a second does not hold it open.
+struct Clock {
+    within: Duration,
+    end: Option<Instant>,
+}
+
+impl Clock {
+    fn new(within: Duration) -> Self {
+        Self { within, end: Instant::now().checked_add(within) }
+    }
+
+    fn late(&self) -> WireError {
+        WireError::TimedOut { awaited: "the handshake", after: self.within }
+    }
+
+    /// Sets the transport to what is left.
+    fn start(&self, transport: &mut dyn Transport) -> Result<(), WireError> {
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(self.late());
+        }
+        transport.set_timeouts(left, left).map_err(WireError::Io)
+    }
+
+    fn read(&mut self, transport: &mut dyn Transport, mut target: &mut [u8]) -> Result<(), WireError> {
+        while !target.is_empty() {
+            self.start(transport)?;
+            match transport.read(target) {
+                Ok(0) => return Err(WireError::Cut),
+                Ok(count) => target = &mut target[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(self.late()),
+                Err(error) => return Err(WireError::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_number(&mut self, transport: &mut dyn Transport) -> Result<i32, WireError> {
+        let mut bytes = [0; 4];
+        self.read(transport, &mut bytes)?;
+        Ok(i32::from_le_bytes(bytes))
+    }
+
+    fn read_text(&mut self, transport: &mut dyn Transport) -> Result<String, WireError> {
+        let length = self.read_number(transport)?;
+        let fitting = usize::try_from(length).ok().filter(|&length| length <= MAX_KEY);
+        let Some(length) = fitting else {
+            return Err(WireError::Protocol(format!("a key of {length} bytes; the most is {MAX_KEY}")));
+        };
+        let mut bytes = vec![0; length];
+        self.read(transport, &mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| WireError::Protocol("a key that is not UTF-8".to_owned()))
+    }
+
+    fn write(&mut self, transport: &mut dyn Transport, mut bytes: &[u8]) -> Result<(), WireError> {
+        while !bytes.is_empty() {
+            self.start(transport)?;
+            match transport.write(bytes) {
+                Ok(0) => return Err(WireError::Cut),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(self.late()),
+                Err(error) => return Err(WireError::Io(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(20);
+
+    fn hello(length: i32, key: &[u8]) -> Vec<u8> {
+        [&MAGIC.to_le_bytes()[..], &length.to_le_bytes(), key].concat()
+    }
+
+    #[test]
+    fn both_sides_agree() {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        let served = thread::spawn(move || {
+            let key = hear(&mut server, TIME).unwrap();
+            answer(&mut server, Hello::Welcome, &Key::server("pi"), TIME).unwrap();
+            key
+        });
+        let sent = Key { timeout: Some(Duration::from_secs(60)), ..Key::client("pi") };
+        assert_eq!(greet(&mut client, &sent, TIME).unwrap(), Key::server("pi"));
+        assert_eq!(served.join().unwrap(), sent);
+    }
+
+    #[test]
+    fn bytes_of_a_client() {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        client.write_all(&[hello(20, b"client:a -timeout=60"), b"next".to_vec()].concat()).unwrap();
+        assert_eq!(hear(&mut server, TIME).unwrap().to_string(), "client:a -timeout=60");
+        answer(&mut server, Hello::Welcome, &Key::server("a"), TIME).unwrap();
+        let mut rest = [0; 4];
+        server.read_exact(&mut rest).unwrap();
+        assert_eq!(&rest, b"next");
+        let mut reply = [0; 16];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, *b"\x71\xf2\x0f\0\x08\0\0\0server:a");
+    }
+
+    #[test]
+    fn refusals() {
+        for (hello, words) in [(Hello::NoMatchingKey, "another key"), (Hello::DuplicateKey, "already")] {
+            let (mut client, mut server) = UnixStream::pair().unwrap();
+            answer(&mut server, hello, &Key::server(""), TIME).unwrap();
+            let error = greet(&mut client, &Key::client("b"), TIME).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        server.write_all(b"HTTP/1.1 400 Bad Request").unwrap();
+        let error = greet(&mut client, &Key::client(""), TIME).unwrap_err().to_string();
+        assert!(error.contains("right port"), "{error}");
+    }
+
+    #[test]
+    fn hostile_bytes() {
+        for (bytes, problem) in [
+            (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "begins with"),
+            (hello(-1, b""), "a key of -1 bytes"),
+            (hello(i32::MAX, b""), "the most is 4096"),
+            (hello(3, b"\xff\xfe:"), "not UTF-8"),
+            (hello(2, b"ab"), "begins with"),
+            (hello(9, b"client:"), "ended in the middle"),
+            (b"\x71\xf2".to_vec(), "ended in the middle"),
+            (Vec::new(), "ended in the middle"),
+        ] {
+            let (mut client, mut server) = UnixStream::pair().unwrap();
+            client.write_all(&bytes).unwrap();
+            drop(client);
+            let error = hear(&mut server, TIME).unwrap_err().to_string();
+            assert!(error.contains(problem), "{bytes:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn slow_bytes() {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        let sender = thread::spawn(move || {
+            // Each byte comes in time, the whole key does not.
+            for byte in hello(20, b"client:a -timeout=60") {
+                if client.write_all(&[byte]).is_err() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let error = hear(&mut server, Duration::from_millis(100)).unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
+        drop(server);
+        sender.join().unwrap();
+    }
+}

@@ -1,0 +1,154 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::WireError;
+
+/// The most bytes of a key with its options.
+pub const MAX_KEY: usize = 4096;
+
+/// What a peer says of itself in the handshake: `client:pi -timeout=60`.
+///
+/// ```
+/// use kernpack_rpc::wire::Key;
+/// let key = Key::parse("client:pi -timeout=0.5 -token=c2VjcmV0").unwrap();
+/// assert_eq!((key.role.as_str(), key.name.as_str()), ("client", "pi"));
+/// assert_eq!(key.timeout.unwrap().as_millis(), 500);
+/// assert_eq!(key.to_string(), "client:pi -timeout=0.5 -token=c2VjcmV0");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    /// `client` or `server`.
+    pub role: String,
+    /// Which server is meant; empty for one that has no key. What a tracker gives (`pi:0.7341`) contains a colon.
+    pub name: String,
+    /// How long the session may last at most.
+    pub timeout: Option<Duration>,
+    /// What allows to use the server.
+    pub token: Option<String>,
+}
+
+impl Key {
+    /// The key of a client without options.
+    pub fn client(name: impl Into<String>) -> Self {
+        Self { role: "client".to_owned(), name: name.into(), timeout: None, token: None }
+    }
+
+    /// The key of a server.
+    pub fn server(name: impl Into<String>) -> Self {
+        Self { role: "server".to_owned(), ..Self::client(name) }
+    }
+
+    /// Takes a key apart. Options that are not known are passed over, as stock servers do.
+    ///
+    /// # Errors
+    /// [`WireError::Protocol`] for a key without a role, or with an option whose value is wrong.
+    pub fn parse(text: &str) -> Result<Self, WireError> {
+        let mut words = text.split_ascii_whitespace();
+        let first = words.next().unwrap_or_default();
+        let Some((role, name)) = first.split_once(':') else {
+            return Err(WireError::Protocol("a key begins with `client:` or `server:`".to_owned()));
+        };
+        let mut key = Self { role: role.to_owned(), name: name.to_owned(), timeout: None, token: None };
+        for word in words {
+            if let Some(seconds) = word.strip_prefix("-timeout=") {
+                let parsed = seconds.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                key.timeout = Some(parsed.ok_or_else(|| {
+                    WireError::Protocol("the option -timeout of a key is a number of seconds".to_owned())
+                })?);
+            } else if let Some(token) = word.strip_prefix("-token=") {
+                key.token = Some(token.to_owned());
+            }
+        }
+        Ok(key)
+    }
+
+    /// Whether name and token can be sent: without white space, and not too long together.
+    ///
+    /// # Errors
+    /// [`WireError::Content`] that says what is wrong.
+    pub fn check(&self) -> Result<(), WireError> {
+        let words = [("key", Some(&self.name)), ("token", self.token.as_ref())];
+        for (what, word) in words {
+            if word.is_some_and(|word| word.contains(|letter: char| letter.is_whitespace() || letter.is_control())) {
+                return Err(WireError::Content(format!("a {what} has no white space in it")));
+            }
+        }
+        let length = self.to_string().len();
+        if length > MAX_KEY {
+            return Err(WireError::Content(format!(
+                "the key is {length} bytes long with its options, the most is {MAX_KEY}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Key {
+    /// As it is sent, the token included.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.role, self.name)?;
+        if let Some(timeout) = self.timeout {
+            write!(f, " -timeout={}", timeout.as_secs_f64())?;
+        }
+        if let Some(token) = &self.token {
+            write!(f, " -token={token}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Key {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key")
+            .field("role", &self.role)
+            .field("name", &self.name)
+            .field("timeout", &self.timeout)
+            .field("token", &self.token.as_ref().map(|_| "..."))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_apart() {
+        let plain = Key::client("");
+        for (text, expected) in [
+            ("client:", plain.clone()),
+            ("client:pi", Key::client("pi")),
+            ("server:pi:0.25", Key::server("pi:0.25")),
+            ("client: -timeout=2", Key { timeout: Some(Duration::from_secs(2)), ..plain.clone() }),
+            ("client:  -new=1 \t-token=a=b", Key { token: Some("a=b".into()), ..plain }),
+        ] {
+            assert_eq!(Key::parse(text).unwrap(), expected, "{text}");
+        }
+        for (text, problem) in [
+            ("", "begins with"),
+            ("pi", "begins with"),
+            ("client:a -timeout=", "-timeout"),
+            ("client:a -timeout=-1", "-timeout"),
+            ("client:a -timeout=nan", "-timeout"),
+            ("client:a -timeout=1e300", "-timeout"),
+        ] {
+            let error = Key::parse(text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn tokens_stay_out_of_logs() {
+        let key = Key { token: Some("secret".into()), ..Key::client("pi") };
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+
+    #[test]
+    fn keys_that_cannot_be_sent() {
+        assert!(Key::client("a b").check().is_err());
+        assert!(Key::client("x".repeat(MAX_KEY)).check().is_err());
+        assert!(Key { token: Some("a\n".into()), ..Key::client("a") }.check().is_err());
+        Key::client("pi:0.5").check().unwrap();
+    }
+}

@@ -1,0 +1,37 @@
+//! The protocol as bytes: handshake, packets, packed sequences. Both sides use it, over any [`Transport`].
+//!
+//! What comes from a peer is a stranger's: each length, count and code is checked against a bound before memory is taken for it, and no
+//! packet is kept whole. Nothing here makes values of the runtime or calls anything.
+//!
+//! ```
+//! use std::io::Cursor;
+//! use kernpack_rpc::wire::{Bounds, Encoder, Value, decode};
+//!
+//! let mut bytes = Vec::new();
+//! Encoder::begin(&mut bytes, 2).int(7).text("seven");
+//! let values = decode(&mut &bytes[..], &Bounds::default()).unwrap();
+//! assert_eq!(values, [Value::Int(7), Value::Str("seven".into())]);
+//! ```
+
+mod code;
+mod connection;
+mod decode;
+mod encode;
+mod error;
+mod handshake;
+mod key;
+mod transport;
+mod value;
+
+pub use code::Code;
+pub use connection::{Connection, Packet, Patience};
+pub use decode::{Bounds, Source, decode, decode_tensor};
+pub use encode::Encoder;
+pub use error::WireError;
+pub use handshake::{Hello, MAGIC, answer, greet, hear};
+pub use key::{Key, MAX_KEY};
+pub use transport::Transport;
+pub use value::{TensorHeader, Value};
+
+/// The version that both sides must name in [`Code::InitServer`].
+pub const VERSION: &str = "0.8.0";

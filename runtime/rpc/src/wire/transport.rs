@@ -1,0 +1,159 @@
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A stream of bytes to a peer: a TCP connection, or TLS over one.
+///
+/// Reads and writes give up with [`io::ErrorKind::WouldBlock`] or [`io::ErrorKind::TimedOut`] after the times set.
+pub trait Transport: Read + Write + Send {
+    /// How long one read and one write wait at most; `None` is without end. Not zero.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()>;
+
+    /// Reads what is there, without waiting: [`io::ErrorKind::WouldBlock`] when nothing is.
+    ///
+    /// # Errors
+    /// As for a read. A transport that cannot tell always gives `WouldBlock`.
+    fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize>;
+
+    /// Reads into memory that may not be initialized; the first bytes, as many as are returned, are then.
+    ///
+    /// # Errors
+    /// As for a read.
+    fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        let length = target.len();
+        target.fill(MaybeUninit::new(0));
+        // SAFETY: all bytes were just written.
+        let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), length) };
+        self.read(target)
+    }
+
+    /// Writes some of the parts, one behind the other, and says how many bytes. A peer that is gone is an error, never a signal.
+    ///
+    /// # Errors
+    /// As for a write.
+    fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_vectored(parts)
+    }
+
+    /// Ends the connection for both sides; reads and writes in progress return.
+    fn close(&self);
+
+    /// The descriptor below, where there is one that can be waited for.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// Implements the trait for a kind of socket.
+macro_rules! socket {
+    ($socket:ty) => {
+        impl Transport for $socket {
+            fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+                self.set_read_timeout(read)?;
+                self.set_write_timeout(write)
+            }
+
+            fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
+                // SAFETY: the memory is as large as said, and borrowed for the call.
+                unsafe { receive(self.as_raw_fd(), target.as_mut_ptr(), target.len(), libc::MSG_DONTWAIT) }
+            }
+
+            fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+                // SAFETY: as above.
+                unsafe { receive(self.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), 0) }
+            }
+
+            fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+                send(self.as_raw_fd(), parts)
+            }
+
+            fn close(&self) {
+                // A connection that the peer has ended already needs no end.
+                let _ = self.shutdown(Shutdown::Both);
+            }
+
+            fn descriptor(&self) -> Option<RawFd> {
+                Some(self.as_raw_fd())
+            }
+        }
+    };
+}
+socket!(TcpStream);
+socket!(UnixStream);
+
+/// # Safety
+/// `target` has `length` writable bytes.
+unsafe fn receive(socket: RawFd, target: *mut u8, length: usize, flags: libc::c_int) -> io::Result<usize> {
+    // SAFETY: promised by the caller.
+    let count = unsafe { libc::recv(socket, target.cast(), length, flags) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+fn send(socket: RawFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: all members may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // An `IoSlice` has the layout of an `iovec`; the system only reads.
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len() as _;
+    #[cfg(target_os = "linux")]
+    let flags = libc::MSG_NOSIGNAL;
+    // The standard library sets SO_NOSIGPIPE where there is no such flag.
+    #[cfg(not(target_os = "linux"))]
+    let flags = 0;
+    // SAFETY: the message refers to parts that live for the call.
+    let count = unsafe { libc::sendmsg(socket, &message, flags) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        (**self).set_timeouts(read, write)
+    }
+
+    fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        (**self).read_now(target)
+    }
+
+    fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        (**self).read_into(target)
+    }
+
+    fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        (**self).write_some(parts)
+    }
+
+    fn close(&self) {
+        (**self).close();
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        (**self).descriptor()
+    }
+}
+
+/// Whether a read or write gave up because of its time.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Writes all parts, one behind the other, in as few calls as possible.
+pub(super) fn write_parts<T: Transport + ?Sized>(target: &mut T, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    let mut rest = parts;
+    // Empty parts in front go.
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match target.write_some(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut rest, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
