@@ -95,7 +95,7 @@ fn threads_do_not_change_results() {
             let parallel = lowered.kernels.iter().filter(|kernel| kernel.is_parallel).count();
             assert!(parallel > 0 && (work == 1 || parallel < lowered.kernels.len()), "{:?}", lowered.kernels);
             assert_eq!(lowered.is_region, threads == Threads::Region);
-            for _ in 0..50 {
+            for _ in 0..8 {
                 for (seed, expected) in (5..8).zip(&expected) {
                     assert_close(&run(&module, seed), expected);
                 }
@@ -118,7 +118,7 @@ fn calls_of_many_threads_at_once() {
                 // Temporary memory of its own, and that of the thread.
                 let state = Tensor::empty(U8, &[bytes], Device::CPU).unwrap();
                 let function = module.function("network_steps").unwrap();
-                for _ in 0..100 {
+                for _ in 0..20 {
                     let outputs = outputs();
                     function.call((&state, 0, steps, &input(seed), &outputs.0, &outputs.1)).unwrap();
                     assert_close(&results(&outputs), expected);
