@@ -1,5 +1,6 @@
 //! Models: imported, lowered for each CPU level, and compiled by LLVM into the library, with their weights.
 
+mod header;
 mod options;
 
 use std::collections::BTreeSet;
@@ -93,7 +94,11 @@ pub(crate) fn compile(
     for (read, infos) in made.iter().zip(infos) {
         // A level that failed is told below.
         if let Some(info) = infos.last() {
-            outcome.items.push(items(read, info, &infos)?);
+            let items = items(read, info, &infos)?;
+            let path = session.work_dir.join(format!("{}.h", items.name));
+            write(&path, header::write(&items).as_bytes())?;
+            outcome.outputs.push(Output::of("header", &path, &read.source, [items.name.as_str()]));
+            outcome.items.push(items);
         }
     }
     Ok((results::by_version(versions, &sources, rows)?, outcome))

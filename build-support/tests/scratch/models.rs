@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use expect_test::expect;
 use kernpack::{Module, Tensor};
@@ -127,6 +128,7 @@ fn a_model_becomes_a_function_of_the_library() {
     let ran = package.cargo(&["run", "--quiet", "--bin", "count"], &[]);
     assert!(ran.success, "{}", ran.stderr);
     assert_eq!(ran.stdout, "0 allocations in 1000 calls with a state, 0 without\n");
+    a_program_in_c(&package);
     let listing = fs::read_dir(package.out_dir().join("kernpack"))
         .unwrap()
         .flatten()
@@ -138,6 +140,55 @@ fn a_model_becomes_a_function_of_the_library() {
     // Nothing is compiled again.
     assert!(!build().did_work());
 }
+
+/// A program in C that is linked with the library, by the header that the build wrote.
+fn a_program_in_c(package: &Package) {
+    let library = package.library_path("debug");
+    let program = package.dir.join("caller");
+    fs::write(program.with_extension("c"), CALLER).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(program.with_extension("c"));
+    compiler.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+    compiler.arg("-I").arg(package.out_dir().join("kernpack")).arg(&library);
+    assert!(compiler.status().unwrap().success());
+    let ran = Command::new(&program).env("LD_LIBRARY_PATH", library.parent().unwrap()).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), "10 -10 66 -38 72 5\n10 -10 66 -38 72 5\n-1\n");
+}
+
+/// Calls the model with the thread's memory, with its own, and with an input of another shape.
+const CALLER: &str = r#"#include "perceptron.h"
+#include <stdio.h>
+
+static DLTensor matrix(float* data, int64_t* shape) {
+  DLTensor tensor;
+  memset(&tensor, 0, sizeof tensor);
+  tensor.data = data;
+  tensor.device.device_type = kDLCPU;
+  tensor.ndim = 2;
+  tensor.dtype.code = kDLFloat;
+  tensor.dtype.bits = 32;
+  tensor.dtype.lanes = 1;
+  tensor.shape = shape;
+  return tensor;
+}
+
+static char memory[KERNPACK_PERCEPTRON_STATE_BYTES];
+
+int main(void) {
+  float numbers[8] = {-3, -2, -1, 0, 1, 2, 3, 4}, results[6];
+  int64_t shape[2] = {2, 4}, of_results[2] = {2, 3};
+  DLTensor x = matrix(numbers, shape), scores = matrix(results, of_results);
+  for (int with_state = 0; with_state < 2; ++with_state) {
+    memset(results, 0, sizeof results);
+    int status = with_state ? kernpack_perceptron_with(memory, &x, &scores) : kernpack_perceptron(&x, &scores);
+    if (status != 0) return 1;
+    for (int i = 0; i < 6; ++i) printf("%g%c", results[i], i == 5 ? '\n' : ' ');
+  }
+  printf("%d\n", kernpack_perceptron(&scores, &x));
+  return 0;
+}
+"#;
 
 #[test]
 fn mistakes_in_models_are_told_at_once() {
