@@ -24,11 +24,17 @@ const FILES: [&str; 3] =
 /// The library is smaller, with the network's 3.1 MB in it.
 const MOST_BYTES: u64 = 4_500_000;
 
-/// `cargo xtask filetype [PATH..]`: installs the model, builds the example, and says what kinds of files these are.
-pub(crate) fn run(paths: &[&str]) -> Result {
+/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what kinds of files these are; or makes a wheel of it, and tests that.
+pub(crate) fn run(arguments: &[&str]) -> Result {
+    let (options, paths): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
     let workspace = Workspace::find()?;
-    prepare(&workspace)?;
+    let interpreter = prepare(&workspace)?;
     let program = build(&workspace)?;
+    match options[..] {
+        [] => {}
+        ["--wheel"] if paths.is_empty() => return wheel(&workspace, &interpreter),
+        _ => return Err("usage: cargo xtask filetype [--wheel | PATH..]".into()),
+    }
     let mut command = workspace.command(&program);
     // The paths are those of the caller, who may be in another folder.
     command.current_dir(std::env::current_dir()?);
@@ -38,6 +44,30 @@ pub(crate) fn run(paths: &[&str]) -> Result {
         paths.iter().map(|path| (*path).as_ref()).collect()
     });
     step::run("what kinds of files these are", &mut command, Show::Lines).map(drop)
+}
+
+/// Makes the wheel `filetype-kernpack` in `target/wheels`, and installs it into a fresh environment, where it is tried.
+fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
+    let mut cargo = workspace.cargo("build");
+    step::run("build cargo kernpack", cargo.args(["--package", "kernpack-cli"]), Show::Warnings)?;
+    let target = workspace.cargo_target();
+    let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
+    let wheels = workspace.folder("wheels")?;
+    let mut pytest = workspace.command(interpreter);
+    pytest.args([
+        "-m",
+        "pytest",
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        "-ra",
+        "examples/filetype/python/test_package.py",
+    ]);
+    pytest.env("CARGO_KERNPACK", cargo_kernpack).env("CARGO_TARGET_DIR", target);
+    pytest.env("FILETYPE_WHEELS", &wheels).env("PYTHONDONTWRITEBYTECODE", "1");
+    step::run("the wheel in a fresh environment", &mut pytest, Show::Lines)?;
+    println!("the wheel is in {}", wheels.display());
+    Ok(())
 }
 
 /// Puts the model's files where the example's build script looks for them; the result is a Python that has the package, and onnxruntime.

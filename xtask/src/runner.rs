@@ -25,6 +25,7 @@ const PYTHON_TESTS: [&str; 7] = [
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",
+    "examples/python-rpc/python",
     "examples/tensor-kernels/python",
     gpu::PYTHON_TESTS,
 ];
@@ -157,6 +158,9 @@ fn others(
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);
         }
+        if let Some(interpreter) = apache_tvm {
+            pytest.env("KERNPACK_APACHE_TVM", interpreter);
+        }
         commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
     }
     if let Some(interpreter) = apache_tvm {
@@ -171,6 +175,7 @@ fn others(
             let mut pytest = environment.command(interpreter);
             pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
             pytest.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+            pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
             commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
         }
         Err(error) => report.skip(&format!("examples/filetype beside the package magika: {error}")),
