@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let start = Instant::now();
     let target = Target::host();
-    let context = PassContext::new(PassOptions::default());
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
     let lowered = lower(&graph, "model", &TargetDescription::of(&target), &context, lowering)?;
     println!(
         "lowered in {:.2?}: {} bytes of temporary memory, {} bytes of weights",
