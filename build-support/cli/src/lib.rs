@@ -1,5 +1,5 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made.
+//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `rpc` runs libraries on other machines.
 
 mod arguments;
 mod cargo;
@@ -9,6 +9,7 @@ mod inspect;
 mod library;
 mod new;
 mod outputs;
+mod rpc;
 mod text;
 mod wheel;
 
@@ -23,6 +24,8 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Does what the command line of this process asks for.
 pub fn run() -> ExitCode {
+    // `rpc serve` starts this program once more for each session.
+    kernpack_rpc::run_session_if_asked();
     let command = Command::parse(std::env::args_os().skip(1));
     match command.and_then(run_command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,6 +44,7 @@ fn run_command(command: Command) -> Result<()> {
         Command::Inspect(options) => print(&inspect::show(&options)?),
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),
         Command::New(options) => print(&new::make(&options)?),
+        Command::Rpc(options) => rpc::run(options),
         Command::Outputs(options) => print(&outputs::show(&options)?),
         Command::Doctor(options) => {
             let (text, able) = doctor::examine(&options);
