@@ -1,4 +1,4 @@
-//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long importing,
+//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--notes] [--f16|--bf16] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long importing,
 //! lowering and compiling took; with `--times` also how long each kernel runs, on zeros, and with `--notes` what the rules say of the stages.
 
 use std::error::Error;
@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Any, Device, Function, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
+use kernpack_compiler::ir::{BF16, F16, FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::{LowerOptions, Lowered, ModelOptions, import, lower, stored};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]")?;
+    let path = arguments
+        .next()
+        .ok_or("inspect MODEL.onnx [--no-fusion] [--times] [--notes] [--f16|--bf16] [NAME=EXTENT..]")?;
     let mut options = ModelOptions::default();
     let mut lowering = LowerOptions::default();
     let (mut times, mut notes) = (false, false);
@@ -23,6 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             None if argument == "--no-fusion" => lowering.fuse = false,
             None if argument == "--times" => times = true,
             None if argument == "--notes" => notes = true,
+            None if argument == "--f16" => options.weights = Some(F16),
+            None if argument == "--bf16" => options.weights = Some(BF16),
             None => return Err(format!("unknown argument '{argument}'").into()),
         }
     }
