@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::python::{self, Recipe};
 use crate::step::{self, Show};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,20 @@ const FOLDER: &str = "magika";
 const FILES: [&str; 3] =
     ["models/standard_v3_3/model.onnx", "models/standard_v3_3/config.min.json", "config/content_types_kb.min.json"];
 
-/// `cargo xtask filetype [PATH..]`: installs the model, builds the example, and says what kinds of files these are.
-pub(crate) fn run(paths: &[&str]) -> Result {
+/// The library is smaller, with the network's 3.1 MB in it.
+const MOST_BYTES: u64 = 4_500_000;
+
+/// `cargo xtask filetype [--wheel] [PATH..]`: installs the model, builds the example, and says what kinds of files these are; or makes a wheel of it, and tests that.
+pub(crate) fn run(arguments: &[&str]) -> Result {
+    let (options, paths): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
     let workspace = Workspace::find()?;
-    prepare(&workspace)?;
+    let interpreter = prepare(&workspace)?;
     let program = build(&workspace)?;
+    match options[..] {
+        [] => {}
+        ["--wheel"] if paths.is_empty() => return wheel(&workspace, &interpreter),
+        _ => return Err("usage: cargo xtask filetype [--wheel | PATH..]".into()),
+    }
     let mut command = workspace.command(&program);
     // The paths are those of the caller, who may be in another folder.
     command.current_dir(std::env::current_dir()?);
@@ -35,6 +44,30 @@ pub(crate) fn run(paths: &[&str]) -> Result {
         paths.iter().map(|path| (*path).as_ref()).collect()
     });
     step::run("what kinds of files these are", &mut command, Show::Lines).map(drop)
+}
+
+/// Makes the wheel `filetype-kernpack` in `target/wheels`, and installs it into a fresh environment, where it is tried.
+fn wheel(workspace: &Workspace, interpreter: &Path) -> Result {
+    let mut cargo = workspace.cargo("build");
+    step::run("build cargo kernpack", cargo.args(["--package", "kernpack-cli"]), Show::Warnings)?;
+    let target = workspace.cargo_target();
+    let cargo_kernpack = target.join("debug").join(format!("cargo-kernpack{}", std::env::consts::EXE_SUFFIX));
+    let wheels = workspace.folder("wheels")?;
+    let mut pytest = workspace.command(interpreter);
+    pytest.args([
+        "-m",
+        "pytest",
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        "-ra",
+        "examples/filetype/python/test_package.py",
+    ]);
+    pytest.env("CARGO_KERNPACK", cargo_kernpack).env("CARGO_TARGET_DIR", target);
+    pytest.env("FILETYPE_WHEELS", &wheels).env("PYTHONDONTWRITEBYTECODE", "1");
+    step::run("the wheel in a fresh environment", &mut pytest, Show::Lines)?;
+    println!("the wheel is in {}", wheels.display());
+    Ok(())
 }
 
 /// Puts the model's files where the example's build script looks for them; the result is a Python that has the package, and onnxruntime.
@@ -57,9 +90,17 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Builds the library and the program with optimization; the result is the program.
+///
+/// Built by itself, as it is shipped, the library is held to its size: beside other crates of the workspace, the runtime has their features, too.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo("build");
     cargo.args(["--release", "--package", "filetype"]);
     step::run("build examples/filetype", &mut cargo, Show::Warnings)?;
-    Ok(workspace.cargo_target().join("release").join(format!("filetype{}", std::env::consts::EXE_SUFFIX)))
+    let folder = workspace.cargo_target().join("release");
+    let library = shared_library(&folder, "filetype");
+    let size = fs::metadata(&library).map_err(|error| format!("{}: {error}", library.display()))?.len();
+    if size >= MOST_BYTES {
+        return Err(format!("{} has {size} bytes, and less than {MOST_BYTES} are promised", library.display()).into());
+    }
+    Ok(folder.join(format!("filetype{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -21,6 +21,7 @@ mod environment;
 mod floors;
 mod fuzz;
 mod gpu;
+mod imagenet;
 mod magika;
 mod node;
 mod onnx;
@@ -29,6 +30,7 @@ mod proved;
 mod python;
 mod races;
 mod reports;
+mod rpc;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -60,8 +62,12 @@ const USAGE: &str = "usage: cargo xtask <command>
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
-  filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..]
+  filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..];
+                filetype --wheel makes the wheel filetype-kernpack of it, and tries it in a fresh environment
+  imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
+                onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
@@ -91,9 +97,11 @@ fn main() -> ExitCode {
         ["api", "--write"] => api::run(true),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
-        ["filetype", ref paths @ ..] => magika::run(paths),
+        ["filetype", ref rest @ ..] => magika::run(rest),
+        ["imagenet", ref paths @ ..] => imagenet::run(paths),
         ["onnx", ref rest @ ..] => onnx::run(rest),
         ["races"] => races::run(),
+        ["rpc", ref words @ ..] => rpc::run(words),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),

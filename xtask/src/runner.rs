@@ -19,11 +19,12 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 6] = [
+const PYTHON_TESTS: [&str; 7] = [
     "tests/python",
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",
+    "examples/python-rpc/python",
     "examples/tensor-kernels/python",
     gpu::PYTHON_TESTS,
 ];
@@ -156,6 +157,9 @@ fn others(
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);
         }
+        if let Some(interpreter) = apache_tvm {
+            pytest.env("KERNPACK_APACHE_TVM", interpreter);
+        }
         commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
     }
     if let Some(interpreter) = apache_tvm {
@@ -170,6 +174,7 @@ fn others(
             let mut pytest = environment.command(interpreter);
             pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", folder]);
             pytest.envs(libraries.iter().cloned()).env("PYTHONDONTWRITEBYTECODE", "1");
+            pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
             commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
         }
         Err(error) => report.skip(&format!("examples/filetype beside the package magika: {error}")),

@@ -18,7 +18,7 @@ const PAGE: &str = "docs/performance.md";
 const HEADING: &str = "## Models\n";
 
 /// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
-const GOALS: [(&str, [Option<f64>; 2]); 7] = [
+const GOALS: [(&str, [Option<f64>; 2]); 9] = [
     ("Magika", [Some(0.8), None]),
     ("MLP 784", [Some(0.9), Some(0.7)]),
     ("MLP, weights in half", [None, Some(0.4)]),
@@ -26,6 +26,8 @@ const GOALS: [(&str, [Option<f64>; 2]); 7] = [
     ("transformer", [Some(0.8), Some(0.8)]),
     ("ResNet-18", [Some(0.65), Some(0.65)]),
     ("MobileNetV2", [Some(0.8), Some(0.8)]),
+    ("U-Net", [Some(0.8), Some(0.8)]),
+    ("LSTM", [Some(0.7), Some(0.7)]),
 ];
 
 /// Builds, measures, prints the tables and writes them into the page.

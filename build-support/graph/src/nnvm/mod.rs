@@ -41,4 +41,5 @@ pub use build::{BuildOptions, Built, PASS_LEVELS, build, run_graph};
 pub use compile::{cached, clear_cache};
 pub use executor::GraphExecutor;
 pub use fuse::FusedEntry;
+pub(crate) use params::{bytes_of, tensor_of};
 pub use params::{load as load_params, save as save_params};

@@ -32,7 +32,7 @@ mod resize;
 mod scatter;
 mod shape;
 mod signal;
-mod statements;
+pub(crate) mod statements;
 mod training;
 
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};

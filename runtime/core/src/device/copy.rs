@@ -8,7 +8,7 @@ const PIECE: usize = 4 << 20;
 
 /// Copies `size` bytes between any two places.
 ///
-/// Two places of one kind of device: by that kind's API, in the thread's current stream of the target's device, after what is in
+/// Two places of one kind of device, or of one remote session: by that kind's API, in the thread's current stream of the target's device, after what is in
 /// the current stream of the source's device; it may still run when this returns. All others are done when this returns: host
 /// memory and a device by the device's API; two kinds of devices through CPU memory, a few MiB at a time.
 ///
@@ -41,6 +41,10 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
             (Some(kind), None) => api(kind)?.copy(source, target, size, stream_of(source)),
             (None, Some(kind)) => api(kind)?.copy(source, target, size, stream_of(target)),
             (Some(kind), Some(other)) if kind == other => within(api(kind)?, source, target, size),
+            // Two kinds of devices of one machine: it copies between them without us.
+            (Some(kind), Some(_)) if is_one_session(source.device, target.device) => {
+                within(api(kind)?, source, target, size)
+            }
             (Some(from), Some(to)) => staged(api(from)?, source, api(to)?, target, size),
         }
     }
@@ -54,6 +58,11 @@ fn server(device: Device) -> Option<i32> {
         device_type::CUDA_MANAGED if api(device_type::CUDA).is_ok() => Some(device_type::CUDA),
         kind => Some(kind),
     }
+}
+
+/// Whether both are devices of one remote session.
+fn is_one_session(a: Device, b: Device) -> bool {
+    a.session().is_some() && a.session() == b.session()
 }
 
 /// The thread's current stream of the device that works on a place.

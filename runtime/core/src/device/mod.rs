@@ -41,5 +41,5 @@ pub use memory::DeviceMemory;
 pub(crate) use registry::api_of_another;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 pub(crate) use registry::register_own;
-pub use registry::{DeviceKindInfo, api, attribute, current_stream, exists};
+pub use registry::{DeviceKindInfo, api, attribute, current_stream, exists, offer_kind};
 pub use stream::Stream;

@@ -72,13 +72,16 @@ static OWN_KINDS: &[&[DeviceKindInfo]] = &[
 /// Numbers of kinds are below this. DLPack has given out 18.
 const KINDS: usize = 64;
 
+/// Kinds of this process, then those of each remote session that there can be ([`Device::in_session`]).
+const ALL_KINDS: usize = KINDS * (1 + Device::MAX_SESSIONS);
+
 /// A pointer that is set once and then read without a lock.
-type Known<T> = [AtomicPtr<T>; KINDS];
+type Known<T, const COUNT: usize> = [AtomicPtr<T>; COUNT];
 
 /// The API of each kind, as this artifact calls it; NULL until it is first used.
-static APIS: Known<&'static dyn DeviceApi> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
+static APIS: Known<&'static dyn DeviceApi, ALL_KINDS> = [const { AtomicPtr::new(ptr::null_mut()) }; ALL_KINDS];
 /// The tables of the APIs that this artifact made.
-static TABLES: Known<DeviceTable> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
+static TABLES: Known<DeviceTable, KINDS> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
 /// Held while the API of a kind is made. One for each kind: an API may use other kinds while it is made, the CPU for example.
 static MAKING: [Mutex<()>; KINDS] = [const { Mutex::new(()) }; KINDS];
 
@@ -148,8 +151,35 @@ pub(super) fn kind_name(kind: i32) -> String {
     name.strip_suffix(":0").unwrap_or(&name).to_owned()
 }
 
-fn entry<T>(known: &'static Known<T>, kind: i32) -> Option<&'static AtomicPtr<T>> {
-    usize::try_from(kind).ok().and_then(|kind| known.get(kind))
+/// A kind's place among [`KINDS`] or [`ALL_KINDS`].
+fn entry<T, const COUNT: usize>(known: &'static Known<T, COUNT>, kind: i32) -> Option<&'static AtomicPtr<T>> {
+    let kind = usize::try_from(kind).ok()?;
+    let (session, own) = (kind / Device::SESSION_STEP, kind % Device::SESSION_STEP);
+    if own < KINDS { known.get(session * KINDS + own) } else { None }
+}
+
+/// Offers a kind of devices whose number is known only at run time: those of a remote session. A kind that is offered already stays as
+/// it is.
+///
+/// # Errors
+/// ValueError for a number that no kind has.
+///
+/// # Safety
+/// As for [`DeviceKindInfo::new`]. Whichever artifact offers the kind first serves it for the rest of the process.
+#[doc(hidden)]
+pub unsafe fn offer_kind(kind: i32, make: &dyn Fn() -> &'static dyn DeviceApi) -> Result<()> {
+    if entry(&APIS, kind).is_none() {
+        return Err(crate::error!(ValueError, "a kind of devices cannot have the number {kind}"));
+    }
+    provider::api();
+    let name = function_name(kind);
+    if Function::find_global(&name)?.is_none() {
+        let table: &'static DeviceTable = Box::leak(Box::new(DeviceTable::new(kind, make())));
+        let ours = Function::from_fn(move || ptr::from_ref(table).cast_mut().cast::<c_void>());
+        // Another artifact may be quicker; then its API is the one.
+        let _ = Function::register_global(&name, &ours);
+    }
+    Ok(())
 }
 
 /// The name of the global function that gives a kind's table.
@@ -244,6 +274,9 @@ fn find_offered(kind: i32) -> Result<&'static dyn DeviceApi> {
 #[cold]
 fn unknown(kind: i32) -> crate::Error {
     let name = kind_name(kind);
+    if let Some(session) = Device::new(kind, 0).session() {
+        return crate::error!(RuntimeError, "{name} is a device of the remote session {session}, which is not open");
+    }
     let advice = match kind {
         device_type::CUDA | device_type::CUDA_HOST | device_type::CUDA_MANAGED => {
             "build with kernpack's feature `cuda`, or load a library that was built with it"

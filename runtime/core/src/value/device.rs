@@ -50,6 +50,48 @@ impl Device {
         self.0.device_id
     }
 
+    /// How many remote sessions a process can have at a time.
+    pub const MAX_SESSIONS: usize = 32;
+
+    /// What a session's devices are apart from those of the session before: kinds of devices are numbered from 0 to 127.
+    #[doc(hidden)]
+    pub const SESSION_STEP: usize = 128;
+
+    /// This device as one of the remote session with this number: the kind of device is that of the remote machine plus
+    /// `128 * (session + 1)`, as in Apache TVM. `None` for a device of a session, and for a session number of 32 or more.
+    ///
+    /// ```
+    /// use kernpack::Device;
+    /// let remote = Device::cuda(1).in_session(2).unwrap();
+    /// assert_eq!((remote.device_type(), remote.session()), (2 + 3 * 128, Some(2)));
+    /// assert_eq!(remote.to_string(), "remote[2]-cuda:1");
+    /// assert_eq!(remote.without_session(), Device::cuda(1));
+    /// ```
+    pub const fn in_session(self, session: usize) -> Option<Self> {
+        let kind = self.device_type();
+        if session >= Self::MAX_SESSIONS || kind < 0 || kind >= Self::SESSION_STEP as i32 {
+            return None;
+        }
+        Some(Self::new(kind + (Self::SESSION_STEP * (session + 1)) as i32, self.index()))
+    }
+
+    /// The number of the remote session whose device this is; `None` for a device of this process.
+    pub const fn session(self) -> Option<usize> {
+        let step = Self::SESSION_STEP as i32;
+        match self.device_type() / step {
+            above @ 1.. => Some(above as usize - 1),
+            _ => None,
+        }
+    }
+
+    /// The device as the machine that has it names it.
+    pub const fn without_session(self) -> Self {
+        match self.session() {
+            Some(_) => Self::new(self.device_type() % Self::SESSION_STEP as i32, self.index()),
+            None => self,
+        }
+    }
+
     /// Whether ordinary loads and stores reach the data.
     pub const fn is_host_accessible(self) -> bool {
         matches!(
@@ -81,6 +123,9 @@ const NAMES: [(i32, &str); 16] = [
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(session) = self.session() {
+            return write!(f, "remote[{session}]-{}", self.without_session());
+        }
         match NAMES.iter().find(|(kind, _)| *kind == self.0.device_type) {
             Some((_, name)) => write!(f, "{name}:{}", self.0.device_id),
             None => write!(f, "device_type_{}:{}", self.0.device_type, self.0.device_id),

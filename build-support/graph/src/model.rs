@@ -1,0 +1,210 @@
+//! Models for other languages: `kernpack.graph.from_onnx` reads one, methods of `kernpack.graph.Model` compile it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kernpack::{
+    Any, Array, Bytes, DataType, Map, ObjRef, Object, Result, Shape, Str, Tensor, error, object_methods, packed_func,
+};
+use kernpack_compiler::codegen::Target;
+use kernpack_compiler::ir::{DataTypeExt, IrModule};
+use kernpack_compiler::{PassContext, TargetDescription};
+
+use crate::constant::{Constant, stored};
+use crate::graph::{Graph, ValueId};
+use crate::lower::{LowerOptions, argument_names, identifier, lower};
+use crate::nnvm::{bytes_of, tensor_of};
+use crate::options::ModelOptions;
+
+/// An input or output of a model: an argument of its function.
+#[derive(Object)]
+#[object(key = "kernpack.graph.Argument")]
+#[repr(C)]
+pub struct Argument {
+    /// Its name in the function: that of the model, as an identifier.
+    pub name: Str,
+    /// The element type of the tensor that is passed.
+    pub dtype: DataType,
+    /// The extents of the tensor.
+    pub shape: Shape,
+    /// Of an output whose extents depend on data: the output that tells them, an `int64` for each axis. The result lies at the start of the tensor along each axis.
+    #[field(default = None)]
+    pub extents: Option<Str>,
+}
+
+/// A model whose shapes are known. It cannot be changed, so threads may share it.
+#[derive(Object)]
+#[object(key = "kernpack.graph.Model", structural = "singleton")]
+#[repr(C)]
+pub struct Model {
+    /// The name of the graph in the file.
+    pub name: Str,
+    /// What the function takes first.
+    pub inputs: Array<ObjRef<Argument>>,
+    /// What it takes behind the inputs, and writes.
+    pub outputs: Array<ObjRef<Argument>>,
+    /// What the file says and is not so.
+    pub warnings: Array<Str>,
+    #[field(skip, default = Graph::default())]
+    graph: Graph,
+}
+
+impl Model {
+    /// A graph for other languages.
+    pub fn new(graph: Graph) -> ObjRef<Self> {
+        let names = argument_names(&graph);
+        let of = |id: ValueId, name: &str, extents: Option<&str>| {
+            let value = &graph.values[id];
+            let shape = Shape::new(&value.shape);
+            ObjRef::new(Argument {
+                name: name.into(),
+                dtype: stored(value.dtype),
+                shape,
+                extents: extents.map(Str::from),
+            })
+        };
+        let (taken, given) = names.split_at(graph.inputs.len());
+        let inputs = graph.inputs.iter().zip(taken).map(|(id, name)| of(*id, name, None)).collect();
+        let outputs = graph.outputs.iter().zip(given).enumerate().map(|(number, ((_, id), name))| {
+            // The extents of an output are the next one.
+            let extents = graph.extents.contains_key(id).then(|| given.get(number + 1)).flatten();
+            of(*id, name, extents.map(String::as_str))
+        });
+        ObjRef::new(Self {
+            name: graph.name.as_str().into(),
+            inputs,
+            outputs: outputs.collect(),
+            warnings: graph.warnings.iter().map(|warning| Str::from(warning.as_str())).collect(),
+            graph,
+        })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+}
+
+#[object_methods]
+impl Model {
+    /// The kernels and the entry `name` as a program, which `kernpack.build` compiles for the same target. `fuse`: nodes share kernels. What the rules did and declined
+    /// are notes of the context, which has the pipeline and the rules as well.
+    ///
+    /// # Errors
+    /// A name that is no identifier, an unknown target, and what the compiler says of a kernel.
+    pub fn lower(&self, name: &str, target: &str, context: PassContext, fuse: bool) -> Result<IrModule> {
+        if identifier(name) != name {
+            return Err(error!(ValueError, "`{name}` is no name of a function: take `{}`", identifier(name)));
+        }
+        let target = TargetDescription::of(&Target::parse(target)?);
+        Ok(lower(&self.graph, name, &target, &context, LowerOptions { fuse })?.module)
+    }
+
+    /// The weights and other values that are known before the model runs, by their names.
+    ///
+    /// # Errors
+    /// Memory that the system does not have.
+    pub fn known_values(&self) -> Result<Map<Str, Tensor>> {
+        let known = self.graph.values.iter().filter_map(|value| Some((&value.name, value.known.as_ref()?)));
+        let tensor = |known: &Constant| tensor_of(stored(known.dtype()), known.shape(), known.bytes());
+        known.map(|(name, known)| Ok((Str::from(name.as_str()), tensor(known)?))).collect()
+    }
+
+    /// The graph for people: a line for each node, with what it computes, the operator, and what it reads. Weights are `name: f32[2, 3]`.
+    #[operator(str)]
+    fn text(&self) -> String {
+        print(&self.graph)
+    }
+}
+
+/// `scores: f32[2, 3]`.
+fn typed(graph: &Graph, id: ValueId) -> String {
+    let value = &graph.values[id];
+    format!("{}: {}{:?}", value.name, value.dtype.short_name(), value.shape)
+}
+
+fn print(graph: &Graph) -> String {
+    let list = |ids: &mut dyn Iterator<Item = ValueId>| ids.map(|id| typed(graph, id)).collect::<Vec<_>>().join(", ");
+    let mut text = format!("graph {}({})\n", graph.name, list(&mut graph.inputs.iter().copied()));
+    for node in &graph.nodes {
+        let inputs = node.inputs.iter().map(|input| match input {
+            Some(id) if graph.values[*id].producer.is_none() && graph.values[*id].known.is_some() => typed(graph, *id),
+            Some(id) => graph.values[*id].name.clone(),
+            None => "_".to_owned(),
+        });
+        let outputs = list(&mut node.outputs.iter().flatten().copied());
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "  {outputs} = {}({})", node.op.name, inputs.collect::<Vec<_>>().join(", "));
+    }
+    let results = graph.outputs.iter().map(|(name, id)| {
+        let own = &graph.values[*id].name;
+        if own == name { name.clone() } else { format!("{name} = {own}") }
+    });
+    let _ = writeln!(text, "  return {}", results.collect::<Vec<_>>().join(", "));
+    text
+}
+
+/// Reads a model of ONNX: the path of a file, or its bytes. Options say what the file leaves open, as a build script does:
+///
+/// | option | |
+/// |---|---|
+/// | `dims` | extents by the names of dimensions |
+/// | `inputs` | shapes by the names of inputs |
+/// | `constants` | tensors by the names of inputs that always have these values |
+/// | `sequences` | for each input that is a sequence, the shapes of its tensors |
+/// | `absent` | names of optional inputs that are not there |
+/// | `outputs` | names of the values that are wanted |
+#[packed_func(name = "kernpack.graph.from_onnx")]
+fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
+    let options = read(&options)?;
+    let imported = match (source.to::<Bytes>(), source.to::<String>()) {
+        (Ok(bytes), _) => crate::import(bytes.as_ref(), None, &options)?,
+        (_, Ok(path)) => {
+            let path = std::path::Path::new(&path);
+            let failed = |error: std::io::Error| error!(RuntimeError, "{}: cannot be read: {error}", path.display());
+            let bytes = std::fs::read(path).map_err(failed)?;
+            crate::import(&bytes, path.parent(), &options).map_err(|error| error.within(&path.display().to_string()))?
+        }
+        _ => {
+            let found = source.type_name();
+            return Err(error!(TypeError, "a model is the path of a file or its bytes, got {found}"));
+        }
+    };
+    Ok(Model::new(imported.graph))
+}
+
+fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
+    let mut all = ModelOptions::default();
+    for (name, value) in options.iter() {
+        match name.as_str() {
+            "dims" => all.dims = value.to()?,
+            "inputs" => {
+                let shapes: BTreeMap<String, Shape> = value.to()?;
+                all.inputs = shapes.into_iter().map(|(name, shape)| (name, shape.to_vec())).collect();
+            }
+            "constants" => {
+                let tensors: BTreeMap<String, Tensor> = value.to()?;
+                let constants = tensors.into_iter().map(|(name, tensor)| Ok((name, constant(&tensor)?)));
+                all.constants = constants.collect::<Result<_>>()?;
+            }
+            "sequences" => {
+                let lists: BTreeMap<String, Vec<Shape>> = value.to()?;
+                let extents = |shapes: Vec<Shape>| shapes.iter().map(|shape| shape.to_vec()).collect();
+                all.sequences = lists.into_iter().map(|(name, shapes)| (name, extents(shapes))).collect();
+            }
+            "absent" => all.absent = value.to::<Vec<String>>()?.into_iter().collect(),
+            "outputs" => all.outputs = value.to()?,
+            other => {
+                return Err(error!(
+                    ValueError,
+                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent and outputs"
+                ));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn constant(tensor: &Tensor) -> Result<Constant> {
+    Ok(Constant::new(tensor.dtype(), tensor.shape(), bytes_of(tensor)?)?)
+}

@@ -1,0 +1,72 @@
+"""The wheel `filetype-kernpack`: pip installs it into a fresh environment, and Python there says what kind a file is, with nothing of this checkout.
+
+CARGO_KERNPACK is the program (cargo build -p kernpack-cli). The library is that of a release build, in cargo's target folder.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from magika import Magika
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = os.environ.get("CARGO_KERNPACK")
+if not PROGRAM:
+    pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
+
+
+def run(*command, folder):
+    ended = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    # FILETYPE_WHEELS: a folder in which the wheel is kept.
+    out = os.environ.get("FILETYPE_WHEELS") or tmp_path_factory.mktemp("wheels")
+    options = ["--package", "filetype", "--name", "filetype-kernpack", "--out", out, "--json"]
+    return json.loads(run(PROGRAM, "wheel", *options, folder=ROOT))
+
+
+@pytest.fixture(scope="module")
+def fresh(made, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fresh")
+    run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
+    python = folder / "venv/bin/python"
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--only-binary=:all:"]
+    run(*install, made["wheel"], "apache-tvm-ffi==0.1.15.post2", folder=folder)
+    return python
+
+
+def test_what_was_made(made):
+    assert Path(made["wheel"]).name.startswith("filetype_kernpack-0.1.0-py3-none-manylinux_2_")
+    assert (made["module"], made["nameless"]) == ("filetype", [])
+    # The weights are numbers without a pattern: little of them can be packed.
+    assert made["size"] < 4_500_000
+    assert "filetype_kernpack-0.1.0.dist-info/licenses/NOTICE" in made["files"]
+
+
+def test_a_fresh_environment_knows_files(fresh, tmp_path):
+    program = """
+import json, sys, filetype
+known = [filetype.identify_path(path) for path in sys.argv[1:]]
+print(json.dumps([[one.label, one.mime_type, one.score] for one in known]))
+"""
+    files = [ROOT / "examples/filetype/build.rs", ROOT / "README.md", Path(sys.executable).resolve()]
+    known = json.loads(run(fresh, "-I", "-c", program, *files, folder=tmp_path))
+    magika = Magika()
+    for file, (label, mime_type, score) in zip(files, known):
+        wanted = magika.identify_path(file)
+        assert (label, mime_type) == (wanted.output.label, wanted.output.mime_type), file
+        assert abs(score - wanted.score) <= 1e-4, file
+    assert known[0][0] == "rust"
+
+
+def test_stubs_and_documentation(fresh, tmp_path):
+    program = "import filetype; print(filetype.identify_path.__doc__); print(filetype.magika.__doc__)"
+    printed = run(fresh, "-I", "-c", program, folder=tmp_path)
+    assert "The kind of a file." in printed and "Shapes: `bytes[1, 2048]` i32" in printed, printed

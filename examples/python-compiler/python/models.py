@@ -1,0 +1,98 @@
+"""Models in Python: files of ONNX, or modules of PyTorch, become functions of NumPy arrays, and shared libraries.
+
+    model = models.from_onnx("model.onnx", dims={"batch": 1})
+    run = models.compile(model)
+    scores = run(x)
+    run.export_library("libmodel.so")
+
+`kernpack.graph.from_onnx` reads a model, and its method `lower` makes a program of it; this file adds what is usual in Python to that.
+"""
+
+import inspect
+import io
+
+import numpy as np
+import tvm_ffi
+from compiler import PassContext, build, graph, module
+
+
+def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=()):
+    """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
+
+    `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `constants` has arrays for inputs that
+    always have this value. `sequences` has lists of shapes for inputs that are sequences; `absent` names optional inputs that are not there. `outputs` names the
+    values that are wanted; without it, all outputs of the model.
+    """
+    options = {
+        "dims": dict(dims or {}),
+        "inputs": {name: tvm_ffi.Shape(shape) for name, shape in (inputs or {}).items()},
+        "constants": {name: tvm_ffi.from_dlpack(np.array(value, order="C")) for name, value in (constants or {}).items()},
+        "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},
+        "absent": list(absent),
+        "outputs": list(outputs),
+    }
+    return graph.from_onnx(source if isinstance(source, bytes) else str(source), options)
+
+
+def from_torch(network, example, *, opset=17, **options):
+    """A network of PyTorch, called with the tensors of the tuple `example`: exported to ONNX, and read. Shapes are those of the example."""
+    import torch
+
+    file = io.BytesIO()
+    # The exporter that follows a call of the network needs no package besides PyTorch; newer versions have another one as well.
+    newer = "dynamo" in inspect.signature(torch.onnx.export).parameters
+    was_training = network.training
+    network.eval()
+    try:
+        torch.onnx.export(network, tuple(example), file, opset_version=opset, **({"dynamo": False} if newer else {}))
+    finally:
+        network.train(was_training)
+    return from_onnx(file.getvalue(), **options)
+
+
+def compile(model, name="run", target="llvm", *, fuse=True, context=None):
+    """The model as a function. `fuse=False`: each node is a kernel, to find the one that is slow or wrong. A context has passes and rules for it."""
+    return Compiled(model, name, target, fuse, context or PassContext())
+
+
+class Compiled:
+    """A model that is compiled. A call takes arrays, by position or by name, and gives one array, or a tuple of them."""
+
+    def __init__(self, model, name, target, fuse, context):
+        self.model, self.name = model, name
+        #: The entry and the kernels, before code generation.
+        self.program = model.lower(name, target, context, fuse)
+        #: What the rules of the compiler say of the kernels.
+        self.notes = list(context.take_notes())
+        self.module = build(self.program, target)
+        self._function = self.module.get_function(name)
+
+    def __call__(self, *values, **by_name):
+        names = [argument.name for argument in self.model.inputs]
+        given = dict(zip(names, values))
+        if len(values) > len(names) or given.keys() & by_name or given.keys() | by_name.keys() != set(names):
+            raise TypeError(f"{self.name} takes {', '.join(names)}; got {len(values)} values by position, and {', '.join(by_name) or 'none'} by name")
+        given.update(by_name)
+        taken = [np.asarray(given[argument.name], _dtype(argument), order="C") for argument in self.model.inputs]
+        written = {argument.name: np.empty(tuple(argument.shape), _dtype(argument)) for argument in self.model.outputs}
+        self._function(*taken, *written.values())
+        extents = {argument.extents for argument in self.model.outputs}
+        results = [_cut(argument, written) for argument in self.model.outputs if argument.name not in extents]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def export_library(self, path, flags=()):
+        """Writes a shared library with the function. It needs no compiler where it is loaded: `tvm_ffi.load_module(path).run(*inputs, *outputs)`."""
+        module.export_library(self.module, str(path), list(flags))
+
+
+def _dtype(argument):
+    try:
+        return np.dtype(str(argument.dtype))
+    except TypeError as error:
+        raise TypeError(f"'{argument.name}' is {argument.dtype}, which NumPy does not have") from error
+
+
+def _cut(argument, written):
+    """An output without the part behind its extents, if these depend on data."""
+    result = written[argument.name]
+    return result if argument.extents is None else result[tuple(slice(extent) for extent in written[argument.extents])]

@@ -1,0 +1,117 @@
+//! Addresses of servers: `host:port`, and the connection to one.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use kernpack::{Error, Result, ensure, error};
+
+/// The port of a server that names none: that of Apache TVM's.
+const PORT: u16 = 9090;
+
+/// Host and port of `host:port`, `host` or `[address]:port`.
+pub(super) fn host_and_port(address: &str) -> Result<(&str, u16)> {
+    let wrong =
+        || error!(ValueError, "'{address}' is no address; write host:port, such as 192.168.0.7:9090 or [::1]:9090");
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(wrong)?) })
+        }
+        // An IPv6 address without brackets has several colons.
+        None => match address.rsplit_once(':') {
+            Some((host, _)) if host.contains(':') => (address, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    ensure!(!host.is_empty() && !host.contains(char::is_whitespace), ValueError, "{}", wrong().message());
+    let port = port.map_or(Ok(PORT), str::parse).map_err(|_| wrong())?;
+    Ok((host, port))
+}
+
+/// A connection to an address, tried with each of the addresses that its name has.
+pub(super) fn dial(address: &str, within: Duration) -> Result<TcpStream> {
+    let (host, port) = host_and_port(address)?;
+    let found = (host, port).to_socket_addrs().map_err(|problem| {
+        Error::new(
+            "ConnectionError",
+            format!("there is no address for the host '{host}': {problem}; check the name, or write the IP address"),
+        )
+    })?;
+    let mut problem = None;
+    for candidate in found {
+        match TcpStream::connect_timeout(&candidate, within) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                notice_when_gone(&stream);
+                return Ok(stream);
+            }
+            Err(error) => problem = Some((candidate, error)),
+        }
+    }
+    let reason = match problem {
+        None => "the name has no address".to_owned(),
+        Some((candidate, error)) => format!("{candidate}: {error}"),
+    };
+    Err(Error::new(
+        "ConnectionError",
+        format!(
+            "no connection to the RPC server {host}:{port} ({reason}); is it running there with --host 0.0.0.0 or this address, and does a \
+             firewall let port {port} through?"
+        ),
+    ))
+}
+
+/// Lets the system find out within half a minute that the other machine is gone, even if nothing is sent to it. A hint: where an option is
+/// not known, the session's own times hold.
+fn notice_when_gone(stream: &TcpStream) {
+    let set = |level: libc::c_int, option: libc::c_int, value: libc::c_int| {
+        // SAFETY: the descriptor is open, and the value is an int that lives for the call.
+        unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        }
+    };
+    set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+    #[cfg(target_os = "linux")]
+    for (option, value) in [(libc::TCP_KEEPIDLE, 10), (libc::TCP_KEEPINTVL, 5), (libc::TCP_KEEPCNT, 4)] {
+        set(libc::IPPROTO_TCP, option, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (address, expected) in [
+            ("pi.local", ("pi.local", 9090)),
+            ("pi.local:1", ("pi.local", 1)),
+            ("[::1]:7", ("::1", 7)),
+            ("[::1]", ("::1", 9090)),
+            ("::1", ("::1", 9090)),
+            ("127.0.0.1:65535", ("127.0.0.1", 65535)),
+        ] {
+            assert_eq!(host_and_port(address).unwrap(), expected, "{address}");
+        }
+        for address in ["", ":9090", "a:b", "a:65536", "a:-1", "[::1", "[::1]9", "a b:1"] {
+            let error = host_and_port(address).unwrap_err().to_string();
+            assert!(error.starts_with("ValueError: ") && error.contains("write host:port"), "{address}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = dial(&free.to_string(), Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error.kind(), "ConnectionError");
+        assert!(error.message().starts_with(&format!("no connection to the RPC server {free} (")), "{error}");
+    }
+}

@@ -1,0 +1,176 @@
+use std::time::Duration;
+
+use kernpack::{Error, Result, ensure};
+
+use super::address::{dial, host_and_port};
+use super::line::{Line, Times};
+use super::session::Session;
+use super::shared::Shared;
+use crate::wire::{Code, Encoder, Key, Transport, VERSION, WireError, greet};
+
+/// How long a small request may take at most, however long calls may.
+const SERVER: Duration = Duration::from_secs(60);
+
+/// A session that is to be opened: where, and how. [`connect`] begins one, [`Connect::open`] opens it.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// let session = kernpack_rpc::connect("192.168.0.7:9090")
+///     .key("pi")
+///     .timeout(Duration::from_secs(20))
+///     .open()?;
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `open`"]
+pub struct Connect {
+    address: String,
+    key: Key,
+    timeout: Duration,
+    connect_timeout: Duration,
+    hops: Vec<Hop>,
+}
+
+/// A further server.
+#[derive(Clone, Debug)]
+struct Hop {
+    address: String,
+    key: String,
+}
+
+/// A session with the RPC server at `host:port` (without a port: 9090).
+pub fn connect(address: impl Into<String>) -> Connect {
+    Connect {
+        address: address.into(),
+        key: Key::client(""),
+        timeout: Duration::from_secs(600),
+        connect_timeout: Duration::from_secs(10),
+        hops: Vec::new(),
+    }
+}
+
+impl Connect {
+    /// The key that the server was started with; without one, none.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key.name = key.into();
+        self
+    }
+
+    /// The token that the server was started with. It goes over the connection as it is: use it in a network that you trust, through an SSH
+    /// tunnel, or over TLS ([`Connect::open_over`]).
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.key.token = Some(token.into());
+        self
+    }
+
+    /// How long a call may take until its result comes; 10 minutes unless set. A call that takes longer is a TimeoutError and ends the
+    /// session. Small requests (memory, attributes, frees) wait as long, but at most a minute.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long it may take to reach the server; 10 seconds unless set.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long the session may last in all: the server ends it then, also in the middle of a call, with an RPCSessionTimeoutError.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.key.timeout = Some(timeout);
+        self
+    }
+
+    /// Goes on from the server to another one, which only that one reaches: the session is then with the last server named.
+    ///
+    /// ```no_run
+    /// // A board behind a gateway.
+    /// let session = kernpack_rpc::connect("gateway:9090").hop("10.0.0.2:9090", "pi").open()?;
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    pub fn hop(mut self, address: impl Into<String>, key: impl Into<String>) -> Self {
+        self.hops.push(Hop { address: address.into(), key: key.into() });
+        self
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// ValueError for an address or a key that is none; ConnectionError when the server is not there, has another key, or does not speak this
+    /// protocol; TimeoutError when it does not answer in time; RuntimeError when this process has 32 sessions already.
+    pub fn open(self) -> Result<Session> {
+        ensure!(
+            !self.timeout.is_zero() && !self.connect_timeout.is_zero(),
+            ValueError,
+            "a timeout is longer than zero"
+        );
+        self.key.check()?;
+        let stream = dial(&self.address, self.connect_timeout)?;
+        self.open_over(Box::new(stream))
+    }
+
+    /// Opens the session over a connection that is made already: TLS, a pipe to a program, ... The address only names the server in messages.
+    ///
+    /// # Errors
+    /// As for [`Connect::open`].
+    pub fn open_over(self, mut transport: Box<dyn Transport>) -> Result<Session> {
+        let mut body = (VERSION.len() as u64).to_le_bytes().to_vec();
+        body.extend_from_slice(VERSION.as_bytes());
+        self.constructor(&mut body)?;
+        let server = greet(&mut transport, &self.key, self.connect_timeout).map_err(|error| self.refused(error))?;
+        let peer = match self.hops.last() {
+            None => self.address.clone(),
+            Some(last) => format!("{} (through {})", last.address, self.address),
+        };
+        let times = Times { call: self.timeout, server: self.timeout.min(SERVER) };
+        let mut line = Line::new(transport, times, peer.clone());
+        line.request(super::line::Wait::Server, Code::InitServer, &body, &[])
+            .map_err(|error| not_begun(&peer, &error))?;
+        Ok(Session::new(Shared::new(line, peer, !self.hops.is_empty())?, server.name))
+    }
+
+    /// What the server makes its session with: nothing, or the way to the next server.
+    fn constructor(&self, body: &mut Vec<u8>) -> Result<()> {
+        let mut encoder = Encoder::begin(body, 5 * self.hops.len());
+        for hop in &self.hops {
+            let (host, port) = host_and_port(&hop.address)?;
+            // The arguments behind the fourth are what that server makes its session with.
+            encoder.text("rpc.Connect").text(host).int(i64::from(port)).text(&hop.key).bool(false);
+        }
+        Ok(())
+    }
+
+    fn refused(&self, error: WireError) -> Error {
+        let address = &self.address;
+        match error {
+            WireError::TimedOut { after, .. } => Error::new(
+                "TimeoutError",
+                format!(
+                    "the server {address} took the connection, but sent nothing for {} s; stock servers serve one client at a time, so another \
+                     one may be there",
+                    after.as_secs_f64()
+                ),
+            ),
+            WireError::Closed | WireError::Cut => Error::new(
+                "ConnectionError",
+                format!(
+                    "the server {address} closed the connection: it is no RPC server, or wants a token, TLS, or another key"
+                ),
+            ),
+            WireError::Content(problem) => {
+                Error::new("ConnectionError", format!("no session with {address}: {problem}"))
+            }
+            other => Error::new("ConnectionError", format!("no session with {address}: {other}")),
+        }
+    }
+}
+
+/// What a server says when it does not begin a session. Another version is the usual reason.
+fn not_begun(peer: &str, error: &Error) -> Error {
+    let kind = if error.kind() == "TimeoutError" { "TimeoutError" } else { "ConnectionError" };
+    Error::new(
+        kind,
+        format!("{peer} did not begin the session: {error} (this client speaks version {VERSION} of the protocol)"),
+    )
+}

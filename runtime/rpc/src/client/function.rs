@@ -1,0 +1,56 @@
+//! Functions of servers as functions of this process.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use kernpack::Function;
+
+use super::handle::Handle;
+use super::shared::{Shared, lock};
+
+/// A function of a server: what the closure of a function of this process has.
+struct RemoteFunction {
+    handle: Handle,
+    /// Address of the function object, under which it is in [`KNOWN`]; 0 before that.
+    address: AtomicUsize,
+}
+
+/// What is known of a function object that stands for a function of a server.
+#[derive(Clone)]
+pub(super) struct Known {
+    /// The session that it belongs to.
+    pub(super) session: u64,
+    /// The server of that session, for messages.
+    pub(super) peer: Arc<str>,
+    /// The number that the server knows the function by.
+    pub(super) raw: u64,
+}
+
+/// The function objects of this artifact that stand for functions of servers, by their addresses, as long as they live.
+static KNOWN: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
+
+/// A function that calls the one with this handle on the server.
+pub(super) fn function(shared: &Arc<Shared>, raw: u64) -> Function {
+    let remote = Arc::new(RemoteFunction { handle: shared.own(raw), address: AtomicUsize::new(0) });
+    let called = remote.clone();
+    let function = Function::from_packed(move |args| called.handle.shared().call(called.handle.raw(), args));
+    let address = function.as_ptr().addr();
+    let known = Known { session: shared.id, peer: shared.peer.as_str().into(), raw };
+    lock(&KNOWN).insert(address, known);
+    // The object is not handed out yet, so the closure's end comes after this.
+    remote.address.store(address, Ordering::Release);
+    function
+}
+
+/// What is known of a function that is given as an argument; `None` for one of this process.
+pub(super) fn known(function: &Function) -> Option<Known> {
+    lock(&KNOWN).get(&function.as_ptr().addr()).cloned()
+}
+
+impl Drop for RemoteFunction {
+    fn drop(&mut self) {
+        // The object's memory is still its own, so no other function can have the address.
+        lock(&KNOWN).remove(self.address.get_mut());
+    }
+}

@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use kernpack::{Error, Result};
+
+use super::raised::{is_end_of_session, raised};
+use crate::wire::{Bounds, Code, Connection, Packet, Patience, Transport, Value, WireError};
+
+/// How long a request waits for its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// A function runs: as long as the user has said.
+    Call,
+    /// The server itself does something small.
+    Server,
+}
+
+/// The times of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// For a function's result.
+    pub(super) call: Duration,
+    /// For everything else: small requests, and the next bytes of a packet that has begun.
+    pub(super) server: Duration,
+}
+
+impl Times {
+    fn of(self, wait: Wait) -> Patience {
+        let idle = match wait {
+            Wait::Call => self.call,
+            Wait::Server => self.server,
+        };
+        Patience { idle: Some(idle), stall: Some(self.server) }
+    }
+}
+
+/// A connection as a session uses it: one request, one reply. It ends with the first failure, and then says why.
+pub(super) struct Line {
+    state: State,
+    times: Times,
+    wait: Option<Wait>,
+    /// The server, as messages name it.
+    peer: String,
+}
+
+enum State {
+    Open(Connection<Box<dyn Transport>>),
+    /// What every request gets from now on.
+    Ended(Error),
+}
+
+/// The most bytes that an exception's message or a returned text may have.
+const BOUNDS: Bounds = Bounds { values: 16, dimensions: 64, text: 1 << 36 };
+
+/// The most bytes of a packet: more is no machine's memory.
+const LONGEST: u64 = 1 << 48;
+
+impl Line {
+    /// Over a connection whose handshake is done.
+    pub(super) fn new(transport: Box<dyn Transport>, times: Times, peer: String) -> Self {
+        let mut connection = Connection::new(transport, times.of(Wait::Call));
+        connection.set_limit(LONGEST);
+        Self { state: State::Open(connection), times, wait: Some(Wait::Call), peer }
+    }
+
+    /// Sends a request, and gives the values of its reply.
+    pub(super) fn request(&mut self, wait: Wait, code: Code, body: &[u8], tail: &[u8]) -> Result<Vec<Value>> {
+        self.exchange(
+            wait,
+            |connection| connection.send_with(code, tail, |output| output.extend_from_slice(body)),
+            |connection, packet| match packet.code() {
+                Some(Code::Return) => {
+                    let values = connection.sequence(&BOUNDS)?;
+                    connection.end()?;
+                    Ok(values)
+                }
+                _ => Err(unexpected(packet)),
+            },
+        )
+    }
+
+    /// Sends a request whose reply is plain bytes, which `receive` reads.
+    pub(super) fn fetch(
+        &mut self,
+        code: Code,
+        body: &[u8],
+        size: u64,
+        receive: impl FnOnce(&mut Connection<Box<dyn Transport>>) -> Result<(), WireError>,
+    ) -> Result<()> {
+        self.exchange(
+            Wait::Server,
+            |connection| connection.send(code, |output| output.extend_from_slice(body)),
+            |connection, packet| match packet.code() {
+                Some(Code::CopyAck) if packet.length == size => receive(connection),
+                Some(Code::CopyAck) => {
+                    Err(WireError::Content(format!("the server sent {} bytes in place of {size}", packet.length)))
+                }
+                _ => Err(unexpected(packet)),
+            },
+        )
+    }
+
+    fn exchange<R>(
+        &mut self,
+        wait: Wait,
+        send: impl FnOnce(&mut Connection<Box<dyn Transport>>) -> Result<(), WireError>,
+        receive: impl FnOnce(&mut Connection<Box<dyn Transport>>, Packet) -> Result<R, WireError>,
+    ) -> Result<R> {
+        let times = self.times;
+        let connection = match &mut self.state {
+            State::Open(connection) => connection,
+            State::Ended(reason) => return Err(reason.clone()),
+        };
+        if self.wait != Some(wait) {
+            connection.set_patience(times.of(wait));
+            self.wait = Some(wait);
+        }
+        let sent = send(connection);
+        if sent.is_err() {
+            // A server that ends a session says why before it closes; what it has said can still be read.
+            connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
+        }
+        let answered = connection.next_packet().and_then(|packet| match packet.code() {
+            Some(Code::Exception) => connection.exception(&BOUNDS).map(Err),
+            _ if sent.is_err() => Err(unexpected(packet)),
+            _ => receive(connection, packet).map(Ok),
+        });
+        match (sent, answered) {
+            (Ok(()), Ok(Ok(value))) => Ok(value),
+            (sent, Ok(Err(message))) => {
+                let error = raised(&message);
+                if sent.is_err() || is_end_of_session(&error) {
+                    self.end(error.clone());
+                }
+                Err(error)
+            }
+            (Ok(()), Err(problem)) if problem.is_recoverable() => Err(problem.into()),
+            (Err(problem), _) | (Ok(()), Err(problem)) => Err(self.fail(problem, wait)),
+        }
+    }
+
+    /// Ends the session because of a failure of the connection.
+    fn fail(&mut self, problem: WireError, wait: Wait) -> Error {
+        let peer = &self.peer;
+        let reason = match &problem {
+            WireError::TimedOut { after, .. } => {
+                let advice = match wait {
+                    Wait::Call => "; `timeout` of the connection sets how long a call may take",
+                    Wait::Server => "",
+                };
+                format!("the server sent nothing for {} s{advice}", after.as_secs_f64())
+            }
+            WireError::Closed | WireError::Cut => "the server closed the connection, or is gone".to_owned(),
+            other => other.to_string(),
+        };
+        let kind = if matches!(problem, WireError::TimedOut { .. }) { "TimeoutError" } else { "ConnectionError" };
+        let error = Error::new(kind, format!("the session with {peer} has ended: {reason}"));
+        self.end(error.clone());
+        error
+    }
+
+    /// Ends the connection; `reason` is what requests get from now on.
+    pub(super) fn end(&mut self, reason: Error) {
+        if let State::Open(connection) = std::mem::replace(&mut self.state, State::Ended(reason)) {
+            connection.transport().close();
+        }
+    }
+
+    /// Ends the session as the protocol has it. Nothing is waited for.
+    pub(super) fn close(&mut self) {
+        if let State::Open(connection) = &mut self.state {
+            connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
+            // A server that is gone needs no farewell.
+            let _ = connection.send(Code::Shutdown, |_| {});
+        }
+        let reason = Error::new("ConnectionError", format!("the session with {} was closed", self.peer));
+        self.end(reason);
+    }
+
+    /// Whether requests can still be sent, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+}
+
+/// How long is waited for what a server says before it closes a connection.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+fn unexpected(packet: Packet) -> WireError {
+    match packet.code() {
+        Some(code) => WireError::Protocol(format!("a packet {code:?} came in place of a reply")),
+        None => WireError::Protocol(format!("a packet of the unknown code {} came in place of a reply", packet.number)),
+    }
+}

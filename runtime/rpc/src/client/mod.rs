@@ -1,0 +1,45 @@
+//! The client: a session with a server, whose functions, modules, tensors and objects are used like those of this process.
+//!
+//! ```no_run
+//! use kernpack::{Device, Tensor};
+//! use kernpack_rpc as rpc;
+//!
+//! let session = rpc::connect("pi.local:9090").key("pi").open()?;
+//! session.upload("target/aarch64-unknown-linux-gnu/release/libfilters.so")?;
+//! let library = session.load_module("libfilters.so")?;
+//! let there = session.device("cpu:0")?;
+//! let image = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.to(there)?;
+//! library.function("blur")?.call((&image,))?;
+//! println!("{:?}", image.to(Device::CPU)?.view::<f32>()?.to_vec());
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+//!
+//! What a call returns lives on the server until the last reference to it here is dropped, on whatever thread. A session ends when nothing
+//! refers to it any more: no [`Session`], no function, module, tensor or object of it.
+//!
+//! A session has one request under way at a time; several threads may use it, and wait for each other. Each wait has an end
+//! ([`Connect::timeout`]). A session whose connection failed stays ended: all that is asked of it is an error with the reason.
+
+mod address;
+mod connect;
+mod device;
+mod function;
+mod handle;
+mod line;
+mod memory;
+mod module;
+mod object;
+mod packed;
+mod raised;
+mod session;
+mod shared;
+mod slots;
+mod tensor;
+mod time_evaluator;
+mod value;
+
+pub use connect::{Connect, connect};
+pub use object::RemoteObject;
+pub use packed::SessionObject;
+pub use session::Session;
+pub use time_evaluator::{TimeEvaluator, Timing};
