@@ -277,7 +277,7 @@ impl Block<'_> {
         };
         self.vectors.tile(
             (height, wide),
-            &[(k.clone(), *terms)],
+            (&[(k.clone(), *terms)], None),
             element,
             load,
             |row, at, (sums, place)| {
