@@ -67,6 +67,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
                 onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
   rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         ["filetype", ref rest @ ..] => magika::run(rest),
         ["imagenet", ref paths @ ..] => imagenet::run(paths),
         ["onnx", ref rest @ ..] => onnx::run(rest),
+        ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),

@@ -61,6 +61,34 @@ pub(crate) fn run(rounds: usize) -> Result {
     Ok(())
 }
 
+/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one differs by more than ten times what its own results differ with them.
+pub(crate) fn accuracy() -> Result {
+    let workspace = Workspace::find()?;
+    let python = Python::prepare(&workspace)?;
+    let sources = workspace.root().join("tests/bench");
+    let magika = magika::prepare(&workspace)?;
+    let folder = models(&workspace, &sources, &magika)?;
+    let library = build(&workspace, &python, &sources, &folder)?;
+    let mut program = workspace.command(&magika);
+    program.arg(sources.join("python/accuracy.py")).args([&library, &folder]);
+    let output = step::run("results beside onnxruntime without optimizations", &mut program, Show::Lines)?;
+    println!("\n{}", accuracies(&output)?);
+    Ok(())
+}
+
+/// What the script found as a table.
+fn accuracies(output: &str) -> Result<String> {
+    let mut text = "| model | largest difference | allowed | largest number |\n|---|---:|---:|---:|\n".to_owned();
+    let mut count = 0;
+    for line in output.lines() {
+        if let [name, difference, allowed, largest] = line.split('\t').collect::<Vec<_>>()[..] {
+            let _ = writeln!(text, "| {name} | {difference} | {allowed} | {largest} |");
+            count += 1;
+        }
+    }
+    if count == 0 { Err("no model was compared".into()) } else { Ok(text) }
+}
+
 /// The folder with the models, which a Python script makes.
 fn models(workspace: &Workspace, sources: &Path, interpreter: &Path) -> Result<PathBuf> {
     let folder = workspace.folder("bench-models")?;
@@ -129,6 +157,13 @@ mod tests {
         assert!(text.ends_with("Geometric mean of the ratios: 1.26.\n"), "{text}");
         assert!(table(output, "2 threads", 1).unwrap().contains("| 0.80 | - |\n"));
         assert!(table("", "1 thread", 0).is_err());
+    }
+
+    #[test]
+    fn accuracies_as_a_table() {
+        let text = accuracies("noise\nmlp\t1.0e-06\t2.0e-05\t3.1e+00\n").unwrap();
+        assert!(text.ends_with("| mlp | 1.0e-06 | 2.0e-05 | 3.1e+00 |\n") && !text.contains("noise"), "{text}");
+        assert!(accuracies("noise\n").is_err());
     }
 
     #[test]
