@@ -69,7 +69,7 @@ pub(super) fn describe(
     let analyzer = Analyzer::new();
     for (place, index) in indices.iter().enumerate().take(last) {
         for (axis, at) in [(row, last - 2), (pixel, last - 1)] {
-            let form = detect_linear(&index, &[axis.var.clone()], &analyzer);
+            let form = detect_linear(&index, core::slice::from_ref(&axis.var), &analyzer);
             let factor = form.and_then(|form| form.coefficients.first().and_then(|factor| factor.as_int()));
             if factor != Some(i64::from(place == at)) {
                 return fail("its pixels are not beside each other");
@@ -207,7 +207,7 @@ impl Image<'_> {
     fn tile(&self, first: &Expr, height: i64, start: &Expr, (sums, columns): (&Buffer, i64), code: &mut Code) {
         let Convolution { axes, loops, part, source, weight, .. } = self.of;
         let [.., (channel, _), (row, _), (pixel, _)] = &axes[..] else { unreachable!("it has pixels") };
-        let vars: Vec<(Var, i64)> = loops.iter().map(|(var, extent)| (Var::index(&var.name()), *extent)).collect();
+        let vars: Vec<(Var, i64)> = loops.iter().map(|(var, extent)| (Var::index(var.name()), *extent)).collect();
         let mut values = self.batch.clone();
         values.extend([(row.clone(), Expr::int(0)), (pixel.clone(), Expr::int(0)), (part.clone(), Expr::int(0))]);
         values.extend(loops.iter().zip(&vars).map(|((var, extent), (own, _))| {
