@@ -1,11 +1,12 @@
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::Limits;
 
 /// How a server listens, and what it allows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
     /// The address to listen at: a name or a number. Others than those of this machine need `insecure`.
@@ -70,5 +71,20 @@ impl Default for ServerOptions {
             folder: None,
             verbose: false,
         }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("key", &self.key)
+            .field("token", &self.token.as_ref().map(|_| "..."))
+            .field("insecure", &self.insecure)
+            .field("limits", &self.limits)
+            .field("sessions", &self.sessions)
+            .finish_non_exhaustive()
     }
 }
