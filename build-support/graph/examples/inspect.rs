@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target = Target::host();
     let mut description = TargetDescription::of(&target);
     description.parallel_work = work.unwrap_or(description.parallel_work);
-    let context = PassContext::new(PassOptions::default());
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
     let lowered = lower(&graph, "model", &description, &context, lowering)?;
     println!(
         "lowered in {:.2?}: {} bytes of temporary memory, {} bytes of weights",
@@ -105,7 +105,7 @@ fn print_call(
     target: &Target,
     description: &TargetDescription,
 ) -> Result<(), Box<dyn Error>> {
-    let context = PassContext::new(PassOptions::default());
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
     let lowered = lower(graph, "model", description, &context, options)?;
     let call = kernpack_compiler::build(&lowered.module, target)?.function("model")?;
     let mut arguments = Vec::new();

@@ -14,6 +14,8 @@ Options:
   --port PORT            the port; 0 is any that is free (9090)
   --key KEY              the key that clients must name (none)
   --token-file FILE      a file with the token that clients must know
+  --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
+  --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
   --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
   --sessions N           sessions at one time (64)
   --session-time SECONDS how long a session may last; 0 is without limit, here and below (86400)
@@ -36,6 +38,7 @@ Options:
 /// What is wrong, in one line without the name of the command.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
     let mut options = ServerOptions::default();
+    let mut has_sessions = false;
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let word = word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
@@ -61,9 +64,14 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
                         .into_string()
                         .map_err(|value| format!("`{}` is not UTF-8", value.display()))?,
                 };
+                has_sessions |= name == "--sessions";
                 set(&mut options, &name, value)?;
             }
         }
+    }
+    if options.tracker.is_some() && !has_sessions {
+        // A client has the machine for itself.
+        options.sessions = 1;
     }
     Ok(Some(options))
 }
@@ -79,6 +87,8 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
                 fs::read_to_string(&value).map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
             options.token = Some(text.trim().to_owned());
         }
+        "--tracker" => options.tracker = Some(value),
+        "--tracker-host" => options.tracker_host = Some(value),
         "--sessions" => options.sessions = number(name, &value)?,
         "--session-time" => limits.session_time = time(name, &value)?,
         "--call-time" => limits.call_time = time(name, &value)?,

@@ -16,11 +16,15 @@ pub struct ServerOptions {
     pub key: String,
     /// What clients must prove to know; `None` lets all in.
     pub token: Option<String>,
+    /// The tracker that gives the server to clients, by its key: `host:port`. Clients then come with match keys of the tracker, each good for one session.
+    pub tracker: Option<String>,
+    /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
+    pub tracker_host: Option<String>,
     /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
     pub insecure: bool,
     /// What each session may use.
     pub limits: Limits,
-    /// Sessions at one time.
+    /// Sessions at one time. With a tracker as many are offered: 1 gives a client the machine for itself.
     pub sessions: usize,
     /// How long a handshake may take.
     pub handshake_time: Duration,
@@ -41,6 +45,8 @@ impl Default for ServerOptions {
             port: 9090,
             key: String::new(),
             token: None,
+            tracker: None,
+            tracker_host: None,
             insecure: false,
             limits: Limits::default(),
             sessions: 64,

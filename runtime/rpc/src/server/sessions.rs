@@ -12,6 +12,7 @@ use super::folder::Folder;
 use super::{ServerOptions, token};
 use crate::limits::Limits;
 use crate::process::SESSION;
+use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, answer, hear};
 
 /// Handshakes at one time. A new connection takes the place of the one that has waited longest.
@@ -22,6 +23,8 @@ const STOP: Duration = Duration::from_secs(10);
 /// The connections of a server.
 pub(super) struct Sessions {
     options: ServerOptions,
+    /// With a tracker.
+    registration: Option<Registration>,
     state: Mutex<State>,
     /// Notified when a connection ends.
     changed: Condvar,
@@ -56,8 +59,12 @@ impl Drop for Ticket {
 }
 
 impl Sessions {
-    pub(super) fn new(options: ServerOptions) -> Self {
-        Self { options, state: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(options: ServerOptions, registration: Option<Registration>) -> Self {
+        Self { options, registration, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(super) fn is_registered(&self) -> bool {
+        self.registration.as_ref().is_some_and(Registration::is_connected)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,7 +98,8 @@ impl Sessions {
     /// Serves a connection until it ends.
     pub(super) fn serve(&self, ticket: Ticket, mut stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them: they could fill a disk.
-        let Some(key) = self.let_in(&mut stream) else { return };
+        // A claim is given back when the session has ended.
+        let Some((key, _claim)) = self.let_in(&mut stream) else { return };
         let started = self.begin(&ticket, &key, &stream);
         // The session's process has the connection now.
         match started {
@@ -109,6 +117,7 @@ impl Sessions {
             }
             Err(message) => {
                 self.say(peer, &message);
+                drop(ticket);
                 refuse(stream, &message, self.options.handshake_time);
             }
         }
@@ -121,7 +130,7 @@ impl Sessions {
     }
 
     /// The handshake.
-    fn let_in(&self, stream: &mut TcpStream) -> Option<Key> {
+    fn let_in(&self, stream: &mut TcpStream) -> Option<(Key, Option<Claim>)> {
         let options = &self.options;
         let key = hear(stream, options.handshake_time).ok()?;
         if let Some(expected) = &options.token
@@ -130,10 +139,12 @@ impl Sessions {
             return None;
         }
         let own = Key::server(options.key.as_str());
-        let fits = key.role == "client" && key.name == options.key;
+        let claim = self.registration.as_ref().and_then(|registration| registration.claim(&key.name));
+        let is_named = if self.registration.is_some() { claim.is_some() } else { key.name == options.key };
+        let fits = key.role == "client" && is_named;
         let hello = if fits { Hello::Welcome } else { Hello::NoMatchingKey };
         answer(stream, hello, &own, options.handshake_time).ok()?;
-        fits.then_some(key)
+        fits.then_some((key, claim))
     }
 
     /// Starts the process of a session.
@@ -180,6 +191,9 @@ impl Sessions {
 
     /// Ends all connections and waits for that.
     pub(super) fn end(&self) {
+        if let Some(registration) = &self.registration {
+            registration.stop();
+        }
         let mut state = self.lock();
         state.stopped = true;
         for (_, stream) in state.handshakes.drain(..) {
