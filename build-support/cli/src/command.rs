@@ -7,7 +7,7 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 
 use crate::arguments::{Parsed, message};
 use crate::doctor::PROBE;
-use crate::library::loaded::DESCRIBE;
+use crate::library::loaded::{DESCRIBE, TIME_MODELS};
 use crate::{Result, doctor, inspect, model, new, outputs, wheel};
 
 const HELP: &str = "\
@@ -38,7 +38,11 @@ pub(crate) enum Command {
     Outputs(outputs::Options),
     Model(model::Options),
     /// In the process that `--load` starts.
-    Describe(PathBuf),
+    Describe {
+        file: PathBuf,
+        /// Whether kernels of models are timed.
+        time: bool,
+    },
     /// In the process that `doctor` starts.
     Probe(String),
 }
@@ -72,7 +76,8 @@ impl Command {
             "outputs" => command(outputs::parse(parser), Self::Outputs, outputs::HELP),
             "model" => command(model::parse(parser), Self::Model, model::HELP),
             PROBE => Ok(Self::Probe(parser.value()?.string()?)),
-            DESCRIBE => Ok(Self::Describe(parser.value()?.into())),
+            DESCRIBE => Ok(Self::Describe { file: parser.value()?.into(), time: false }),
+            TIME_MODELS => Ok(Self::Describe { file: parser.value()?.into(), time: true }),
             _ => Err(format!("unknown command `{name}`; see cargo kernpack --help").into()),
         }
     }
@@ -124,7 +129,9 @@ mod tests {
         assert!(matches!(parse("doctor"), Ok(Command::Doctor(_))));
         assert!(matches!(parse("outputs --release"), Ok(Command::Outputs(_))));
         assert!(matches!(parse(&format!("{PROBE} cuda")), Ok(Command::Probe(kind)) if kind == "cuda"));
-        assert!(matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe(file)) if file == Path::new("a.so")));
+        assert!(
+            matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe { file, time: false }) if file == Path::new("a.so"))
+        );
         for (line, problem) in [
             ("look a", "unknown command `look`; see cargo kernpack --help"),
             ("kernpack kernpack", "unknown command `kernpack`; see cargo kernpack --help"),
