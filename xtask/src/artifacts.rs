@@ -51,6 +51,7 @@ const LOADED_BY_TESTS: [&str; 14] = [
     "tensor-kernels",
     "conversions",
     "objects",
+    "extmod",
     "clash",
     "forgetful",
     "left",
@@ -85,6 +86,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
         ("TENSOR_KERNELS_LIBRARY", shared_library(&folder, "tensor_kernels")),
         ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
         ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),
+        ("EXTMOD_LIBRARY", shared_library(&folder, "extmod")),
         ("DECENTRALISED_LIBRARIES", folder.clone()),
         ("KERNPACK_LIBTVM_FFI", shared_library(&folder, "tvm_ffi")),
     ])

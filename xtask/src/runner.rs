@@ -21,6 +21,7 @@ use std::time::Instant;
 /// Folders with Python tests, from the root.
 const PYTHON_TESTS: [&str; 7] = [
     "tests/python",
+    "tests/python_extension",
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",

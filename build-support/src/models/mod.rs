@@ -16,7 +16,7 @@ use kernpack_graph::{Graph, GraphError, Imported, ModelOptions};
 pub use kernpack_graph::Threads;
 pub use options::Model;
 
-use crate::cache::digest::Digest;
+use crate::cache::digest::{Digest, Digester};
 use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
@@ -49,8 +49,8 @@ pub(crate) struct ModelOutcome {
 struct Read<'a> {
     model: &'a Model,
     source: String,
-    /// The bytes of the file.
-    bytes: Vec<u8>,
+    /// The fingerprint of the file, and of the weights that are in others.
+    content: Digest,
     graph: Graph,
 }
 
@@ -144,7 +144,16 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     for file in &files {
         session.tracker.file(file);
     }
-    Ok(Read { model, source, bytes, graph })
+    // Once for all levels: hashing takes long in a build script, which is compiled without optimization.
+    let mut content = Digester::new("model");
+    content.field(&bytes);
+    if !files.is_empty() {
+        // Weights in other files are in the graph.
+        for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
+            content.field(known.bytes());
+        }
+    }
+    Ok(Read { model, source, content: content.finish(), graph })
 }
 
 fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
@@ -157,7 +166,7 @@ fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
 }
 
 fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<Made> {
-    let Read { model, source, bytes, graph } = read;
+    let Read { model, source, content, graph } = read;
     let name = &model.name;
     let version = machine.version;
     let object = version.product(session, "model", index, Path::new(name), "o");
@@ -166,15 +175,11 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
     recipe
         .field("model")
         .field(name)
-        .field(bytes)
+        .field(content.to_bytes())
         .field(format!("{:?}", model.options))
         .field(format!("{:?}", model.lowering()));
     for (constant, value) in &model.constants {
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
-    }
-    // Weights in other files are in the graph.
-    for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
-        recipe.field(known.bytes());
     }
     recipe.field(this_program());
     let weights = object.with_extension("weights.o");
@@ -186,7 +191,8 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
     step.make(session, || {
         let runtime = runtime_of(&machine.triple);
         let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
-        let context = PassContext::new(PassOptions::default());
+        // Passes are checked in their own tests: here that would take a quarter of the time.
+        let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
         let options = model.lowering();
         let lowered = kernpack_graph::lower(graph, name, &TargetDescription::of(&target), &context, options)
             .map_err(problems(source))?;

@@ -14,6 +14,10 @@ Options:
   --port PORT            the port; 0 is any that is free (9090)
   --key KEY              the key that clients must name (none)
   --token-file FILE      a file with the token that clients must know
+  --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
+  --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
+  --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
+  --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
   --sessions N           sessions at one time (64)
   --session-time SECONDS how long a session may last; 0 is without limit, here and below (86400)
@@ -36,6 +40,8 @@ Options:
 /// What is wrong, in one line without the name of the command.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
     let mut options = ServerOptions::default();
+    let mut has_sessions = false;
+    let mut tls: [Option<String>; 2] = [None, None];
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let word = word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
@@ -61,11 +67,39 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
                         .into_string()
                         .map_err(|value| format!("`{}` is not UTF-8", value.display()))?,
                 };
-                set(&mut options, &name, value)?;
+                has_sessions |= name == "--sessions";
+                match name.as_str() {
+                    "--tls-cert" => tls[0] = Some(value),
+                    "--tls-key" => tls[1] = Some(value),
+                    _ => set(&mut options, &name, value)?,
+                }
             }
         }
     }
+    if options.tracker.is_some() && !has_sessions {
+        // A client has the machine for itself.
+        options.sessions = 1;
+    }
+    match tls {
+        [None, None] => {}
+        [Some(certificate), Some(key)] => set_tls(&mut options, &certificate, &key)?,
+        [Some(_), None] => return Err("--tls-cert needs --tls-key".to_owned()),
+        [None, Some(_)] => return Err("--tls-key needs --tls-cert".to_owned()),
+    }
     Ok(Some(options))
+}
+
+#[cfg(feature = "tls")]
+fn set_tls(options: &mut ServerOptions, certificate: &str, key: &str) -> Result<(), String> {
+    use crate::tls::{Identity, TlsAcceptor};
+    let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
+    options.tls = Some(acceptor.map_err(|problem| problem.message().to_owned())?);
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+fn set_tls(_: &mut ServerOptions, _: &str, _: &str) -> Result<(), String> {
+    Err("this program was built without TLS: build it with the feature `tls`".to_owned())
 }
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
@@ -79,6 +113,8 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
                 fs::read_to_string(&value).map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
             options.token = Some(text.trim().to_owned());
         }
+        "--tracker" => options.tracker = Some(value),
+        "--tracker-host" => options.tracker_host = Some(value),
         "--sessions" => options.sessions = number(name, &value)?,
         "--session-time" => limits.session_time = time(name, &value)?,
         "--call-time" => limits.call_time = time(name, &value)?,

@@ -54,7 +54,8 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
         places.insert(*id, Place::Argument(number));
     }
     let mut weights: Vec<u8> = Vec::new();
-    let mut shared: HashMap<Vec<u8>, usize> = HashMap::new();
+    // Where weights of a length and of some of their bytes lie: hashing all bytes takes long in a build script, which is compiled without optimization.
+    let mut shared: HashMap<(usize, Vec<u8>), Vec<usize>> = HashMap::new();
     let mut values: Vec<ValueId> = Vec::new();
     let mut place_of: HashMap<ValueId, usize> = HashMap::new();
     let mut needs: Vec<Need> = Vec::new();
@@ -73,16 +74,16 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
             } else if let Some(constant) = &graph.values[memory].known
                 && !places.contains_key(&memory)
             {
-                let offset = match shared.get(constant.bytes()) {
-                    Some(offset) => *offset,
-                    None => {
-                        weights.resize(plan::aligned(weights.len()), 0);
-                        let offset = weights.len();
-                        weights.extend_from_slice(constant.bytes());
-                        shared.insert(constant.bytes().to_vec(), offset);
-                        offset
-                    }
-                };
+                let bytes = constant.bytes();
+                let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
+                let alike = shared.entry((bytes.len(), some)).or_default();
+                let known = alike.iter().copied().find(|offset| weights[*offset..offset + bytes.len()] == *bytes);
+                let offset = known.unwrap_or_else(|| {
+                    weights.resize(plan::aligned(weights.len()), 0);
+                    alike.push(weights.len());
+                    weights.extend_from_slice(bytes);
+                    alike[alike.len() - 1]
+                });
                 places.insert(memory, Place::Weights(offset));
             }
         }

@@ -57,8 +57,32 @@ pub(super) fn product(
     }))
 }
 
+/// The attribute of a product whose second factor was laid out in panels, `[column / 16][row][column % 16]`: its columns.
+pub(crate) const PANELS: &str = "columns of panels";
+/// Columns of a panel.
+pub(crate) const WIDTH: i64 = 16;
+
+/// A product with a matrix in panels.
+fn panel_product(a: &Operand, b: &Operand, columns: i64) -> Result<Tensor> {
+    let (rank, depth) = (a.rank(), a.shape.last().copied().unwrap_or(0));
+    let fits = rank >= 2 && b.shape == [(columns + WIDTH - 1) / WIDTH, depth, WIDTH] && !a.shape.contains(&0);
+    require!(fits, "{:?} and panels {:?} do not fit", a.shape, b.shape);
+    let mut shape = a.shape.clone();
+    shape[rank - 1] = columns;
+    let k = reduce_axis(0, depth, "k");
+    Ok(tensor(&shape, |position| {
+        let (column, mut at) = (&position[rank - 1], position.to_vec());
+        at[rank - 1] = k.expr();
+        let place = [column.floor_div(WIDTH), k.expr(), column.floor_mod(WIDTH)];
+        te::sum(a.tensor.at(&at) * b.tensor.at(&place).cast(a.dtype), &k)
+    }))
+}
+
 fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    if let columns @ 1.. = call.attrs.int(PANELS, 0)? {
+        return Ok(vec![panel_product(a, b, columns)?]);
+    }
     require!(
         a.dtype == b.dtype || is_narrow_weight(a, b),
         "the factors have different types: {} and {}",
@@ -82,9 +106,12 @@ fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
 fn gemm(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let (turns_a, turns_b) = (call.attrs.flag("transA", false)?, call.attrs.flag("transB", false)?);
-    require!(a.rank() == 2 && b.rank() == 2, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
+    let in_panels = call.attrs.int(PANELS, 0)?;
+    let expected = if in_panels > 0 { 3 } else { 2 };
+    require!(a.rank() == 2 && b.rank() == expected, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
     let pair = |shape: &[i64], turns: bool| if turns { (shape[1], shape[0]) } else { (shape[0], shape[1]) };
-    let ((m, depth), (other, n)) = (pair(&a.shape, turns_a), pair(&b.shape, turns_b));
+    let (m, depth) = pair(&a.shape, turns_a);
+    let (other, n) = if in_panels > 0 { (depth, in_panels) } else { pair(&b.shape, turns_b) };
     require!(depth == other, "{m} x {depth} and {other} x {n} cannot be multiplied");
     let at = |operand: &Operand, turns: bool, row: Expr, column: Expr| {
         operand.at(&if turns { [column, row] } else { [row, column] })
@@ -98,7 +125,9 @@ fn gemm(call: &Call) -> Result<Vec<Tensor>> {
         None => None,
     };
     let k = reduce_axis(0, depth.max(1), "k");
-    let sum = if depth == 0 {
+    let sum = if in_panels > 0 {
+        panel_product(a, b, n)?
+    } else if depth == 0 {
         tensor(&[m, n], |_| te::constant(0.0, a.dtype))
     } else {
         tensor(&[m, n], |p| {

@@ -1,23 +1,26 @@
 //! The server: it listens, lets clients in, and starts a process for each session.
 
 mod folder;
+mod line;
 mod options;
 mod sessions;
 mod token;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use kernpack::{Result, bail, ensure, error};
+use kernpack::{Result, ensure, error};
 
 pub use self::options::ServerOptions;
 use self::sessions::Sessions;
+use crate::listen::listen;
 use crate::process;
+use crate::tracker::{Offer, Registration};
 
 /// A server that listens. Dropping it ends all sessions.
 pub struct Server {
@@ -41,7 +44,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// ValueError for options that do not go together, among them an address for other machines without `insecure`; RuntimeError
+    /// ValueError for options that do not go together, among them an address for other machines without TLS and a token, or `insecure`; RuntimeError
     /// when the address cannot be listened at, or when no program for sessions is known.
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
@@ -56,11 +59,22 @@ impl Server {
             "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \
              name another program in ServerOptions::program"
         );
-        let listener = listen(&options)?;
+        let listener =
+            listen(&options.host, options.port, options.insecure || options.is_guarded(), "run any code here")?;
         let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
         let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let sessions = Arc::new(Sessions::new(options));
+        let registration = match &options.tracker {
+            None => None,
+            Some(tracker) => Some(Registration::start(Offer {
+                tracker: tracker.clone(),
+                key: options.key.clone(),
+                port: address.port(),
+                host: options.tracker_host.clone(),
+                sessions: options.sessions,
+            })?),
+        };
+        let sessions = Arc::new(Sessions::new(options, registration));
         let shared = Arc::clone(&sessions);
         let listening =
             thread::Builder::new().name("rpc-listen".to_owned()).spawn(move || accept(&listener, &woken, &shared));
@@ -75,6 +89,11 @@ impl Server {
     /// How many sessions there are.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
+    }
+
+    /// Whether its tracker has it now; not without a tracker.
+    pub fn is_registered(&self) -> bool {
+        self.sessions.is_registered()
     }
 
     /// Waits as long as the server listens, which is until the process ends.
@@ -98,30 +117,6 @@ impl Drop for Server {
         }
         self.sessions.end();
     }
-}
-
-fn listen(options: &ServerOptions) -> Result<TcpListener> {
-    let (host, port) = (options.host.as_str(), options.port);
-    let addresses = (host, port).to_socket_addrs();
-    let addresses: Vec<SocketAddr> =
-        addresses.map_err(|problem| error!(ValueError, "'{host}' is no address of this machine: {problem}"))?.collect();
-    if !options.insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        bail!(
-            ValueError,
-            "{host} can be reached from other machines, and a client can run any code here: listen at 127.0.0.1 (through a tunnel, for \
-             example `ssh -L`), or say --insecure if all machines that reach port {port} may do that"
-        );
-    }
-    TcpListener::bind(&addresses[..]).map_err(|problem| {
-        let advice = match problem.kind() {
-            io::ErrorKind::AddrInUse => {
-                "; another program listens there: choose another --port, or 0 for one that is free"
-            }
-            io::ErrorKind::PermissionDenied => "; ports below 1024 are for root: choose another --port",
-            _ => "",
-        };
-        error!(RuntimeError, "cannot listen at {host}:{port}: {problem}{advice}")
-    })
 }
 
 /// Takes connections until `woken` is closed at its other end.
