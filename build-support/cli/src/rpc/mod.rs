@@ -12,6 +12,11 @@ pub(crate) fn run(options: Options) -> Result<()> {
         Options::Serve(options) => {
             kernpack_rpc::program::serve(*options).map_err(|problem| problem.message().to_owned())
         }
+        Options::Tracker(options) => {
+            kernpack_rpc::program::track(*options).map_err(|problem| problem.message().to_owned())
+        }
+        Options::Query(query) => query.run().map_err(|problem| problem.message().to_owned()),
+        Options::Keygen(keygen) => keygen.run().map(drop).map_err(|problem| problem.message().to_owned()),
         Options::Help(text) => print(&text),
     }
 }

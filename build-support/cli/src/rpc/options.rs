@@ -1,5 +1,6 @@
 use kernpack_rpc::ServerOptions;
-use kernpack_rpc::program::{self, SERVE_OPTIONS};
+use kernpack_rpc::program::{self, KEYGEN_OPTIONS, Keygen, QUERY_OPTIONS, Query, SERVE_OPTIONS, TRACKER_OPTIONS};
+use kernpack_rpc::tracker::TrackerOptions;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;
@@ -11,6 +12,9 @@ Usage: cargo kernpack rpc COMMAND [OPTIONS]
 
 Commands:
   serve       let clients upload libraries to this machine and call them
+  tracker     give servers of a key to clients, one after the other
+  query       show what a tracker has
+  keygen      make a certificate and a token for a server that other machines may reach
 
 cargo kernpack rpc COMMAND --help says more.
 ";
@@ -21,6 +25,9 @@ pub(crate) enum Options {
     /// Print the text of a command.
     Help(String),
     Serve(Box<ServerOptions>),
+    Tracker(Box<TrackerOptions>),
+    Query(Query),
+    Keygen(Keygen),
 }
 
 /// The options of a command line; `None` asks for [`HELP`].
@@ -30,16 +37,36 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
         Some(Arg::Value(command)) => command.string()?,
         Some(option) => return Err(option.unexpected()),
     };
-    match command.as_str() {
-        "serve" => match program::parse(parser.raw_args()?) {
-            Ok(Some(options)) => Ok(Some(Options::Serve(Box::new(options)))),
-            Ok(None) => Ok(Some(Options::Help(format!(
-                "Lets clients upload libraries to this machine and call them. Each session has a process and a folder of its own.\n\n\
-                 Usage: cargo kernpack rpc serve [OPTIONS]\n\n{SERVE_OPTIONS}"
-            )))),
-            Err(problem) => Err(format!("{problem}; see cargo kernpack rpc serve --help").into()),
-        },
-        _ => Err(format!("unknown command `{command}`; see cargo kernpack rpc --help").into()),
+    let words = parser.raw_args()?;
+    let (about, options, parsed): (&str, &str, Result<Option<Options>, String>) = match command.as_str() {
+        "serve" => (
+            "Lets clients upload libraries to this machine and call them. Each session has a process and a folder of its own.",
+            SERVE_OPTIONS,
+            program::parse(words).map(|parsed| parsed.map(|options| Options::Serve(Box::new(options)))),
+        ),
+        "tracker" => (
+            "Gives servers to clients: a server offers itself under a key, a client asks for one of a key and waits until it is free.",
+            TRACKER_OPTIONS,
+            program::parse_tracker(words).map(|parsed| parsed.map(|options| Options::Tracker(Box::new(options)))),
+        ),
+        "query" => (
+            "Shows the servers of a tracker, their keys, and how many are free and busy and how many clients wait.",
+            QUERY_OPTIONS,
+            Query::parse(words).map(|parsed| parsed.map(Options::Query)),
+        ),
+        "keygen" => (
+            "Makes a private key, a certificate and a token, for a server that other machines may reach.",
+            KEYGEN_OPTIONS,
+            Keygen::parse(words).map(|parsed| parsed.map(Options::Keygen)),
+        ),
+        _ => return Err(format!("unknown command `{command}`; see cargo kernpack rpc --help").into()),
+    };
+    match parsed {
+        Ok(Some(parsed)) => Ok(Some(parsed)),
+        Ok(None) => {
+            Ok(Some(Options::Help(format!("{about}\n\nUsage: cargo kernpack rpc {command} [OPTIONS]\n\n{options}"))))
+        }
+        Err(problem) => Err(format!("{problem}; see cargo kernpack rpc {command} --help").into()),
     }
 }
 
@@ -57,6 +84,9 @@ mod tests {
         assert!(matches!(parsed("--help"), Ok(None)));
         let Ok(Some(Options::Serve(options))) = parsed("serve --port 0 --key=pi") else { panic!("options") };
         assert_eq!((options.port, options.key.as_str(), options.host.as_str()), (0, "pi", "127.0.0.1"));
+        assert!(matches!(parsed("tracker --port 0"), Ok(Some(Options::Tracker(_)))));
+        assert!(matches!(parsed("query --watch"), Ok(Some(Options::Query(_)))));
+        assert!(matches!(parsed("keygen --folder here --name pi"), Ok(Some(Options::Keygen(_)))));
         let Ok(Some(Options::Help(text))) = parsed("serve --port 0 -h") else { panic!("help") };
         assert!(text.contains("Usage: cargo kernpack rpc serve [OPTIONS]") && text.contains("--insecure"));
         for (line, problem) in [

@@ -1,11 +1,20 @@
-//! The command line of a server: that of `cargo kernpack rpc serve` and of the program `kernpack-rpc-server`.
+//! The command line of a server, that of `cargo kernpack rpc serve` and of the program `kernpack-rpc-server`; and those of the other commands of `cargo kernpack rpc`.
 
 use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
-use std::time::Duration;
 
+use self::words::{number, time};
 use crate::{Server, ServerOptions};
+
+#[cfg(feature = "tls")]
+mod keygen;
+mod tracker;
+mod words;
+
+#[cfg(feature = "tls")]
+pub use keygen::{KEYGEN_OPTIONS, Keygen};
+pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
 
 /// The options, as `--help` shows them.
 pub const SERVE_OPTIONS: &str = "\
@@ -42,39 +51,19 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
     let mut options = ServerOptions::default();
     let mut has_sessions = false;
     let mut tls: [Option<String>; 2] = [None, None];
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        let word = word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
-        let (name, inline) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
-            _ => (word, None),
-        };
-        match name.as_str() {
-            "--help" | "-h" => return Ok(None),
-            "--insecure" | "--verbose" if inline.is_some() => return Err(format!("option `{name}` takes no value")),
+    let asks_for_help = words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose"], |name, value| {
+        has_sessions |= name == "--sessions";
+        match name {
             "--insecure" => options.insecure = true,
             "--verbose" => options.verbose = true,
-            _ if !SERVE_OPTIONS.contains(&format!("\n  {name} ")) || !name.starts_with("--") => {
-                let what = if name.starts_with('-') { "unknown option" } else { "unexpected argument" };
-                return Err(format!("{what} `{name}`"));
-            }
-            _ => {
-                let value = match inline {
-                    Some(value) => value,
-                    None => words
-                        .next()
-                        .ok_or_else(|| format!("missing value for option `{name}`"))?
-                        .into_string()
-                        .map_err(|value| format!("`{}` is not UTF-8", value.display()))?,
-                };
-                has_sessions |= name == "--sessions";
-                match name.as_str() {
-                    "--tls-cert" => tls[0] = Some(value),
-                    "--tls-key" => tls[1] = Some(value),
-                    _ => set(&mut options, &name, value)?,
-                }
-            }
+            "--tls-cert" => tls[0] = Some(value),
+            "--tls-key" => tls[1] = Some(value),
+            _ => set(&mut options, name, value)?,
         }
+        Ok(())
+    })?;
+    if asks_for_help {
+        return Ok(None);
     }
     if options.tracker.is_some() && !has_sessions {
         // A client has the machine for itself.
@@ -133,16 +122,6 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
         _ => return Err(format!("unknown option `{name}`")),
     }
     Ok(())
-}
-
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("option `{name}` takes a number, got `{value}`"))
-}
-
-fn time(name: &str, value: &str) -> Result<Option<Duration>, String> {
-    let seconds = value.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time = seconds.ok_or_else(|| format!("option `{name}` takes a number of seconds, got `{value}`"))?;
-    Ok((!time.is_zero()).then_some(time))
 }
 
 /// Bytes: `1000`, `64K`, `512MiB`, `4GB`; all units are powers of 1024.

@@ -1,0 +1,63 @@
+//! `cargo kernpack rpc keygen`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use kernpack::Result;
+
+use super::words::each;
+use crate::tls::{Fingerprint, Identity};
+
+/// The options.
+pub const KEYGEN_OPTIONS: &str = "\
+Options:
+  --folder FOLDER        where key.pem, cert.pem and token are written (kernpack-rpc)
+  --name NAME            a host name or address that the certificate is for, for clients that know an authority; may be said again (localhost)
+";
+
+/// Which keys to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keygen {
+    folder: PathBuf,
+    names: Vec<String>,
+}
+
+impl Keygen {
+    /// The options of a command line, behind the command's name; `None` asks for help.
+    ///
+    /// # Errors
+    /// What is wrong, in one line without the name of the command.
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
+        let mut keygen = Self { folder: "kernpack-rpc".into(), names: Vec::new() };
+        let asks_for_help = each(words, KEYGEN_OPTIONS, &[], |name, value| {
+            match name {
+                "--folder" => keygen.folder = value.into(),
+                _ => keygen.names.push(value),
+            }
+            Ok(())
+        })?;
+        if keygen.names.is_empty() {
+            keygen.names.push("localhost".to_owned());
+        }
+        Ok((!asks_for_help).then_some(keygen))
+    }
+
+    /// Makes the files, and prints what to do with them.
+    ///
+    /// # Errors
+    /// As for [`Identity::generate`].
+    pub fn run(&self) -> Result<Fingerprint> {
+        let fingerprint = Identity::generate(&self.folder, &self.names)?.fingerprint();
+        let folder = self.folder.display();
+        println!(
+            "{folder}: key.pem and token are secret, cert.pem is not\n\
+             fingerprint: {fingerprint}\n\
+             \n\
+             on the machine of the server, with all three files there:\n  \
+             cargo kernpack rpc serve --host 0.0.0.0 --tls-cert {folder}/cert.pem --tls-key {folder}/key.pem --token-file {folder}/token\n\
+             in a client, with the token:\n  \
+             kernpack_rpc::connect(\"HOST:9090\").tls(Trust::Fingerprint(\"{fingerprint}\".parse()?)).token(token).open()?"
+        );
+        Ok(fingerprint)
+    }
+}
