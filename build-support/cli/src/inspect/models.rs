@@ -159,7 +159,7 @@ pub(super) fn svg(model: &Value) -> String {
             }
         }
     }
-    let most = kernels.iter().map(|kernel| weight(kernel)).fold(1.0, f64::max);
+    let most = kernels.iter().map(weight).fold(1.0, f64::max);
     for (row, kernel) in kernels.iter().enumerate() {
         let y = TOP + row * ROW + 4;
         let share = (weight(kernel) / most * BOX as f64).max(2.0);
