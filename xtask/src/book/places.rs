@@ -34,7 +34,7 @@ impl<'e> Places<'e> {
         }
         let config = format!(
             // Not optimized: pages build many small libraries, and what they show does not depend on it.
-            "[net]\noffline = true\n[profile.release]\nopt-level = 0\ncodegen-units = 16\nlto = false\nstrip = \"none\"\n[patch.crates-io]\nkernpack = {{ path = '{0}/runtime' }}\nkernpack-build = {{ path = '{0}/build-support' }}\n",
+            "[net]\noffline = true\n[profile.release]\nopt-level = 0\ncodegen-units = 16\nlto = false\nstrip = \"none\"\n[patch.crates-io]\nkernpack = {{ path = '{0}/runtime' }}\nkernpack-build = {{ path = '{0}/build-support' }}\nkernpack-rpc = {{ path = '{0}/runtime/rpc' }}\n",
             checkout.display()
         );
         fs::write(root.join(".cargo/config.toml"), config)?;
