@@ -382,7 +382,8 @@ fn hostile_handles_and_addresses() {
     assert_eq!(raw.call_system(Code::DevFreeData, &[device.clone(), Value::Opaque(address)]), Ok(vec![Value::None]));
     fails(raw.call_system(Code::DevFreeData, &[device.clone(), Value::Opaque(address)]), "no memory was allocated");
     // Streams.
-    let Ok(&[Value::Opaque(stream)]) = raw.call_system(Code::DevCreateStream, &[device.clone()]).as_deref() else {
+    let Ok(&[Value::Opaque(stream)]) = raw.call_system(Code::DevCreateStream, std::slice::from_ref(&device)).as_deref()
+    else {
         panic!()
     };
     for code in [Code::DevSetStream, Code::DevStreamSync, Code::DevFreeStream] {
@@ -390,7 +391,7 @@ fn hostile_handles_and_addresses() {
     }
     fails(raw.call_system(Code::DevStreamSync, &[device.clone(), Value::Opaque(stream)]), "or it was freed");
     fails(raw.call_system(Code::DevGetAttr, &[device.clone(), Value::Int(99)]), "no device attribute 99");
-    fails(raw.call_system(Code::DevGetAttr, &[device.clone()]), "expected 2 values, got 1");
+    fails(raw.call_system(Code::DevGetAttr, std::slice::from_ref(&device)), "expected 2 values, got 1");
     let gone = Value::Device(Device::new(33, 0));
     assert_eq!(raw.call_system(Code::DevGetAttr, &[gone.clone(), Value::Int(0)]), Ok(vec![Value::Int(0)]));
     fails(raw.call_system(Code::DevSetDevice, &[gone]), "there is no device");
