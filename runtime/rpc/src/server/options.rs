@@ -21,6 +21,9 @@ pub struct ServerOptions {
     pub tracker: Option<String>,
     /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
     pub tracker_host: Option<String>,
+    /// The certificate for TLS; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::TlsAcceptor>,
     /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
     pub insecure: bool,
     /// What each session may use.
@@ -38,6 +41,16 @@ pub struct ServerOptions {
     pub verbose: bool,
 }
 
+impl ServerOptions {
+    /// Whether strangers can neither use the server nor read what is sent.
+    pub(super) fn is_guarded(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some() && self.token.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+}
+
 impl Default for ServerOptions {
     /// The loopback address and port 9090, without key and token.
     fn default() -> Self {
@@ -48,6 +61,8 @@ impl Default for ServerOptions {
             token: None,
             tracker: None,
             tracker_host: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             insecure: false,
             limits: Limits::default(),
             sessions: 64,
