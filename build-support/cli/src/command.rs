@@ -7,7 +7,7 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 
 use crate::arguments::{Parsed, message};
 use crate::doctor::PROBE;
-use crate::library::loaded::DESCRIBE;
+use crate::library::loaded::{DESCRIBE, TIME_MODELS};
 use crate::{Result, doctor, inspect, model, new, outputs, rpc, wheel};
 
 const HELP: &str = "\
@@ -40,7 +40,11 @@ pub(crate) enum Command {
     Model(model::Options),
     Rpc(rpc::Options),
     /// In the process that `--load` starts.
-    Describe(PathBuf),
+    Describe {
+        file: PathBuf,
+        /// Whether kernels of models are timed.
+        time: bool,
+    },
     /// In the process that `doctor` starts.
     Probe(String),
 }
@@ -75,7 +79,8 @@ impl Command {
             "model" => command(model::parse(parser), Self::Model, model::HELP),
             "rpc" => command(rpc::parse(parser), Self::Rpc, rpc::HELP),
             PROBE => Ok(Self::Probe(parser.value()?.string()?)),
-            DESCRIBE => Ok(Self::Describe(parser.value()?.into())),
+            DESCRIBE => Ok(Self::Describe { file: parser.value()?.into(), time: false }),
+            TIME_MODELS => Ok(Self::Describe { file: parser.value()?.into(), time: true }),
             _ => Err(format!("unknown command `{name}`; see cargo kernpack --help").into()),
         }
     }
@@ -129,7 +134,9 @@ mod tests {
         assert!(matches!(parse("kernpack rpc serve --port 0"), Ok(Command::Rpc(_))));
         assert!(matches!(parse("rpc --help"), Ok(Command::Help(rpc::HELP))));
         assert!(matches!(parse(&format!("{PROBE} cuda")), Ok(Command::Probe(kind)) if kind == "cuda"));
-        assert!(matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe(file)) if file == Path::new("a.so")));
+        assert!(
+            matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe { file, time: false }) if file == Path::new("a.so"))
+        );
         for (line, problem) in [
             ("look a", "unknown command `look`; see cargo kernpack --help"),
             ("kernpack kernpack", "unknown command `kernpack`; see cargo kernpack --help"),
