@@ -23,6 +23,8 @@ pub(crate) struct Callable {
     pub(crate) names: Box<[*mut PyObject]>,
     /// Whether other threads of Python run during a call.
     pub(crate) releases: bool,
+    /// Whether parameters may have defaults, as those of methods may.
+    has_defaults: bool,
     /// Where Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
@@ -41,7 +43,13 @@ fn releases(info: &FunctionInfo) -> bool {
 
 impl Callable {
     /// Describes a function, which is then an attribute of a module under the last of the names in `path`.
-    fn new(py: Py, info: &'static FunctionInfo, module: &str, path: Vec<String>) -> PyResult<&'static Self> {
+    fn new(
+        py: Py,
+        info: &'static FunctionInfo,
+        module: &str,
+        path: Vec<String>,
+        has_defaults: bool,
+    ) -> PyResult<&'static Self> {
         let names: PyResult<Box<[_]>> =
             info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
         let name = path.last().map_or(info.name, String::as_str);
@@ -53,7 +61,15 @@ impl Callable {
             doc: leaked(&documentation(name, "", info.params, info.doc)),
         };
         let releases = releases(info);
-        Ok(Box::leak(Box::new(Self { info, names: names?, releases, module: module.to_owned(), path, method })))
+        Ok(Box::leak(Box::new(Self {
+            info,
+            names: names?,
+            releases,
+            has_defaults,
+            module: module.to_owned(),
+            path,
+            method,
+        })))
     }
 }
 
@@ -90,18 +106,29 @@ pub(crate) fn add(
     info: &'static FunctionInfo,
 ) -> PyResult<()> {
     let Some(name) = path.last().cloned() else { return Ok(()) };
-    let callable = Callable::new(py, info, root, path)?;
+    let function = new(py, Callable::new(py, info, root, path, false)?, module_name)?;
+    let name = py.interned(&name)?;
+    // SAFETY: all three are alive.
+    match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(Raised),
+    }
+}
+
+/// A method, which takes the object first.
+pub(crate) fn method(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
+    let module = &State::get(py).module;
+    let callable = Callable::new(py, info, module, vec![name.to_owned()], true)?;
+    new(py, callable, &py.interned(module)?)
+}
+
+/// The function object of a description.
+fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
     // SAFETY: the class is alive and its objects have room for one pointer behind the header; the definition lives forever.
     unsafe {
         let this = Owned::take(py, py.PyType_GenericAlloc(State::get(py).bound, 0))?;
         *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
-        let function = py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module_name.as_ptr());
-        let function = Owned::take(py, function)?;
-        let name = py.interned(&name)?;
-        match py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) {
-            0 => Ok(()),
-            _ => Err(Raised),
-        }
+        Owned::take(py, py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module.as_ptr()))
     }
 }
 
@@ -139,7 +166,7 @@ unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     let info = callable.info;
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
-    unsafe { arguments.bind(py, info, &callable.names, given)? };
+    unsafe { arguments.bind(py, info, &callable.names, callable.has_defaults, given)? };
     // SAFETY: the entry point is the function's own; the views live until `arguments` is dropped.
     let result = unsafe { invoke(py, info.call, arguments.views(), callable.releases) };
     match result {
@@ -195,6 +222,18 @@ unsafe impl<T> Sync for Shared<T> {}
 
 /// Makes a class whose objects have `size` bytes behind the header.
 pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
+    new_class_of(py, name, size, flags, slots, None)
+}
+
+/// As [`new_class`], derived from other classes than `object`.
+pub(crate) fn new_class_of(
+    py: Py,
+    name: &'static CStr,
+    size: usize,
+    flags: u32,
+    slots: &[Slot],
+    bases: Option<&Owned>,
+) -> PyResult<Owned> {
     let spec = PyTypeSpec {
         name: name.as_ptr(),
         basic_size: (py.header() + size) as i32,
@@ -203,7 +242,7 @@ pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, sl
         slots: slots.as_ptr(),
     };
     // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
-    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, ptr::null_mut())) }
+    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
 }
 
 /// Frees an object that owns nothing.
