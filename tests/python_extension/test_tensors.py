@@ -2,6 +2,7 @@
 
 import array
 import gc
+import inspect
 import weakref
 
 import numpy as np
@@ -49,6 +50,22 @@ def test_strides_between_elements(extmod):
     packed = np.zeros(4, np.dtype([("flag", "u1"), ("number", "f8")]))["number"]
     with pytest.raises(ValueError):
         extmod.sum_of_elements(packed)
+
+
+def test_a_kernel_in_c(extmod):
+    numbers = np.arange(4, dtype=np.float32)
+    assert extmod.weigh(numbers, 2.0) == 4 and numbers.tolist() == [0, 2, 4, 6]
+    assert extmod.weigh(weight=0.5, numbers=numbers) == 4 and numbers.tolist() == [0, 1, 2, 3]
+    assert str(inspect.signature(extmod.weigh)) == "(numbers, weight)"
+    with pytest.raises(TypeError, match="weigh"):
+        extmod.weigh(numbers, "x")
+    assert extmod.argument_count(1, "two", None) == 3
+    assert str(inspect.signature(extmod.argument_count)) == "(*args)"
+    with pytest.raises(TypeError, match="the kernel's arguments have no names"):
+        extmod.argument_count(x=1)
+    numbers.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        extmod.weigh(numbers, 2.0)
 
 
 def test_other_exporters(extmod):

@@ -7,6 +7,7 @@ use kernpack_core::{Any, Error};
 
 use crate::capi::{Py, PyObject};
 use crate::from_python::{self, Keep, Refused};
+use crate::function::is_undeclared;
 use crate::object::{PyResult, Raised};
 use crate::{exception, handle};
 
@@ -157,6 +158,9 @@ impl Arguments {
         given: Given,
     ) -> PyResult<()> {
         let fault = |clause: &str| Err(exception::raise(py, &info.fault(clause)));
+        if is_undeclared(info) {
+            return fault("the kernel's arguments have no names; pass them by position");
+        }
         if given.positional > names.len() {
             let (most, got) = (names.len(), given.positional);
             let noun = if most == 1 { "argument" } else { "arguments" };

@@ -65,6 +65,11 @@ pub(crate) fn wanted(mut ty: &TypeSchema) -> &TypeSchema {
     ty
 }
 
+/// Whether a parameter of this type takes tensors.
+pub(crate) fn is_tensor(ty: &TypeSchema) -> bool {
+    matches!(ty.key, "ffi.Tensor" | "DLTensor*")
+}
+
 const ANY: TypeSchema = TypeSchema::new("Any");
 
 /// The type of an element of a container.
@@ -222,7 +227,7 @@ unsafe fn other(
         if py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
             return number::float(py, object);
         }
-        if ty.key != "ffi.Tensor" && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
+        if !is_tensor(ty) && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
             // It may change while the function runs, so the bytes are copied.
             let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
             let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
@@ -236,7 +241,7 @@ unsafe fn other(
         if tensor::is_array(py, object)? {
             return Ok(kept_object(tensor::of_array(py, object, writes)?));
         }
-        if ty.key == "ffi.Tensor"
+        if is_tensor(ty)
             && py.PyObject_CheckBuffer(object) != 0
             && let Some(tensor) = tensor::of_buffer(py, object, writes)?
         {

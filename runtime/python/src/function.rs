@@ -6,6 +6,7 @@ use std::ffi::CString;
 
 use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
+use kernpack_core::generated_code::KernelInfo;
 use kernpack_core::value::TypeSchema;
 use kernpack_core::{Any, Error};
 
@@ -14,7 +15,7 @@ use crate::capi::{FastCall, Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constan
 use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{exception, to_python};
+use crate::{exception, from_python, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
@@ -36,7 +37,7 @@ pub(crate) struct Callable {
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
     fn is_long(ty: &TypeSchema) -> bool {
-        matches!(ty.key, "ffi.Tensor" | "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
+        from_python::is_tensor(ty) || matches!(ty.key, "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
     }
     info.params.iter().any(|param| is_long(&param.ty))
 }
@@ -58,7 +59,7 @@ impl Callable {
             name: leaked(name),
             function: fast as *const c_void,
             flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
-            doc: leaked(&documentation(name, "", info.params, info.doc)),
+            doc: leaked(&documentation(name, if is_undeclared(info) { "*args" } else { "" }, info.params, info.doc)),
         };
         let releases = releases(info);
         Ok(Box::leak(Box::new(Self {
@@ -71,6 +72,35 @@ impl Callable {
             method,
         })))
     }
+}
+
+/// A kernel that a build script compiled, described as a function. What it does with its arrays is not known, so they are taken for written:
+/// memory that is read-only is refused.
+pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
+    let (params, result) = match &kernel.types {
+        Some(types) => {
+            let params = types.names.iter().zip(types.keys);
+            let params = params.map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), writes: true });
+            (params.collect(), types.result)
+        }
+        None => (Vec::new(), "Any"),
+    };
+    Box::leak(Box::new(FunctionInfo {
+        name: kernel.name,
+        global_name: None,
+        doc: kernel.doc,
+        params: Vec::leak(params),
+        ret: TypeSchema::new(result),
+        call: kernel.call,
+        crate_name: kernel.crate_name,
+        file: kernel.source,
+        line: 0,
+    }))
+}
+
+/// Whether it is a kernel that nothing declares the arguments of.
+pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
+    info.params.is_empty() && info.line == 0
 }
 
 /// A C string that lives forever; what stands behind a NUL is left out.

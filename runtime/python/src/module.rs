@@ -130,7 +130,8 @@ impl Module {
                 return Err(Raised);
             }
         }
-        for info in collected.functions {
+        let kernels = collected.kernels.iter().map(function::of_kernel);
+        for info in collected.functions.iter().chain(kernels) {
             let path: Vec<String> = self.path(info.name).map(str::to_owned).collect();
             let (place, place_name) = submodule(py, module, &full_name, &path[..path.len().saturating_sub(1)])?;
             function::add(py, &place, &place_name, &full_name, path, info)?;
