@@ -223,7 +223,7 @@ fn products_of_several_matrices_with_one_are_products_for_the_rules() {
         let context = PassContext::new(PassOptions::default());
         lower(&graph, "model", &target, &context, LowerOptions::default()).unwrap();
         let notes: Vec<String> = context.take_notes().iter().map(|note| note.to_string()).collect();
-        assert!(notes.iter().any(|note| note.contains("rule `gemm`") && !note.contains("declined")), "{notes:#?}");
+        assert!(notes.iter().any(|note| note.ends_with("rule `panels`")), "{notes:#?}");
     }
 }
 
