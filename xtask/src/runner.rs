@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 8] = [
+const PYTHON_TESTS: &[&str] = &[
     "tests/python",
     "tests/python_extension",
     "examples/imagekit/python",

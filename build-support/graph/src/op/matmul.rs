@@ -153,17 +153,78 @@ fn gemm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn matmul_integer(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    let zero = |index: usize, position: &[Expr], axis_from_end: usize| {
-        call.optional(index).map_or(Expr::constant(I32, 0), |zero| {
-            let value = match zero.rank() {
-                0 => zero.at(&[]),
-                1 if zero.shape == [1] => zero.at(&[Expr::int(0)]),
-                _ => zero.at(&[position[position.len() - axis_from_end].clone()]),
-            };
-            value.cast(I32)
-        })
+    let zero = |index: usize, place: Option<&Expr>| {
+        let zero = call.optional(index)?;
+        let value = match (zero.rank(), place) {
+            (0, _) => zero.at(&[]),
+            (_, Some(place)) if zero.rank() == 1 && zero.shape != [1] => zero.at(core::slice::from_ref(place)),
+            _ => zero.at(&vec![Expr::int(0); zero.rank()]),
+        };
+        Some(value.cast(I32))
     };
-    let left = |at: &[Expr]| a.at(at).cast(I32) - zero(2, at, 2.min(at.len()));
-    let right = |at: &[Expr]| b.at(at).cast(I32) - zero(3, at, 1);
-    Ok(vec![product(a, b, left, right)?])
+    let sums = integer_product(a, b, |row| zero(2, row), |column| zero(3, column))?;
+    Ok(vec![sums])
+}
+
+/// The product of bytes as `int32`; the closures give the zero points, by row of the first factor and by column of the second one. What is summed are products of the
+/// bytes themselves, which the compiler has instructions for; what zero points add to that follows from the sums of rows and columns.
+pub(super) fn integer_product(
+    a: &Operand,
+    b: &Operand,
+    a_zero: impl Fn(Option<&Expr>) -> Option<Expr>,
+    b_zero: impl Fn(Option<&Expr>) -> Option<Expr>,
+) -> Result<Tensor> {
+    let taken_off = |value: Expr, zero: Option<Expr>| match zero {
+        Some(zero) => value - zero,
+        None => value,
+    };
+    if a.rank() < 2 || b.rank() < 2 || a.shape.contains(&0) || b.shape.contains(&0) {
+        let row = |at: &[Expr]| at.len().checked_sub(2).map(|row| at[row].clone());
+        let left = |at: &[Expr]| taken_off(a.at(at).cast(I32), a_zero(row(at).as_ref()));
+        let right = |at: &[Expr]| taken_off(b.at(at).cast(I32), b_zero(at.last().filter(|_| at.len() > 1)));
+        return product(a, b, left, right);
+    }
+    let sums = product(a, b, |at| a.tensor.at(at).cast(I32), |at| b.tensor.at(at).cast(I32))?.named("sums");
+    let (a_last, b_last) = (a.rank() - 1, b.rank() - 1);
+    let depth = a.shape[a_last];
+    let r = reduce_axis(0, depth, "r");
+    let rows = tensor(&a.shape[..a_last], |position| {
+        let mut at = position.to_vec();
+        at.push(r.expr());
+        te::sum(a.tensor.at(&at).cast(I32), &r)
+    });
+    let mut shape = b.shape.clone();
+    shape.remove(b_last - 1);
+    let s = reduce_axis(0, depth, "s");
+    let columns = tensor(&shape, |position| {
+        let mut at = position.to_vec();
+        at.insert(b_last - 1, s.expr());
+        te::sum(b.tensor.at(&at).cast(I32), &s)
+    });
+    let shape: Vec<i64> = sums.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
+    Ok(tensor(&shape, |position| {
+        let (row, column) = (&position[shape.len() - 2], &position[shape.len() - 1]);
+        // Where a factor has one matrix, or fewer dimensions, that one is meant.
+        let of = |extents: &[i64]| -> Vec<Expr> {
+            let skipped = shape.len() - 2 - extents.len();
+            let pairs = extents.iter().zip(&position[skipped..]);
+            pairs.map(|(extent, index)| if *extent == 1 { Expr::int(0) } else { index.clone() }).collect()
+        };
+        let (x, y) = (a_zero(Some(row)), b_zero(Some(column)));
+        let mut sum = sums.at(position);
+        if let Some(x) = &x {
+            let mut at = of(&b.shape[..b_last - 1]);
+            at.push(column.clone());
+            sum = sum - columns.at(&at) * x;
+        }
+        if let Some(y) = &y {
+            let mut at = of(&a.shape[..a_last - 1]);
+            at.push(row.clone());
+            sum = sum - rows.at(&at) * y;
+        }
+        match (x, y) {
+            (Some(x), Some(y)) => sum + x * y * Expr::constant(I32, depth),
+            _ => sum,
+        }
+    }))
 }

@@ -263,6 +263,49 @@ fn integer_products_with_known_matrices() {
     }
 }
 
+/// Both factors are told when the model runs: several matrices, one for all, vectors.
+#[test]
+fn integer_products_of_given_matrices() {
+    let cases: [(&[i64], &[i64], &[i64]); 5] = [
+        (&[2, 3, 10], &[10, 5], &[2, 3, 5]),
+        (&[2, 3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[1, 3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[10], &[10, 5], &[5]),
+    ];
+    for (at, (a_shape, b_shape, y_shape)) in cases.into_iter().enumerate() {
+        let mut stream = Stream(at as u64 + 7000);
+        let (a, b) = (stream.bytes(U8, a_shape.iter().product()), stream.bytes(I8, b_shape.iter().product()));
+        let zeros = [0, -128, 127, 5, -7];
+        let graph = Message::default()
+            .message(1, node("MatMulInteger", &["a", "b", "az", "bz"], &["y"]))
+            .text(2, "given")
+            .message(5, bytes("bz", I8, &[5], &zeros))
+            .message(5, bytes("az", U8, &[], &[131]))
+            .message(11, typed("a", 2, a_shape))
+            .message(11, typed("b", 3, b_shape))
+            .message(12, typed("y", 6, y_shape));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        assert_eq!(operators(&graph), ["MatMulInteger"]);
+        for target in targets() {
+            let (module, _) = build(&graph, "given", &target, LowerOptions::default()).unwrap();
+            let x = Tensor::from_slice(&a.iter().map(|byte| *byte as u8).collect::<Vec<_>>(), a_shape).unwrap();
+            let w = Tensor::from_slice(&b.iter().map(|byte| *byte as i8).collect::<Vec<_>>(), b_shape).unwrap();
+            let y = Tensor::zeros::<i32>(y_shape).unwrap();
+            module.function("given").unwrap().call((&x, &w, &y)).unwrap();
+            for (place, found) in y.view::<i32>().unwrap().to_vec().into_iter().enumerate() {
+                let (matrix, row, column) = (place / 15, place / 5 % 3, place % 5);
+                let from = if a_shape.len() == 3 && a_shape[0] == 2 { matrix * 30 } else { 0 };
+                let other = if b_shape.len() == 3 { matrix * 50 } else { 0 };
+                let row = if a_shape.len() == 1 { 0 } else { row };
+                let wanted: i64 =
+                    (0..10).map(|k| (a[from + row * 10 + k] - 131) * (b[other + k * 5 + column] - zeros[column])).sum();
+                assert_eq!(i64::from(found), wanted, "{a_shape:?} {b_shape:?} at {place} on {}", target.cpu);
+            }
+        }
+    }
+}
+
 #[test]
 fn convolutions_of_bytes() {
     // Extents of the image, channels, output channels, window, stride, padding, dilation.
