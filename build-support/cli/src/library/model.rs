@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use kernpack::{Any, DataType, Device, Function, Module, Tensor};
 use serde_json::{Value, json};
 
-/// For how long each kernel is run, again and again.
+/// For how long each kernel is run, again and again, and for how long the whole model.
 const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE_OF_ALL: Duration = Duration::from_millis(300);
 
 /// The descriptions of the models of a library: what `NAME_info` says, of functions `NAME` with `NAME_steps` beside them. With `time`, each kernel has its time in
 /// nanoseconds as `time`, the shortest of many calls on zeros, and the whole has `time`, too; `problem` says why not.
@@ -45,16 +46,16 @@ fn measure(module: &Module, name: &str, info: &mut Value) -> kernpack::Result<()
             arguments.push(zeros(dtype, &shape)?);
         }
     }
-    let mut shortest = |first: i64, end: i64| -> kernpack::Result<u64> {
+    let mut shortest = |first: i64, end: i64, patience: Duration| -> kernpack::Result<u64> {
         arguments[1] = Any::from(first);
         arguments[2] = Any::from(end);
-        shortest(&steps, &arguments)
+        shortest(&steps, &arguments, patience)
     };
     // The first kernels write what the others read.
-    let whole = shortest(0, count)?;
+    let whole = shortest(0, count, PATIENCE_OF_ALL)?;
     let mut times = Vec::new();
     for step in 0..count {
-        times.push(shortest(step, step + 1)?);
+        times.push(shortest(step, step + 1, PATIENCE)?);
     }
     info["time"] = json!(whole);
     for (kernel, time) in info["kernels"].as_array_mut().into_iter().flatten().zip(times) {
@@ -63,10 +64,10 @@ fn measure(module: &Module, name: &str, info: &mut Value) -> kernpack::Result<()
     Ok(())
 }
 
-fn shortest(function: &Function, arguments: &[Any]) -> kernpack::Result<u64> {
+fn shortest(function: &Function, arguments: &[Any], patience: Duration) -> kernpack::Result<u64> {
     let (mut shortest, begin) = (Duration::MAX, Instant::now());
     let mut calls = 0;
-    while calls < 2 || begin.elapsed() < PATIENCE {
+    while calls < 2 || begin.elapsed() < patience {
         let start = Instant::now();
         function.call(arguments)?;
         shortest = shortest.min(start.elapsed());

@@ -61,7 +61,7 @@ pub(super) fn arrays(path: &Path) -> Result<Values> {
     let mut values = Values::new();
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(|error| problem(&error))?;
-        let name = entry.name().trim_end_matches(".npy").to_owned();
+        let name = entry.name().map_err(|error| problem(&error))?.trim_end_matches(".npy").to_owned();
         let mut bytes = Vec::new();
         entry.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
         let array = array(&bytes).map_err(|error| problem(&format!("array '{name}': {error}")))?;

@@ -1,5 +1,6 @@
 //! How much a kernel computes.
 
+use kernpack_compiler::ir::builtin::DOT;
 use kernpack_compiler::ir::visit::{Visit, walk_expr, walk_stmt};
 use kernpack_compiler::ir::{CallKind, DataTypeExt, Expr, ExprNode, LoweredFunc, Stmt, StmtNode};
 
@@ -27,6 +28,11 @@ impl Visit for Count {
                 if expr.dtype().is_float() =>
             {
                 self.total = self.total.saturating_add(self.times.saturating_mul(lanes));
+            }
+            // To each lane of the sums some products of neighbouring lanes are added.
+            ExprNode::Call { kind: CallKind::Builtin, name, args, .. } if name.as_str() == DOT => {
+                let products = args.get(1).map_or(lanes, |factor| u64::from(factor.dtype().lanes()));
+                self.total = self.total.saturating_add(self.times.saturating_mul(2 * products));
             }
             _ => {}
         }
