@@ -3,8 +3,9 @@
 mod header;
 mod options;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use kernpack_compiler::codegen::{self, Target};
@@ -113,17 +114,38 @@ struct Made {
     outputs: Vec<Output>,
 }
 
-/// The objects of weights, each once: levels whose weights are alike share them, and so do models.
+/// The objects of weights, each once: levels whose weights are alike share them, and so do models. They are compared byte by byte: that is fast without optimization,
+/// too, and hashing is not.
 fn distinct(objects: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-    let mut known = BTreeSet::new();
-    let mut kept = Vec::new();
+    let mut kept: Vec<(u64, PathBuf)> = Vec::new();
     for path in objects {
-        let bytes = std::fs::read(&path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
-        if !bytes.is_empty() && known.insert(Digest::of(&bytes)) {
-            kept.push(path);
+        let unreadable = |error: io::Error| Error::new(format!("{}: {error}", path.display()));
+        let length = fs::metadata(&path).map_err(unreadable)?.len();
+        let mut is_wanted = length > 0;
+        for (_, other) in kept.iter().filter(|(other, _)| *other == length) {
+            is_wanted = is_wanted && path != *other && !are_alike(&path, other).map_err(unreadable)?;
+        }
+        if is_wanted {
+            kept.push((length, path));
         }
     }
-    Ok(kept)
+    Ok(kept.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Whether two files of the same length have the same bytes.
+fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let count = one.read(&mut left)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        other.read_exact(&mut right[..count])?;
+        if left[..count] != right[..count] {
+            return Ok(false);
+        }
+    }
 }
 
 fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
@@ -137,7 +159,7 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     session.input(&model.path)?;
     let source = session.name_of(&model.path);
     let full = session.package_dir.join(&model.path);
-    let bytes = std::fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
+    let bytes = fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
     let options = options_of(session, model)?;
     let Imported { graph, files } =
         kernpack_graph::import(&bytes, full.parent(), &options).map_err(problems(&source))?;
@@ -232,7 +254,7 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
     })?;
     let outputs =
         [("notes", &listing), ("model", &info)].map(|(kind, path)| Output::of(kind, path, source, [name.as_str()]));
-    let info = std::fs::read_to_string(&info).map_err(|error| Error::new(format!("{}: {error}", info.display())))?;
+    let info = fs::read_to_string(&info).map_err(|error| Error::new(format!("{}: {error}", info.display())))?;
     Ok(Made { code: Compiled { source: source.clone(), object }, weights, info, outputs: outputs.to_vec() })
 }
 
@@ -244,12 +266,12 @@ fn data_target(session: &Session) -> Option<ObjectTarget> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::fs::write(path, bytes).map_err(|error| Error::new(format!("{}: cannot be written: {error}", path.display())))
+    fs::write(path, bytes).map_err(|error| Error::new(format!("{}: cannot be written: {error}", path.display())))
 }
 
 /// What tells this build script from one with another compiler in it: a model is lowered only where it has to be.
 fn this_program() -> String {
-    let program = std::env::current_exe().and_then(|path| Ok((std::fs::metadata(&path)?, path)));
+    let program = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
     match program {
         Ok((metadata, path)) => format!("{} {} {:?}", path.display(), metadata.len(), metadata.modified().ok()),
         Err(_) => String::new(),
