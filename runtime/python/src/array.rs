@@ -6,12 +6,12 @@ use core::ptr;
 use kernpack_core::abi::{DLTensor, TVMFFIObject};
 use kernpack_core::{DataType, Device, Error, embedded, provider};
 
-use crate::capi::{Py, PyGetSet, PyMethodDef, PyObject, Slot, constant};
+use crate::capi::{Py, PyBuffer, PyGetSet, PyMethodDef, PyObject, Slot, constant};
 use crate::exception;
 use crate::function::{Shared, dealloc, new_class, pointer_place, refuse_new};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::tensor::{CAPSULE, PyBuffer, VERSIONED, format};
+use crate::tensor::{CAPSULE, VERSIONED, format};
 
 /// Makes the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {

@@ -8,8 +8,6 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
 
-use crate::tensor::PyBuffer;
-
 /// A Python object. Its layout belongs to the interpreter; only the place of its type is looked at.
 #[repr(C)]
 pub struct PyObject {
@@ -129,6 +127,22 @@ pub(crate) struct PyMember {
     pub(crate) offset: isize,
     pub(crate) flags: c_int,
     pub(crate) doc: *const c_char,
+}
+
+/// `Py_buffer`, whose layout is the same since 3.3.
+#[repr(C)]
+pub(crate) struct PyBuffer {
+    pub(crate) start: *mut c_void,
+    pub(crate) owner: *mut PyObject,
+    pub(crate) size: isize,
+    pub(crate) item_size: isize,
+    pub(crate) read_only: c_int,
+    pub(crate) ndim: c_int,
+    pub(crate) format: *const c_char,
+    pub(crate) shape: *mut isize,
+    pub(crate) strides: *mut isize,
+    pub(crate) suboffsets: *mut isize,
+    pub(crate) internal: *mut c_void,
 }
 
 macro_rules! table {

@@ -1,6 +1,6 @@
 //! Arrays of Python as tensors, in place: through the buffer protocol, else through DLPack.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int};
 use core::ptr;
 
 use kernpack_core::abi::{
@@ -10,26 +10,10 @@ use kernpack_core::abi::{
 use kernpack_core::provider;
 use kernpack_core::{Error, embedded};
 
-use crate::capi::{Py, PyObject};
+use crate::capi::{Py, PyBuffer, PyObject};
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::object::{Owned, PyResult, Raised};
-
-/// `Py_buffer`, whose layout is the same since 3.3.
-#[repr(C)]
-pub(crate) struct PyBuffer {
-    pub(crate) start: *mut c_void,
-    pub(crate) owner: *mut PyObject,
-    pub(crate) size: isize,
-    pub(crate) item_size: isize,
-    pub(crate) read_only: c_int,
-    pub(crate) ndim: c_int,
-    pub(crate) format: *const c_char,
-    pub(crate) shape: *mut isize,
-    pub(crate) strides: *mut isize,
-    pub(crate) suboffsets: *mut isize,
-    pub(crate) internal: *mut c_void,
-}
 
 /// Shape, strides and format, of memory that may be read only.
 const FULL_READ_ONLY: c_int = 0x0100 | 0x0010 | 0x0008 | 0x0004;
