@@ -154,6 +154,7 @@ fn print(graph: &Graph) -> String {
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
 /// | `absent` | names of optional inputs that are not there |
 /// | `outputs` | names of the values that are wanted |
+/// | `weights` | the type that weights of products and convolutions are kept in: `"float16"` or `"bfloat16"` |
 #[packed_func(name = "kernpack.graph.from_onnx")]
 fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
     let options = read(&options)?;
@@ -194,10 +195,11 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             }
             "absent" => all.absent = value.to::<Vec<String>>()?.into_iter().collect(),
             "outputs" => all.outputs = value.to()?,
+            "weights" => all.weights = Some(value.to()?),
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent and outputs"
+                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent, outputs and weights"
                 ));
             }
         }

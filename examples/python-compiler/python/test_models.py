@@ -107,6 +107,17 @@ def test_inputs_that_are_known():
     np.testing.assert_array_equal(result, ~x.reshape(3, 2))
 
 
+def test_weights_of_half_the_size():
+    x, expected = perceptron()
+    full = models.from_onnx(PERCEPTRON, dims={"batch": 2}).known_values()
+    for name in ("float16", "bfloat16"):
+        model = models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights=name)
+        assert {str(value.dtype) for value in model.known_values().values()} >= {name}, name
+        # Small integers are the same in all of these types.
+        np.testing.assert_array_equal(models.compile(model)(x), expected)
+    assert {str(value.dtype) for value in full.values()} == {"float32"}
+
+
 def test_a_pass_sees_the_program_of_a_model():
     seen = []
 
@@ -142,6 +153,7 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is no name of a function: take `m7_up`"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
         (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, inputs,"),
+        (lambda: models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights="int8"), "weights"),
         (lambda: run(), "run takes x; got 0 values by position, and none by name"),
         (lambda: run(x, x=x), "run takes x; got 1 values by position, and x by name"),
         (lambda: run(x[:1]), "Invalid x.shape[0] on argument #0"),
